@@ -9,8 +9,9 @@ from seqbatch import checks, policies
 from seqbatch.checks import PolicyCheckError
 from seqbatch.checks import policies as rules
 from seqbatch.policies import RBGL, SBUCB, Decision
-from seqbatch.policies.base import BasePolicy, Ranking
+from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.choice import pick
+from seqbatch.policies.rule import Ranking
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 OWN = list(checks.own_policies())
@@ -241,19 +242,19 @@ def test_a_policy_that_adds_plain_floats_keeps_the_rules():
         (rules.check_actions_and_probabilities, OutOfRange(), "actions must be int64"),
         (rules.check_probabilities_are_true, Boastful(), "probabilities are"),
         (rules.check_frozen_within_a_batch, Impatient(), "changed within a batch"),
-        (rules.check_determinism, Forgetful(), "must not depend on cutting"),
-        (rules.check_determinism, Crowded(), "must not depend on cutting"),
+        (rules.check_determinism, Forgetful(), "must not depend on splitting"),
+        (rules.check_determinism, Crowded(), "must not depend on splitting"),
         (rules.check_order_of_units, Crowded(), "must not depend on the order"),
         (rules.check_learning_in_pieces, LastPieceOnly(), "feedback in pieces"),
         (rules.check_save_and_load, Secretive(), "after save and load"),
         (rules.check_layouts_agree, Blocky(), "form of a block problem"),
         (rules.check_extreme_scales, Fragile(), "must be finite"),
         (rules.check_eligible_actions, Unaware(), "action 0 and .* for a unit that may get .1.$"),
-        (rules.check_eligible_actions, Leaky(), "and others of probability 0"),
+        (rules.check_eligible_actions, Leaky(), "others must have probability 0"),
         (rules.check_eligible_actions, Wavering(), "the same with every action eligible"),
-        (rules.check_eligible_actions, Rash(), "may get .0, 2. its probabilities are"),
-        (rules.check_no_mutation, Careless(), "assign must not change"),
-        (rules.check_no_mutation, InPlace(), "learn must not change"),
+        (rules.check_eligible_actions, Rash(), "may get .0, 2. the probabilities are"),
+        (rules.check_no_mutation, Careless(), "assign must not modify"),
+        (rules.check_no_mutation, InPlace(), "learn must not modify"),
     ],
     ids=lambda value: getattr(value, "__name__", None) or str(value),
 )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from seqbatch import __version__
-from seqbatch.service.access import NEEDED
+from seqbatch.service.roles import API
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_the_parts_fit_together():
     assert service["environment"] == {"FORWARDED_ALLOW_IPS": "*"}
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     [asked] = {re.search(r"8000(/\w+)'", text)[1] for text in (DOCKERFILE, str(service))}
-    assert NEEDED["GET", asked] is None
+    assert API["GET", asked] is None
     for made in (service, database):
         assert set(made["secrets"]) <= set(COMPOSE["secrets"])
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from seqbatch import Learner, display, environments, grids, policies
+from seqbatch import Learner, document, environments, grids, policies
 from seqbatch.campaign import Campaign
-from seqbatch.display import MOST_ROWS, Table, paragraph, shown
+from seqbatch.document import MOST_ROWS, Table, paragraph, shown
 from seqbatch.errors import StoreError
 from seqbatch.lab.comparison import compare
 from seqbatch.planning import plan
@@ -224,7 +224,7 @@ def test_a_learner_shows_its_batches():
     learner = Learner(oracle, grids.explicit([2, 4, 6]), actions=2, dim=100, layout="block")
     assert "2 actions; batch 1 of 3, 2 units left" in is_short(learner)
     decision = learner.assign(np.ones((2, 100)))
-    assert "waits for outcomes" in page(learner).cells
+    assert "awaiting outcomes" in page(learner).cells
     learner.observe(np.zeros(len(decision)))
     learner.assign(np.ones((1, 100)))
     [table] = learner.tables()
@@ -246,7 +246,7 @@ def test_a_comparison_shows_its_summary(tmp_path):
 
 def test_everything_is_escaped():
     table = Table(NASTY, (NASTY, "b"), [(NASTY, 1)], words=(NASTY,))
-    for text in (table.html(), paragraph(NASTY), shown(NASTY, [table], remarks=[NASTY])):
+    for text in (table.html(), paragraph(NASTY), shown(NASTY, [table])):
         assert "<script" not in text
         assert "&lt;script&gt;" in text
 
@@ -267,8 +267,8 @@ def test_without_altair_the_tables_are_shown_alone():
 
 def test_a_page_shows_text_as_text_and_runs_nothing():
     hostile = "<script>alert('&')</script>"
-    table = display.Table(hostile, (hostile,), [(hostile,)])
-    made = display.page(hostile, [display.paragraph(hostile), table.html()])
+    table = Table(hostile, (hostile,), [(hostile,)])
+    made = document.page(hostile, [paragraph(hostile), table.html()])
     assert "<script" not in made
     assert made.count("&lt;script&gt;") == 6
     assert "default-src 'none'" in made

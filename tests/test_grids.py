@@ -203,14 +203,14 @@ def test_grid_rules():
     ],
 )
 def test_shares_end_increasing_at_one(shares, received):
-    said = rf"shares must be .* increasing, the last one 1; received {received}\. As in \[0"
+    said = rf"shares must be .* increasing, the last one 1; received {received}\. For example \[0"
     with pytest.raises(InvalidArgumentError, match=said):
         GridRule(kind="explicit", shares=shares)
 
 
 def test_shares_are_several():
     with pytest.raises(
-        InvalidArgumentError, match=r"shares must be numbers, as .* received 0\.5\."
+        InvalidArgumentError, match=r"shares must be numbers, for .* received 0\.5\."
     ):
         GridRule(kind="explicit", shares=0.5)
 
@@ -218,7 +218,7 @@ def test_shares_are_several():
 @pytest.mark.parametrize("given", [{"batches": 2}, {"batches": "stochastic"}, {"divide": 2}])
 @pytest.mark.parametrize(
     ("kind", "shares", "why"),
-    [("online", (), "a batch for each unit"), ("explicit", (0.1, 1), "a batch for each share")],
+    [("online", (), "one batch per unit"), ("explicit", (0.1, 1), "one batch per share")],
 )
 def test_grids_that_count_their_batches_are_given_no_number(kind, shares, why, given):
     [(name, value)] = given.items()

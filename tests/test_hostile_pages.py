@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from seqbatch import pictures
 from seqbatch.campaign import Campaign
 from seqbatch.cli.app import app
-from seqbatch.display import Table, page, paragraph, picture, shown
+from seqbatch.document import Table, page, paragraph, picture, shown
 from seqbatch.lab.comparison import compare
 from seqbatch.planning import Sample, plan
 from seqbatch.storage import open_store
@@ -102,7 +102,7 @@ def test_notebooks_run_nothing(campaign, tmp_path, opened):
         campaign.status()._repr_html_(),
         campaign.findings()._repr_html_(),
         strange._repr_html_(),
-        shown("\n".join(EVERY), [Table(EVERY[0], EVERY[:3], [EVERY[:3]])], remarks=EVERY),
+        shown("\n".join(EVERY), [Table(EVERY[0], EVERY[:3], [EVERY[:3]])]),
     ]
     assert "<title>notebook</title>" in opened(written(tmp_path, "".join(parts)))
 

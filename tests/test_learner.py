@@ -92,20 +92,20 @@ def when_finished(made):
 
 
 BAD_CALLS = [
-    (before_any, lambda m: m.observe([]), "no unit of batch 1 is assigned yet. Assign its 4"),
+    (before_any, lambda m: m.observe([]), "no unit of batch 1 is assigned. Assign its 4"),
     (after_two, lambda m: m.observe([1, 2]), "batch 1 ends after 4 units and 2 are assigned"),
-    (after_batch_one, lambda m: m.observe(np.ones(4)), "batch 1 was observed already"),
+    (after_batch_one, lambda m: m.observe(np.ones(4)), "batch 1 is already observed"),
     (after_two, lambda m: m.assign(X[:3]), "batch 1 has room for 2 more units; received 3"),
     (when_full, lambda m: m.assign(X[:1]), "batch 1 has room for 0 more units; received 1"),
     (when_finished, lambda m: m.assign(X[:1]), "all 3 batches are closed; received 1 more"),
-    (when_finished, lambda m: m.observe([1.0]), "all 3 batches were observed"),
+    (when_finished, lambda m: m.observe([1.0]), "all 3 batches are already observed"),
     (before_any, lambda m: m.assign(X[:2, :2]), r"shape \(n, 3\); received shape \(2, 2\)"),
     (before_any, lambda m: m.assign([[1, 2, float("nan")]]), r"received nan at index \(0, 2\)"),
     (when_full, lambda m: m.observe(np.ones(3)), r"rewards must be an array of shape \(4,\)"),
     (when_full, lambda m: m.observe(np.ones((4, 1))), r"received shape \(4, 1\)"),
     (when_full, lambda m: m.observe([1, 2, np.inf, 3]), r"rewards .* received inf at index \(2,\)"),
     (when_full, lambda m: m.observe(["a"] * 4), "rewards must be an array of real numbers"),
-    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 still wait"),
+    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 still await"),
     (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "received 5 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
     (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),
@@ -153,7 +153,7 @@ def test_a_failing_policy_uses_up_no_draws():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: learner(policy=SBUCB), r"policy must be an instance, as in SBUCB\(\)"),
+        (lambda: learner(policy=SBUCB), r"policy must be an instance, for example SBUCB\(\)"),
         (lambda: learner(policy="sbucb"), "policy must be an object with begin, assign, learn"),
         (
             lambda: Learner(SBUCB(), [4, 8], actions=2, dim=2),
@@ -341,8 +341,8 @@ def test_replay_of_any_policy_goes_batch_by_batch():
 
 def test_a_subclass_does_not_inherit_the_compiled_loop():
     class Contrary(SBUCB):
-        def prefer(self, state, contexts, ranking, draws):
-            actions, probabilities = super().prefer(state, contexts, ranking, draws)
+        def choose(self, state, contexts, ranking, draws):
+            actions, probabilities = super().choose(state, contexts, ranking, draws)
             return 1 - actions, probabilities[:, ::-1]
 
     made = learner(Contrary(gamma=1.0))
@@ -420,7 +420,7 @@ def test_a_state_that_could_not_be_read_back_is_not_saved(tmp_path):
     made.assign(X[:4])
     made.observe(np.ones(4))
     with pytest.raises(
-        InvalidArgumentError, match="of the same structure as the state that begin returned"
+        InvalidArgumentError, match="of the same structure as the state returned by begin"
     ):
         made.save(tmp_path / "learner")
     assert not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ def test_a_new_file_may_be_written(tmp_path):
     assert require_target(tmp_path / "new.csv", endings=(".csv",)) == tmp_path / "new.csv"
     refused(tmp_path / "no" / "new.csv", "in a folder that exists.*Create .*no first")
     for impossible in ("a\0b", "a\ud800b"):
-        refused(impossible, "a name that a file can have")
+        refused(impossible, "a valid file name")
 
 
 def test_a_plain_file_is_overwritten_by_force_alone(tmp_path):
@@ -35,7 +35,7 @@ def test_what_is_no_plain_file_is_never_written(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as made:
         made.bind("socket")
         for path in (os.devnull, "fifo", "socket"):
-            refused(path, "a plain file.*a device, pipe or socket", force=True)
+            refused(path, "a regular file.*a device, pipe or socket", force=True)
     refused(tmp_path, "must be a file.*a folder", force=True)
 
 
@@ -63,7 +63,7 @@ def test_a_link_stands_for_its_file(tmp_path):
     link.symlink_to(file)
     refused(link, "a new file")
     (tmp_path / "null").symlink_to(os.devnull)
-    refused(tmp_path / "null", "a plain file", force=True)
+    refused(tmp_path / "null", "a regular file", force=True)
     with atomically(require_target(link, force=True)) as partial:
         partial.write_text("new")
     assert link.is_symlink()

@@ -1,4 +1,4 @@
-"""States as named arrays and plain values, saved without pickle and restored."""
+"""Serialisation of states to named arrays and plain values, without pickle."""
 
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from seqbatch.errors import InvalidArgumentError
 
 
 def flatten(name: str, value: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> None:
-    """Take a state apart into named arrays and plain values; the problem is saved on its own."""
+    """Convert a state to named arrays and plain values; the problem is saved separately."""
     if isinstance(value, Problem):
         return
     if isinstance(value, np.ndarray):
@@ -33,7 +33,7 @@ def flatten(name: str, value: Any, arrays: dict[str, AnyArray], values: dict[str
 
 
 def unflatten(name: str, like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> Any:
-    """Put a state together again, of the same make as `like`."""
+    """Rebuild a state with the structure of `like`."""
     if name in arrays:
         return arrays[name]
     if name in values:
@@ -54,7 +54,7 @@ def unflatten(name: str, like: Any, arrays: dict[str, AnyArray], values: dict[st
 
 
 def comes_back(name: str, like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> bool:
-    """Say whether what was taken apart would be put together whole, in the make of `like`."""
+    """Return whether the flattened parts rebuild a complete state with the structure of `like`."""
     again: tuple[dict[str, AnyArray], dict[str, Any]] = ({}, {})
     try:
         flatten(name, unflatten(name, like, arrays, values), *again)

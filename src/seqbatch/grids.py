@@ -1,4 +1,4 @@
-"""When batches end, and how many there should be.
+"""Batch grids: where batches end, the grids of the paper, and how many batches to use.
 
 A :class:`Grid` is a list of ends 0 < t_1 < ... < t_M = T: batch m holds the units t_{m-1} + 1 to
 t_m, numbered from 1 as in the paper (Han et al., *Sequential Batch Learning in Finite-Action
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 
 __all__ = [
@@ -43,12 +44,12 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class Grid:
-    """The ends of the batches; make one with the functions of :mod:`seqbatch.grids`.
+    """The ends of the batches; create one with the functions of :mod:`seqbatch.grids`.
 
     Parameters
     ----------
     ends
-        Units seen by the end of each batch, strictly increasing whole numbers.
+        Number of units by the end of each batch, strictly increasing whole numbers.
 
     Examples
     --------
@@ -92,11 +93,11 @@ class Grid:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many units each batch holds."""
+        """The number of units in each batch."""
         return tuple(after - before for before, after in pairwise((0, *self.ends)))
 
     def tables(self) -> list[Table]:
-        """Return the batches: their first and last units, sizes, and shares of all units.
+        """Return the batches as a table: first and last unit, size, and share of all units.
 
         >>> explicit([500, 2_000]).tables()[0].cells()
         [['1', '1', '500', '500', '25.00%'], ['2', '501', '2,000', '1,500', '75.00%']]
@@ -123,7 +124,7 @@ class Grid:
 
 
 def explicit(ends: Iterable[int]) -> Grid:
-    """Return the grid with these ends: calendar waves, or any others.
+    """Return the grid with these ends, for example the waves of a calendar.
 
     >>> explicit([500, 2_000, 10_000]).sizes
     (500, 1500, 8000)
@@ -134,7 +135,7 @@ def explicit(ends: Iterable[int]) -> Grid:
 
 
 # ----------------------------------------------------------------------
-# The paper's grids, and its numbers of batches.
+# The grids of the paper, and its numbers of batches.
 
 
 def uniform(*, units: int, batches: int) -> Grid:
@@ -148,7 +149,7 @@ def uniform(*, units: int, batches: int) -> Grid:
 
 
 def online(*, units: int) -> Grid:
-    """Return one unit per batch, M = T: the fully sequential setting."""
+    """Return a grid with one unit per batch, M = T: the fully sequential setting."""
     T, _ = _sizes(units, 1)
     return Grid(tuple(range(1, T + 1)))
 
@@ -156,7 +157,7 @@ def online(*, units: int) -> Grid:
 def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -> Grid:
     """Return the grid that is near-optimal for stochastic contexts (Thm. 2, Section 4.1).
 
-    t_1 = beta d and t_m = beta sqrt(t_{m-1}), rounded down: every batch costs about the same.
+    t_1 = beta d and t_m = beta sqrt(t_{m-1}), rounded down: every batch adds about the same regret.
 
     Parameters
     ----------
@@ -165,8 +166,8 @@ def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -
     scale
         None solves the recursion exactly: unrounded, it ends at T for
         beta = sqrt(T) (T / d^2)^(1 / (2 (2^M - 1))), and each end is its term rounded down. A
-        number gives the grid of Section 6.2 instead: that beta times the number, each end rounded
-        before the next is computed from it, and the last one pinned to T. It is 0.4 there.
+        number gives the grid of Section 6.2 (with 0.4): beta is multiplied by it, each end is
+        rounded before the next is computed from it, and the last end is set to T.
 
     Examples
     --------
@@ -207,7 +208,7 @@ def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
 def geometric(*, units: int, dim: int, batches: int) -> Grid:
     """Return the grid for problem-dependent regret (Section 5): t_m = floor(d^2 b^m).
 
-    b = (T / d^2)^(1 / M): every end is b times the one before it.
+    b = (T / d^2)^(1 / M) is the ratio of consecutive ends.
 
     >>> geometric(units=100_000, dim=10, batches=3)
     Grid(units=100000, batches=3, ends=[1000, 10000, 100000])
@@ -223,7 +224,7 @@ def geometric(*, units: int, dim: int, batches: int) -> Grid:
 def adversarial_batches(*, units: int, dim: int) -> int:
     """Return M = max(1, floor(sqrt(d ln(1 + T/d) T / ln 2))), as in Section 6.1.
 
-    Never more than T. For Covertype (T = 581,012 and d = 378) that is 48,219, where the paper
+    It is never more than T. For Covertype (T = 581,012, d = 378) it is 48,219; the paper
     prints 4,821.
 
     >>> adversarial_batches(units=8_124, dim=234)
@@ -242,7 +243,7 @@ def stochastic_batches(*, units: int, dim: int) -> int:
     T, d = arguments.integer("units", units), arguments.integer("dim", dim)
     _require_ratio(T, d * d, "dim^2")
     inner = math.log2(T / d**2)
-    # The double logarithm means nothing before log2(T / d^2) passes 1; the rule's floor of 2 does.
+    # The double logarithm is undefined up to log2(T / d^2) = 1; the rule's minimum of 2 applies.
     return min(T, max(2, math.ceil(0.2 * math.log2(inner))) if inner > 1 else 2)
 
 
@@ -270,12 +271,12 @@ def _require_ratio(units: int, divisor: int, name: str) -> None:
             "units",
             f"at least {name} = {divisor} for this grid",
             units,
-            "With fewer units use the uniform grid, or ends of your own.",
+            "With fewer units, use the uniform grid or explicit ends.",
         )
 
 
 def _root_growth(units: int, ratio: float, batches: int) -> float:
-    """Return sqrt(T) ratio^(1 / (2 (2^M - 1))); the exponent is 0 long before 2^M overflows."""
+    """Return sqrt(T) ratio^(1 / (2 (2^M - 1))); the exponent vanishes long before 2^M overflows."""
     exponent = 0.5 / (2.0 ** min(batches, 1000) - 1)
     return math.sqrt(units) * math.pow(ratio, exponent)
 
@@ -289,13 +290,13 @@ def _rooted(first: int, growth: float, batches: int) -> list[int]:
 
 
 def _floor(value: float) -> int:
-    """Round down, but not from a whole number that rounding left a hair short."""
+    """Round down, except from a value that rounding errors left just below a whole number."""
     nearest = round(value)
     return nearest if abs(value - nearest) <= 1e-12 * value else math.floor(value)
 
 
 def _pinned(ends: list[int], units: int) -> Grid:
-    """Keep ends strictly increasing with room for those to come, and the last one at T."""
+    """Return a strictly increasing grid that ends at T, with at least one unit per batch."""
     batches, kept = len(ends), [0]
     for m, end in enumerate(ends, start=1):
         kept.append(min(max(end, kept[-1] + 1), units - (batches - m)))
@@ -303,7 +304,7 @@ def _pinned(ends: list[int], units: int) -> Grid:
 
 
 # ----------------------------------------------------------------------
-# A rule that makes a grid for any horizon: its kind, and how many batches.
+# Grid rules: a kind of grid and a number of batches, for any horizon.
 
 
 KINDS = ("uniform", "online", "minimax", "sparse", "geometric", "explicit")
@@ -312,28 +313,28 @@ COUNTS: dict[str, Callable[..., int]] = {
     "stochastic": stochastic_batches,
     "problem-dependent": problem_dependent_batches,
 }
-#: Kinds that tell how many batches there are, and how.
-COUNTED = {"online": "It has a batch for each unit.", "explicit": "It has a batch for each share."}
+#: Kinds that determine their number of batches, with the reason.
+COUNTED = {"online": "It has one batch per unit.", "explicit": "It has one batch per share."}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridRule:
-    """How to make a grid for a horizon: its kind, and how many batches.
+    """A rule that makes a grid for any horizon: the kind of grid and the number of batches.
 
     Parameters
     ----------
     kind
         ``"uniform"``, ``"online"``, ``"minimax"``, ``"sparse"``, ``"geometric"`` or ``"explicit"``.
     batches
-        A number, 2 by default, or a rule: ``"adversarial"``, ``"stochastic"``,
-        ``"problem-dependent"``. None for online and explicit grids, which have as many batches as
-        units and shares.
+        A number, 2 by default, or a rule: ``"adversarial"``, ``"stochastic"`` or
+        ``"problem-dependent"``. None for online and explicit grids, which have one batch per unit
+        and one per share.
     divide
         Divide the number of batches by this, rounding down.
     scale
         For the minimax grid; see :func:`~seqbatch.grids.minimax`.
     shares
-        For the explicit grid: the share of all units that each batch ends at, the last one 1.
+        For the explicit grid: the share of all units by the end of each batch; the last one is 1.
 
     Examples
     --------
@@ -356,16 +357,18 @@ class GridRule:
             raise InvalidArgumentError("scale", rule, f"{self.scale!r} with {self.kind!r}")
 
     def _settle_shares(self) -> None:
-        """Check the shares, which an explicit grid has and no other."""
+        """Check the shares, which only an explicit grid has."""
         if not isinstance(self.shares, Iterable) or isinstance(self.shares, str):
-            raise InvalidArgumentError("shares", "numbers, as in [0.1, 0.4, 1]", repr(self.shares))
+            raise InvalidArgumentError(
+                "shares", "numbers, for example [0.1, 0.4, 1]", repr(self.shares)
+            )
         shares = tuple(
             arguments.number("shares", share, above=0, at_most=1) for share in self.shares
         )
         if self.kind == "explicit":
             if shares[-1:] != (1,) or list(shares) != sorted(set(shares)):
-                rule = "the share of all units that each batch ends at, increasing, the last one 1"
-                advice = "As in [0.1, 0.4, 1]."
+                rule = "the share of all units by the end of each batch, increasing, the last one 1"
+                advice = "For example [0.1, 0.4, 1]."
                 raise InvalidArgumentError("shares", rule, list(shares) or "none", advice)
         elif shares:
             rule = 'given only with kind "explicit"'
@@ -373,7 +376,7 @@ class GridRule:
         object.__setattr__(self, "shares", shares)
 
     def _settle_count(self) -> None:
-        """Check the number of batches, which is 2 where none is given and none is refused."""
+        """Check the number of batches; 2 is the default for kinds that need one."""
         arguments.integer("divide", self.divide)
         if self.kind in COUNTED:
             divide = None if self.divide == 1 else self.divide

@@ -1,4 +1,4 @@
-"""The object that a user holds: a policy on a grid, with the batch rule enforced."""
+"""The Learner: assigns units and learns batch by batch, and enforces the batch rule."""
 
 import copy
 import json
@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
 from seqbatch.grids import Grid
 from seqbatch.output_files import atomically
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from seqbatch.allocation import Limits
 
 FORMAT = 1
-#: The learner's place in a seed's tree.
+#: The learner's branch of the seed tree.
 LEARNER = 0x5EB
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class _Pending:
-    """Units of the open batch that were assigned and wait for their outcomes."""
+    """Units of the open batch that are assigned and await their outcomes."""
 
     vectors: Floats
     actions: Integers
@@ -42,19 +43,21 @@ class _Pending:
 
 
 def draws_from(seed: int) -> np.random.Generator:
-    """Return the generator of a learner's draws.
+    """Return the random number generator of a learner's draws.
 
-    It is a separate branch of the seed: contexts that a user draws from ``default_rng(seed)``
-    must not be those that decide the actions.
+    It uses a separate branch of the seed: contexts that you draw from ``default_rng(seed)`` must
+    not coincide with the draws that decide the actions.
     """
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LEARNER,)))
 
 
 def require_playable(policy: object, grid: object) -> None:
-    """Refuse what is not a policy, or not a grid."""
+    """Check that the arguments are a policy and a grid."""
     if isinstance(policy, type):
         raise InvalidArgumentError(
-            "policy", f"an instance, as in {policy.__name__}()", f"the class {policy.__name__}"
+            "policy",
+            f"an instance, for example {policy.__name__}()",
+            f"the class {policy.__name__}",
         )
     if not isinstance(policy, Policy):
         raise InvalidArgumentError(
@@ -62,33 +65,33 @@ def require_playable(policy: object, grid: object) -> None:
         )
     if not isinstance(grid, Grid):
         raise InvalidArgumentError(
-            "grid", "a Grid", repr(grid), "Use grids.explicit(ends) for ends of your own."
+            "grid", "a Grid", repr(grid), "Use grids.explicit(ends) for a list of ends."
         )
 
 
 class Learner:
-    """Assign units batch by batch; learn when a batch's outcomes are all in.
+    """Assign units batch by batch; learn when all outcomes of a batch are known.
 
-    Everyone in a batch is assigned before any of its outcomes is seen. The learner enforces that:
-    outcomes shown early, units past the batch's end and batches observed twice raise
-    :class:`~seqbatch.errors.BatchRuleError`, and any call that raises changes nothing.
+    All units of a batch are assigned before any of its outcomes is seen, and the learner enforces
+    this: early outcomes, units beyond the batch's end and batches observed twice raise
+    :class:`~seqbatch.errors.BatchRuleError`. A call that raises changes nothing.
 
     Parameters
     ----------
     policy
-        Which action a unit gets; see :mod:`seqbatch.policies`.
+        The policy, which decides the action of each unit; see :mod:`seqbatch.policies`.
     grid
-        When batches end; see :mod:`seqbatch.grids`.
+        The grid, which determines when batches end; see :mod:`seqbatch.grids`.
     actions
-        K, how many actions there are; they are numbered from 0.
+        K, the number of actions, which are numbered from 0.
     dim
         The length of one context vector: d in the shared layout, p in the other two.
     layout
         ``"shared"``: contexts (n, K, d), one parameter. ``"disjoint"``: contexts (n, K, p), one
         parameter per action. ``"block"``: contexts (n, p), one parameter per action.
     seed
-        Where the policy's random draws start. The same seed gives the same decisions, however the
-        units of a batch are handed over.
+        The seed of the policy's random draws. The same seed gives the same decisions, in whatever
+        pieces you assign a batch.
 
     Examples
     --------
@@ -140,7 +143,7 @@ class Learner:
         return f"<Learner: {policy}, {self.problem.actions} actions; {where}>"
 
     def tables(self) -> list[Table]:
-        """Return the batches: their sizes, how many units are assigned, and which are closed."""
+        """Return the batches as a table: size, number of assigned units, and state."""
         rows = [
             (batch, size, self._assigned(batch), self._stage(batch))
             for batch, size in enumerate(self.grid.sizes, start=1)
@@ -156,7 +159,7 @@ class Learner:
 
     def _stage(self, batch: int) -> str:
         if batch == self._batch:
-            return "open" if self.units_left else "waits for outcomes"
+            return "open" if self.units_left else "awaiting outcomes"
         return "closed" if batch < self._batch else "to come"
 
     @property
@@ -166,19 +169,19 @@ class Learner:
 
     @property
     def finished(self) -> bool:
-        """Whether every batch was observed."""
+        """Whether every batch has been observed."""
         return self._batch > self.grid.batches
 
     @property
     def units_left(self) -> int:
-        """How many units the open batch still takes; 0 when it waits for its outcomes."""
+        """The number of units that the open batch still accepts; 0 while it awaits outcomes."""
         return 0 if self.finished else self.problem.size(self._batch) - self._waiting
 
     @property
     def estimate(self) -> Estimate:
-        """What the policy believes after the batches closed so far; a copy.
+        """The policy's estimate after the batches closed so far, as a copy.
 
-        Decisions use it as it is, except in SupSBUCB, whose stages each use their own.
+        Decisions use this estimate, except in SupSBUCB, where each stage has its own.
         """
         summary = getattr(self.policy, "summary", None)
         if summary is None:
@@ -186,7 +189,7 @@ class Learner:
                 "policy", "one that has summary(state)", type(self.policy).__name__
             )
         estimate: Estimate = summary(self.state)
-        # Arrays can be written to, and the learner's own must not change from outside.
+        # A copy: the caller may write to its arrays.
         return copy.deepcopy(estimate)
 
     def assign(
@@ -196,25 +199,25 @@ class Learner:
         eligible: ArrayLike | None = None,
         capacity: "Limits | Mapping[int, int] | None" = None,
     ) -> Decision:
-        """Decide for some units of the open batch, however many are there.
+        """Decide for any number of units of the open batch.
 
         Parameters
         ----------
         contexts
             (n, K, d), (n, K, p) or (n, p), according to the layout.
         eligible
-            Which actions each unit may get: booleans (n, K), at least one True in each row. Choices
-            and random draws are among these, and the others have probability 0. None: all of them.
+            Which actions each unit may get: booleans (n, K), at least one True per row. Choices and
+            random draws are restricted to these; the others have probability 0. None means all.
         capacity
-            How many of these units may get each action at most, as in ``{1: 500}``; or
-            :class:`~seqbatch.allocation.Limits`, with lower limits and a budget. The limits hold
-            surely, for the units of this call: a batch in several calls has limits for each. The
-            probabilities are those by which actions were drawn under the limits, and the decision
-            depends on which units are handed over together.
+            The maximum number of these units that may get each action, for example ``{1: 500}``; or
+            :class:`~seqbatch.allocation.Limits`, with minimum numbers and a budget. The limits
+            always hold, for the units of this call: if you assign a batch in several calls, each
+            has its own limits. The decision's probabilities are those under the limits, and
+            depend on which units are assigned together.
 
         Examples
         --------
-        The second unit must not get action 1:
+        The second unit may not get action 1:
 
         >>> import numpy as np
         >>> from seqbatch import Learner, grids
@@ -226,7 +229,7 @@ class Learner:
         array([[0.33, 0.33, 0.33],
                [0.5 , 0.  , 0.5 ]])
 
-        One call can be made, and is made where it is worth most:
+        Only one unit can get action 1; it goes to the unit with the highest gain:
 
         >>> from seqbatch.policies import Oracle
         >>> oracle = Oracle(theta=[[0.0], [1.0]])
@@ -240,7 +243,7 @@ class Learner:
         checked = Contexts.of(contexts, self.problem, eligible=eligible)
         if capacity is None:
             return self._assign(checked)
-        # Brought in when first needed, as the rooms of the library are.
+        # Imported on first use, like the other subpackages.
         from seqbatch.policies.capacity import limits_of, within
 
         limits = limits_of(capacity, self.problem.actions)
@@ -263,13 +266,13 @@ class Learner:
         positions = np.arange(self._waiting, self._waiting + len(checked))
 
         def decide(draws: Floats) -> tuple[Decision, _Pending]:
-            made = self.policy.assign(self.state, checked, draws, positions)
-            self._check_decision(made, checked)
+            decision = self.policy.assign(self.state, checked, draws, positions)
+            self._check_decision(decision, checked)
             if limited is not None:
-                made = limited(made, key=draws.tobytes())
-            vectors = checked.chosen(made.actions)
-            # Copies, because the decision is the caller's to change.
-            return made, _Pending(vectors, made.actions.copy(), made.groups.copy())
+                decision = limited(decision, key=draws.tobytes())
+            vectors = checked.chosen(decision.actions)
+            # Copies, because the caller may modify the decision.
+            return decision, _Pending(vectors, decision.actions.copy(), decision.groups.copy())
 
         decision, waiting = self._with_draws(len(checked), decide)
         self._pending.append(waiting)
@@ -277,26 +280,26 @@ class Learner:
         return decision
 
     def observe(self, rewards: ArrayLike) -> None:
-        """Take the outcomes of the whole batch, in the order assigned, and close it.
+        """Observe the outcomes of the whole batch, in the order of assignment, and close it.
 
         Parameters
         ----------
         rewards
-            One number for each unit of the batch.
+            One number per unit of the batch.
         """
         if self.finished:
-            raise BatchRuleError(f"rewards: all {self.grid.batches} batches were observed already.")
+            raise BatchRuleError(f"rewards: all {self.grid.batches} batches are already observed.")
         if self._waiting == 0:
-            past = f"; batch {self._batch - 1} was observed already" if self._batch > 1 else ""
+            past = f"; batch {self._batch - 1} is already observed" if self._batch > 1 else ""
             raise BatchRuleError(
-                f"rewards: no unit of batch {self._batch} is assigned yet{past}. Assign its "
+                f"rewards: no unit of batch {self._batch} is assigned{past}. Assign its "
                 f"{self.units_left} units first."
             )
         if self.units_left:
             raise BatchRuleError(
                 f"rewards: batch {self._batch} ends after {self.problem.size(self._batch)} units "
                 f"and {self._waiting} are assigned. Assign the remaining {self.units_left} before "
-                "showing any outcome."
+                "observing any outcome."
             )
         checked = arguments.floats("rewards", rewards, (self._waiting,))
         waiting = self._joined()
@@ -310,17 +313,17 @@ class Learner:
     ) -> Integers:
         """Play whole batches at once against the rewards of every action; return the actions.
 
-        For data where every action's reward is known, such as labelled data. The learner sees only
-        the chosen actions' rewards, at each batch's end, as if `assign` and `observe` were
-        called batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop, which
-        needs memory for one draw and one action per unit besides the arrays given.
+        Use it on data in which every action's reward is known, such as labelled data. The learner
+        sees only the rewards of the chosen actions, at the end of each batch, as if you called
+        `assign` and `observe` batch by batch. SBUCB, SupSBUCB and LinUCB run as one compiled loop,
+        which needs memory for one draw and one action per unit besides the given arrays.
 
         Parameters
         ----------
         contexts
-            As for :meth:`assign`, for the open batch and any number of whole batches after it.
+            As for :meth:`assign`: the open batch and any number of whole batches after it.
         rewards
-            (n, K), the reward of every unit under every action.
+            The reward of every unit under every action, (n, K).
         eligible
             As for :meth:`assign`.
 
@@ -339,8 +342,8 @@ class Learner:
         table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
         if self._waiting:
             raise BatchRuleError(
-                f"contexts: {self._waiting} units of batch {self._batch} still wait for their "
-                "outcomes. Observe them first; a replay starts at the start of a batch."
+                f"contexts: {self._waiting} units of batch {self._batch} still await their "
+                "outcomes. Observe them first; a replay begins at the start of a batch."
             )
         seen = self.grid.ends[self._batch - 2] if self._batch > 1 else 0
         last = seen + len(checked)
@@ -362,7 +365,7 @@ class Learner:
             raise
 
     def _replayed(self, checked: Contexts, table: Floats, seen: int, final: int) -> Integers:
-        # A subclass that changes a rule must not inherit a loop that does not know of it.
+        # A subclass that changes a rule must not inherit a compiled loop without that change.
         compiled = vars(type(self.policy)).get("replay")
         if compiled is not None:
             self.state, actions = self._with_draws(
@@ -382,10 +385,10 @@ class Learner:
         return np.concatenate(pieces)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to `path`, complete or not at all.
+        """Write the learner to `path`, completely or not at all.
 
-        The file is a NumPy archive of plain arrays and a JSON header. :meth:`load` continues bit
-        for bit, also in the middle of a batch.
+        The file is a NumPy archive of plain arrays with a JSON header. After :meth:`load` the
+        learner continues bit for bit, even in the middle of a batch.
         """
         arrays: dict[str, AnyArray] = {}
         values: dict[str, Any] = {}
@@ -393,7 +396,7 @@ class Learner:
         if not comes_back("state", self.policy.begin(self.problem), arrays, values):
             raise InvalidArgumentError(
                 "state",
-                "of the same structure as the state that begin returned",
+                "of the same structure as the state returned by begin",
                 type(self.state).__name__,
             )
         arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
@@ -409,7 +412,7 @@ class Learner:
             "values": values,
         }
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        # Through an open file, because NumPy would add .npz to a bare path.
+        # An open file, because NumPy would append .npz to a path.
         with atomically(path) as partial, partial.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
 
@@ -422,7 +425,7 @@ class Learner:
         path
             The file.
         policy
-            Needed for a policy that is not part of seqbatch: the same one that was saved.
+            The saved policy; required if it is not part of seqbatch.
         """
         try:
             with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -434,7 +437,7 @@ class Learner:
                     "Read it with the version of seqbatch that wrote it."
                 )
             return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
-        # The last of them where damage names a compression that there is not.
+        # NotImplementedError: a damaged file may name a compression that does not exist.
         except (
             OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError,
             NotImplementedError,
@@ -476,7 +479,7 @@ class Learner:
         return learner
 
     def _check_decision(self, decision: Decision, contexts: Contexts) -> None:
-        """Refuse what a policy must not return, before any of it is kept."""
+        """Validate the policy's decision before storing any of it."""
         units, actions, groups = len(contexts), decision.actions, decision.groups
         for name, array in (("actions", actions), ("groups", groups)):
             if array.shape != (units,) or array.dtype.kind != "i":
@@ -496,7 +499,7 @@ class Learner:
         )
 
     def _with_draws(self, units: int, call: Callable[[Floats], _Result]) -> _Result:
-        """Call with fresh draws; a call that fails uses none of them up."""
+        """Call with new random draws; if the call fails, restore the generator."""
         before = self._random.bit_generator.state
         try:
             return call(self._random.random(units))
@@ -519,7 +522,7 @@ class Learner:
 
 
 def _identity(policy: Policy) -> dict[str, Any]:
-    """Return what tells one policy from another, as it goes into a file's header."""
+    """Return the identity of a policy for a file's header: module, name and parameters."""
     parameters = registry.describe(policy)
     kind = parameters.pop("kind")
     try:
@@ -536,7 +539,7 @@ def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Polic
     ours = header["module"].startswith("seqbatch.policies.")
     if not ours or name not in registry.kinds():
         raise LearnerFileError(
-            f"{path}: was saved with the policy {name}, which is not one of seqbatch's. Pass it: "
+            f"{path}: was saved with the policy {name}, which is not part of seqbatch. Pass it as "
             f"Learner.load(path, policy={name}(...))."
         )
     return registry.make(name, **header["parameters"])

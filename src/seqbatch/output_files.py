@@ -1,4 +1,4 @@
-"""Output files: which may be written, and written whole or not at all."""
+"""Output files: checks that a path may be written, and atomic writing."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from seqbatch.errors import InvalidArgumentError, Remedy
 
 # ----------------------------------------------------------------------
-# Which files may be written, decided before any work is done.
+# Which paths may be written, checked before any work is done.
 
 
 def require_target(
@@ -22,30 +22,30 @@ def require_target(
     endings: Sequence[str] = (),
     apart_from: Mapping[str, Iterable[str | Path]] | None = None,
 ) -> Path:
-    """Return a path that may be written to, or refuse it.
+    """Return the path if it may be written to, or raise an error.
 
     Parameters
     ----------
     path
-        The file to be written. A link stands for the file that it leads to.
+        The file to write; for a link, its target.
     name
-        What the argument is called in messages.
+        The name of the argument in messages.
     force
-        Whether a plain file that is there may be overwritten. Nothing else ever is.
+        Whether an existing regular file may be overwritten. Nothing else is ever overwritten.
     endings
-        What the name may end in, in lower case; anything where there are none.
+        The allowed endings of the name, in lower case; if empty, any.
     apart_from
-        Files that are never written to, by what they are.
+        Files that must never be written to, by description.
 
     Raises
     ------
     InvalidArgumentError
-        Where the file is one of `apart_from`, has another ending, is a folder, a device, a pipe or
-        a socket, has no folder, or is there and `force` does not hold.
+        If the file is one of `apart_from`, has another ending, is a folder, device, pipe or
+        socket, if its folder does not exist, or if it exists and `force` is False.
     """
     target, found = Path(path), _resolved(path)
     if found is None:
-        raise InvalidArgumentError(name, "a name that a file can have", repr(str(path)))
+        raise InvalidArgumentError(name, "a valid file name", repr(str(path)))
     for what, files in (apart_from or {}).items():
         if any(_same(target, Path(file)) for file in files):
             raise InvalidArgumentError(name, f"another file than {what}", path)
@@ -57,14 +57,14 @@ def require_target(
 
 
 def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> None:
-    """Refuse a place where no file can be made, or where something is that must stay."""
+    """Refuse a path where no file can be created, or where one exists that must stay."""
     if not found.parent.is_dir():
         advice = f"Create {found.parent} first."
         raise InvalidArgumentError(name, "in a folder that exists", path, advice)
     if found.is_dir():
         raise InvalidArgumentError(name, "a file", f"{path}, a folder")
     if found.exists() and not found.is_file():
-        raise InvalidArgumentError(name, "a plain file", f"{path}, a device, pipe or socket")
+        raise InvalidArgumentError(name, "a regular file", f"{path}, a device, pipe or socket")
     if found.exists() and not force:
         raise InvalidArgumentError(
             name, "a new file", f"{path}, which exists", "Choose another name, or overwrite it",
@@ -73,7 +73,7 @@ def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> 
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Say whether a name leads to a file, or into a folder, also through other spellings."""
+    """Return whether a path is the given file, or lies in the given folder, however spelled."""
     where, place = _resolved(one), _resolved(other)
     if where == place or (place in where.parents if where and place and place.is_dir() else False):
         return True
@@ -81,7 +81,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _resolved(path: str | Path) -> Path | None:
-    """Return where a name leads; None where no file can have it, as with a NUL character."""
+    """Return the path with all links resolved; None if it is invalid, as with a NUL character."""
     try:
         return Path(os.path.realpath(path))
     except ValueError:
@@ -89,15 +89,15 @@ def _resolved(path: str | Path) -> Path | None:
 
 
 # ----------------------------------------------------------------------
-# Files written whole or not at all.
+# Atomic writing.
 
 
 @contextmanager
 def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a path to write to; it becomes `target` when the block ends, and vanishes if it fails.
+    """Yield a temporary path; it replaces `target` when the block ends, and is removed on failure.
 
-    Whoever looks at `target`, at any time and after any crash, sees the old file or the new one.
-    Where nothing can be written there, the error names `target`.
+    At any time and after any crash, `target` is either the old file or the complete new one. If it
+    cannot be written, the error names `target`.
 
     Examples
     --------
@@ -109,58 +109,57 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     ...     target.read_text(), len(list(Path(folder).iterdir()))
     ('whole', 1)
     """
-    asked = os.fspath(target)
-    # Through links: the file that they lead to is the one to be replaced.
+    requested = os.fspath(target)
+    # Resolve links: the file that they point to is replaced, not the link.
     target = Path(os.path.realpath(target))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(target))
-    # In the same folder, since only a rename within one file system is atomic; with names that two
-    # processes or threads that write the same target do not share.
-    _sweep(target)
+    # The partial file is in the same folder, because only a rename within one file system is
+    # atomic. Its name is unique for each process and thread that writes the same target.
+    _remove_leftovers(target)
     writer = f"{os.getpid()}-{threading.get_ident()}"
     partial = target.with_name(f"{target.name}.{writer}.partial")
     try:
         yield partial
-        # Without this, a power cut soon after the rename can leave the new name on an empty file.
+        # Without fsync, a power cut soon after the rename could leave an empty file.
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(target)
     except OSError as error:
         if error.filename is not None and os.fspath(error.filename) == str(partial):
-            _name(error, asked)
+            _rename_in_error(error, requested)
         raise
     finally:
-        # What cannot be removed either is swept by the next one; the first error is the one to say.
+        # If it cannot be removed, the next write does it; the first error is the one to report.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
 
 
-def _name(error: OSError, asked: str) -> None:
-    """Have an error name the file that was asked for, and say what to do."""
-    # A name or a folder of which nothing can be made.
+def _rename_in_error(error: OSError, requested: str) -> None:
+    """Make an error name the requested file, with advice."""
     advice = "choose another name, or a folder that you may write to"
-    error.filename, error.filename2 = asked, None
+    error.filename, error.filename2 = requested, None
     error.strerror = f"cannot be written: {error.strerror}; {advice}"
 
 
-def _sweep(target: Path) -> None:
-    """Remove what processes that were killed left beside a target."""
+def _remove_leftovers(target: Path) -> None:
+    """Remove partial files of the target that killed processes left behind."""
     pattern = re.compile(re.escape(target.name) + r"\.(\d+)-\d+\.partial")
     try:
         there = [path.name for path in target.parent.iterdir()]
     except OSError:
         return
     for name in there:
-        if (found := pattern.fullmatch(name)) and not _runs(int(found[1])):
+        if (found := pattern.fullmatch(name)) and not _is_running(int(found[1])):
             target.with_name(name).unlink(missing_ok=True)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        # It belongs to somebody else, or this system cannot tell.
+        # The process belongs to another user, or the system cannot tell.
         return True
     return True

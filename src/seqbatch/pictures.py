@@ -1,4 +1,4 @@
-"""What all pictures share: a colour for each policy, axes that fit, and how charts are saved."""
+"""Shared parts of all charts: a colour per policy, fitted axes, and saving."""
 
 import json
 import math
@@ -12,12 +12,12 @@ from seqbatch.output_files import atomically
 if TYPE_CHECKING:
     import altair as alt
 
-#: Okabe and Ito's colours, which colour-blind readers can tell apart, and a few more.
+#: The colour-blind-safe palette of Okabe and Ito, and a few more.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#000000",
     "#999999", "#B8B800",
 )  # fmt: skip
-#: For what is no policy: bounds, and what stands in the background.
+#: For bounds, and for the background.
 INK, GREY = "#222222", "#777777"
 #: A policy has the same colour in every picture.
 POLICIES = {
@@ -34,7 +34,7 @@ POLICIES = {
     "FixedAction": "#5E5E5E",
     "Oracle": "#000000",
 }
-#: All other policies, those of users among them, which markers and dashes tell apart.
+#: All other policies, including yours; markers and dashes distinguish them.
 OTHER = "#B2182B"
 
 
@@ -50,7 +50,7 @@ def policy_colour(name: str) -> str:
 def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float = 1.12) -> Any:
     """Return a logarithmic scale that fits the values, and an axis with ticks at 1, 2 and 5.
 
-    Values that are unknown or not above 0 have no place on it.
+    Values that are unknown or not positive are ignored.
     """
     import altair as alt
 
@@ -65,7 +65,7 @@ def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float =
 
 
 class InsideScript(json.JSONEncoder):
-    """JSON that can stand in a script of a page: nothing in it ends the script."""
+    """JSON that is safe inside a script element: nothing in it ends the script."""
 
     def encode(self, o: Any) -> str:
         r"""Return the text of a value.
@@ -77,12 +77,12 @@ class InsideScript(json.JSONEncoder):
 
 
 def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
-    """Write a chart as .png, .svg or .html; the page opens without a network."""
+    """Write a chart as .png, .svg or .html; the HTML page works offline."""
     ending: Any = path.suffix.lower().removeprefix(".")
     with atomically(path) as partial:
         if ending == "html":
             chart.save(partial, format=ending, inline=True, json_kwds={"cls": InsideScript})
         else:
-            # Twice the size keeps a bitmap sharp on paper; an SVG needs no such help.
+            # Twice the size keeps a bitmap sharp in print; SVG scales by itself.
             chart.save(partial, format=ending, scale_factor=2.0 if ending == "png" else 1.0)
     return path

@@ -1,10 +1,10 @@
-"""What no method can beat and what the algorithms reach, as numbers.
+"""Regret bounds of the paper as numbers: lower bounds of any method, rates of the algorithms.
 
 Every function cites its theorem in Han et al., *Sequential Batch Learning in Finite-Action Linear
-Contextual Bandits*. Functions named ``..._bound`` carry the paper's explicit constants; functions
-named ``..._rate`` leave out constants and logarithms that the paper does not state, and serve to
-compare growth. |theta| <= 1 throughout, and the lower bounds for stochastic contexts are for
-standard Gaussian noise. A bound "on" a grid takes the grid, or its ends.
+Contextual Bandits*. Functions named ``..._bound`` include the paper's explicit constants; functions
+named ``..._rate`` omit constants and logarithms that the paper does not state, and are meant for
+comparing growth. |theta| <= 1 throughout. The lower bounds for stochastic contexts assume standard
+Gaussian noise. A bound "on" a grid takes the grid or its ends.
 
 >>> from seqbatch import theory
 >>> round(theory.expected_maximum(10), 6)
@@ -27,11 +27,11 @@ from seqbatch.errors import InvalidArgumentError
 
 
 class HasEnds(Protocol):
-    """A grid."""
+    """An object with batch ends, such as a grid."""
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Units seen by the end of each batch."""
+        """Number of units by the end of each batch."""
 
 
 Ends = Sequence[int] | HasEnds
@@ -43,8 +43,8 @@ LOWER_BOUND_CONSTANT = 0.0135
 def confidence_multiplier(*, units: int, actions: int, delta: float | None = None) -> float:
     """Return gamma = 1 + sqrt(ln(2 K T / delta) / 2), delta = 1/T by default (Lemma 1).
 
-    The constant under the root is the paper's, taken over from rewards between 0 and 1. Standard
-    Gaussian noise would need four times it for the same certainty.
+    The constant under the root is that of the paper, derived for rewards between 0 and 1. With
+    standard Gaussian noise, the same confidence would need four times this constant.
     """
     T, K = arguments.integer("units", units), arguments.integer("actions", actions)
     failure = 1 / T if delta is None else arguments.number("delta", delta, above=0, at_most=1)
@@ -63,9 +63,10 @@ def expected_maximum(actions: int) -> float:
 
 @cache
 def maximum_moment(actions: int, power: int) -> float:
-    """Return the mean of a power of the largest of K standard normals.
+    """Return the expectation of a power of the largest of K standard normals.
 
-    The second, C~_K in the proof of Thm. 3, says how much a greedy choice adds along its direction.
+    The second moment is C~_K in the proof of Thm. 3: how much information a greedy choice adds
+    along its direction.
     """
     K = arguments.integer("actions", actions)
     from scipy.integrate import quad
@@ -75,7 +76,7 @@ def maximum_moment(actions: int, power: int) -> float:
         log = math.log(K) + (K - 1) * float(log_ndtr(x)) - x * x / 2
         return x**power * math.exp(log) / math.sqrt(2 * math.pi)
 
-    # The maximum lives near sqrt(2 ln K); cutting the range there keeps quad from missing it.
+    # The maximum concentrates near sqrt(2 ln K); splitting there keeps quad from missing it.
     centre = math.sqrt(2 * math.log(K)) if K > 1 else 0.0
     cuts = [-40.0, centre - 4, centre, centre + 4, 40.0]
     parts = [
@@ -86,7 +87,7 @@ def maximum_moment(actions: int, power: int) -> float:
 
 @cache
 def expected_largest_norm(actions: int, dim: int) -> float:
-    """Return gamma_K, the mean of the largest of K squared norms of N(0, I/d) (Lemma 10)."""
+    """Return gamma_K, the expected largest of K squared norms of N(0, I/d) (Lemma 10)."""
     from scipy.integrate import quad
     from scipy.special import gammainc
 
@@ -95,8 +96,8 @@ def expected_largest_norm(actions: int, dim: int) -> float:
     def survival(x: float) -> float:
         return 1 - float(gammainc(d / 2, d * x / 2)) ** K
 
-    # A chi-square mean exceeds 1 + 2 sqrt(2u/d) + 4u/d with probability below e^-u. The fall from
-    # 1 to 0 is narrow somewhere in between: short pieces cannot miss it.
+    # A chi-square mean exceeds 1 + 2 sqrt(2u/d) + 4u/d with probability below e^-u. The survival
+    # function falls from 1 to 0 within a narrow range; short pieces cannot miss it.
     u = 40 + math.log(K)
     cuts = np.linspace(0.0, 1 + 2 * math.sqrt(2 * u / d) + 4 * u / d, 41)
     pieces = [
@@ -109,9 +110,9 @@ def sbucb_upper_bound(*, units: int, dim: int, actions: int, batches: int) -> fl
     """Return the regret bound of SBUCB on the uniform grid (Thm. 1, statement 1, explicit form).
 
     2 (1 + sqrt(ln(2 K T^2) / 2)) ln(T + 1) sqrt(T/M) (sqrt(M d) + d sqrt(T/M)), for contexts of
-    norm at most 1, T/M whole and ridge 1, with probability 1 - 1/T. It is proved for rewards
-    independent given the contexts; the algorithm that earns that assumption, SupSBUCB, adds a
-    factor of order ln T.
+    norm at most 1, integer T/M and ridge 1, with probability 1 - 1/T. The proof assumes rewards
+    that are independent given the contexts; SupSBUCB, which ensures that, adds a factor of order
+    ln T.
     """
     T, d, K, M = _counts(units, dim, actions, batches)
     width = confidence_multiplier(units=T, actions=K)
@@ -120,11 +121,11 @@ def sbucb_upper_bound(*, units: int, dim: int, actions: int, batches: int) -> fl
 
 
 def adversarial_lower_bound(*, units: int, dim: int, batches: int) -> float:
-    """Return the least worst-case regret of any method with M batches (Thm. 1, statement 2).
+    """Return a lower bound on the worst-case regret of any method (Thm. 1, statement 2).
 
     T sqrt(d) / (2 sqrt(2) M) if M >= d/2, and T / (2 sqrt(M)) if M < d/2; an odd d counts as
-    d - 1, as in the proof. Two actions are enough for it. The online term of order sqrt(d T) has no
-    stated constant and is left out.
+    d - 1, as in the proof. Two actions suffice. The online term of order sqrt(d T) has no stated
+    constant and is omitted.
     """
     T, d, _, M = _counts(units, dim, 2, batches)
     pairs = d // 2
@@ -132,10 +133,10 @@ def adversarial_lower_bound(*, units: int, dim: int, batches: int) -> float:
 
 
 def adversarial_lower_bound_on(ends: Ends, *, dim: int) -> float:
-    """Return the same for one grid: the adversary spends its pairs on the largest batches.
+    """Return the adversarial lower bound for one grid, with the pairs on the largest batches.
 
-    Half the units of those batches, over sqrt(pairs), for the best number of pairs up to d/2
-    (Section 3.4). Never below :func:`adversarial_lower_bound` for as many batches.
+    It is half the units of these batches over sqrt(pairs), for the best number of pairs up to d/2
+    (Section 3.4), and never below :func:`adversarial_lower_bound` for as many batches.
     """
     d = arguments.integer("dim", dim)
     sizes = np.sort(np.diff(np.concatenate([[0.0], _checked(ends)])))[::-1]
@@ -146,7 +147,7 @@ def adversarial_lower_bound_on(ends: Ends, *, dim: int) -> float:
 
 
 def stochastic_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
-    """Return the least worst-case regret of any policy on this grid (proof of Thm. 2).
+    """Return a lower bound on the worst-case regret of any policy on this grid (proof of Thm. 2).
 
     c_0 C_K / sqrt(gamma_K) max{t_s / sqrt(d), sqrt(d) t_{s+1} / sqrt(t_s), ...}, where t_s is the
     first end of at least d^2. It holds for independent N(0, I/d) contexts.
@@ -158,18 +159,18 @@ def stochastic_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
 
 
 def stochastic_lower_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
-    """Return the least worst-case regret over all grids of M batches (Thm. 2, statement 2)."""
+    """Return a lower bound on the worst-case regret for any grid of M batches (Thm. 2, st. 2)."""
     T, d, K, M = _counts(units, dim, actions, batches, least_dim=2)
     _require_long_horizon(T, d)
     return _lower_constant(K, d) * math.sqrt(d * T) * _stochastic_growth(T, d, M)
 
 
 def certified_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
-    """Return the proof of Thm. 2 evaluated numerically for this grid: the sharpest it gives.
+    """Return the sharpest bound that the proof of Thm. 2 gives for this grid, numerically.
 
-    The bound of :func:`prior_lower_bound_on`, with its prior cut off at |theta| <= c nu <= 1, for
-    the best nu and c on a fine mesh. Every mesh point is a valid bound, so the result is certified
-    whatever the mesh; it is never below :func:`stochastic_lower_bound_on`.
+    It is the bound of :func:`prior_lower_bound_on` with the prior truncated at |theta| <= c nu <=
+    1, maximised over nu and c on a fine mesh. Every mesh point gives a valid bound, so the result
+    is certified for any mesh; it is never below :func:`stochastic_lower_bound_on`.
     """
     d, K, _ = _kept_ends(ends, dim, actions)
     edges = np.concatenate([[0.0], _checked(ends)])
@@ -183,13 +184,13 @@ def certified_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
 
 
 def prior_lower_bound_on(ends: Ends, *, dim: int, actions: int, spread: float) -> float:
-    """Return the least mean regret of any method on this grid, over theta ~ N(0, nu^2 I/d).
+    """Return a lower bound on the mean regret of any method on this grid, theta ~ N(0, nu^2 I/d).
 
-    Every unit of a batch that starts after t units costs at least, for any c > 0,
+    Every unit of a batch that starts after t units has, for any c > 0, a regret of at least
 
         C_K / (2 c nu sqrt(d)) ((d-1)^2 / (d^2 / nu^2 + gamma_K t) - nu^2 P(chi2_{d+2} > c^2 d)),
 
-    which is the step of Thm. 2's proof before it cuts the prior off. It holds for independent
+    which is the step in the proof of Thm. 2 before the prior is truncated. It holds for independent
     N(0, I/d) contexts and standard Gaussian noise; `spread` is nu.
     """
     edges = np.concatenate([[0.0], _checked(ends)])
@@ -201,14 +202,14 @@ def prior_lower_bound_on(ends: Ends, *, dim: int, actions: int, spread: float) -
 def prior_lower_bound_after(
     seen: Sequence[float], units: Sequence[float], *, dim: int, actions: int, spread: float
 ) -> float:
-    """Return the same bound for batches of any units, each decided by any number of outcomes.
+    """Return the bound of :func:`prior_lower_bound_on` for any batch sizes and outcome counts.
 
     Parameters
     ----------
     seen
-        How many outcomes are known when each batch is decided; a mean, where chance has a part.
+        The number of outcomes known when each batch is assigned; its mean if it is random.
     units
-        How many units each batch holds.
+        The number of units in each batch.
     dim, actions, spread
         See :func:`prior_lower_bound_on`.
     """
@@ -220,7 +221,7 @@ def prior_lower_bound_after(
     return max(float(_prior_bounds(before, sizes, nu, cut, d, K)[0]) for cut in _CUTS)
 
 
-#: Where the prior of the lower bounds is cut off, as multiples of its spread.
+#: Where the prior of the lower bounds is truncated, in multiples of its spread.
 _CUTS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
 
 
@@ -234,7 +235,7 @@ def _prior_bounds(
     tail = float(gammaincc(d / 2 + 1, cut**2 * d / 2))
     nu = spreads[:, None]
     total = np.zeros(len(nu))
-    for first in range(0, len(seen), 1_000):  # bounds memory on grids of many batches
+    for first in range(0, len(seen), 1_000):  # limits memory on grids with many batches
         piece = slice(first, first + 1_000)
         margin = (d - 1) ** 2 / (d**2 / nu**2 + gamma * seen[piece]) - nu**2 * tail
         unit = height / (2 * cut * nu * math.sqrt(d)) * np.maximum(margin, 0.0)
@@ -253,10 +254,11 @@ def stochastic_upper_rate(
 
 
 def problem_dependent_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
-    """Return the least worst case of |theta| times regret on this grid (proof of Thm. 3).
+    """Return a lower bound on the worst case of |theta| times regret on this grid (Thm. 3).
 
-    c_0 C_K / gamma_K max{t_s / sqrt(d), d^(3/2) t_{s+1} / t_s, ...}. The proof leaves the first
-    term's constant open; with nu^2 = 1 / (4 gamma_K) its own argument gives the same c_0 / gamma_K.
+    c_0 C_K / gamma_K max{t_s / sqrt(d), d^(3/2) t_{s+1} / t_s, ...}. The proof does not state the
+    constant of the first term; with nu^2 = 1 / (4 gamma_K) its argument gives the same
+    c_0 / gamma_K.
     """
     d, K, kept = _kept_ends(ends, dim, actions)
     terms = [kept[0] / math.sqrt(d)]
@@ -265,10 +267,10 @@ def problem_dependent_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> f
 
 
 def problem_dependent_lower_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
-    """Return the least worst case of |theta| times regret over all grids (Thm. 3, statement 2).
+    """Return a lower bound on the worst case of |theta| times regret for any grid (Thm. 3, st. 2).
 
-    c_0 C_K / gamma_K d^(3/2) (T / d^2)^(1/M). The theorem asks for T / d^2 >= 2^M; its proof uses
-    T >= d^2 alone.
+    c_0 C_K / gamma_K d^(3/2) (T / d^2)^(1/M). The theorem assumes T / d^2 >= 2^M; its proof uses
+    only T >= d^2.
     """
     T, d, K, M = _counts(units, dim, actions, batches, least_dim=2)
     _require_long_horizon(T, d)
@@ -322,18 +324,18 @@ def problem_dependent_batches_for_online(*, units: int, dim: int, factor: float 
 
 
 def adversarial_exponent(*, online: bool) -> float:
-    """Return the slope of log regret on log T: 1/2 with order sqrt(d T) batches, 1 with few."""
+    """Return the slope of log regret in log T: 1/2 with order sqrt(d T) batches, 1 with few."""
     return 0.5 if online else 1.0
 
 
 def stochastic_exponent(batches: int) -> float:
-    """Return the slope of log regret on log T with M batches: 1/2 + 1 / (2 (2^M - 1)) (Thm. 2)."""
+    """Return the slope of log regret in log T with M batches: 1/2 + 1 / (2 (2^M - 1)) (Thm. 2)."""
     M = arguments.integer("batches", batches)
     return 0.5 + 0.5 / (2.0 ** min(M, 1000) - 1)
 
 
 def problem_dependent_exponent(batches: int) -> float:
-    """Return the slope of log regret on log T with M batches at a fixed theta: 1/M (Thm. 3)."""
+    """Return the slope of log regret in log T with M batches at a fixed theta: 1/M (Thm. 3)."""
     return 1 / arguments.integer("batches", batches)
 
 
@@ -353,7 +355,7 @@ def _require_long_horizon(units: int, dim: int) -> None:
 
 
 def _checked(ends: Ends) -> Floats:
-    """Return the ends of a grid, or a list of ends, as numbers that increase."""
+    """Return the ends of a grid, or a list of ends, as increasing floats."""
     array = np.asarray(getattr(ends, "ends", ends))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         raise InvalidArgumentError("ends", "a grid, or a list of whole numbers", repr(ends))

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from seqbatch.campaign.views.status_text import PLAIN
 from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
 from seqbatch.cli.messages import About
 from seqbatch.errors import CampaignStateError, Remedy
 from seqbatch.policies import registry
+from seqbatch.policies.registry import PLAIN
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC, folder, run, said  # noqa: F401
 

@@ -51,9 +51,9 @@ def test_grid():
         ),
         (("reproduce", "fig9"), "name must be one of"),
         (("reproduce", "fig1"), "received fig1. fig1-mushroom or fig1-covertype may be meant."),
-        (("reproduce", "batches", "--device", "numpy"), "left out but for fig2 and fig3"),
+        (("reproduce", "batches", "--device", "numpy"), "used only with fig2 and fig3"),
         (("reproduce", "fig3", "--device", "tpu"), "device must be one of 'cuda', 'cpu', 'numpy'"),
-        (("simulate", "nowhere.toml"), "which is not there"),
+        (("simulate", "nowhere.toml"), "which does not exist"),
     ],
 )
 def test_bad_input_gets_one_line_and_code_2(words, message):
@@ -97,7 +97,7 @@ def test_simulate(tmp_path):
     assert "greedy" in again.stdout
 
 
-@pytest.mark.parametrize("words", [("simulate", "spec.toml"), ("reproduce", "coverage")])
+@pytest.mark.parametrize("words", [("simulate", "spec.toml"), ("reproduce", "batches")])
 def test_an_engine_that_is_refused_leaves_no_folder(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("spec.toml").write_text(SPEC, encoding="utf-8")

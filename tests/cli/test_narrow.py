@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.status_text import events_table
+from seqbatch.campaign.views.history import events_table
 from seqbatch.cli import console as consoles
 from seqbatch.cli.app import app
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.lab.comparison import Comparison
 from seqbatch.storage import open_store
 from tests.campaign.instances import SMALL, units

@@ -34,7 +34,7 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path):
     words = (*SMALL, "--features", "3", "--out")
     assert "plan.svg, which exists" in run(*words, str(out), code=2).stderr
     assert out.read_text() == "mine"
-    assert "must be a plain file" in run(*words, str(pipe), "--force", code=2).stderr
+    assert "must be a regular file" in run(*words, str(pipe), "--force", code=2).stderr
     same = ("plan", "--units", "9", "--actions", "2", "--sample", str(out), "--out", str(out))
     assert "another file than sample" in run(*same, "--force", code=2).stderr
     assert run(*words, str(out), "--force").stdout.endswith("plan.svg\n")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqbatch.core import Statistics, least_squares, noise_variance, ridge, ridge_means
+from seqbatch.core import Statistics, least_squares, ridge, ridge_means
 
 random = np.random.default_rng(0)
 
@@ -107,14 +107,3 @@ def test_least_squares_does_not_mind_units_of_measure():
     estimate = least_squares(observed(rows, rows @ (1 / scales)))
     assert estimate.rank[0] == 3
     np.testing.assert_allclose(estimate.theta[0], 1 / scales, rtol=1e-6)
-
-
-def test_noise_variance():
-    rows = random.standard_normal((5_000, 4))
-    rewards = rows @ [1, 2, 3, 4] + 0.3 * random.standard_normal(5_000)
-    statistics = observed(rows, rewards)
-    estimate = least_squares(statistics)
-    residual = rewards - rows @ estimate.theta[0]
-    expected = residual @ residual / (5_000 - 4)
-    assert noise_variance(statistics, estimate) == pytest.approx(expected)
-    assert np.isnan(noise_variance(observed(rows[:3], rewards[:3]), estimate))

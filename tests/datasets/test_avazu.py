@@ -169,7 +169,7 @@ def test_files_that_are_no_logs(tmp_path, lines, monkeypatch):
     assert "CSV file of 24 columns" in refused(tmp_path, [*lines[:2], lines[2] + ",1,2,3"])
     broken = tmp_path / "broken.gz"
     broken.write_bytes(gzip.compress("\n".join(lines).encode())[:-20])
-    with pytest.raises(DamagedDatasetError, match="whole gzip file"):
+    with pytest.raises(DamagedDatasetError, match="complete gzip file"):
         avazu(broken)
     with pytest.raises(MissingDatasetError, match=r"none\.csv"):
         avazu(tmp_path / "none.csv")

@@ -45,12 +45,12 @@ def test_rows_have_the_hosts_law(log):
     ):
         error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / ROWS)
         assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 5 * error + 1e-12).all()
-    clicks = log._made[1].mean(), host.click.mean()
+    clicks = log._rows[1].mean(), host.click.mean()
     assert abs(clicks[0] - clicks[1]) < 5 * np.sqrt(2 * 0.17 * 0.83 / ROWS)
 
 
 def test_the_parameter_is_the_regression_on_the_rows(log):
-    x, y = log.dense(np.arange(ROWS)), log._made[1].astype(float)
+    x, y = log.dense(np.arange(ROWS)), log._rows[1].astype(float)
     wanted = np.linalg.lstsq(x, y, rcond=None)[0]
     np.testing.assert_allclose(log.theta, wanted, atol=1e-9)
 

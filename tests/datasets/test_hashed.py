@@ -1,5 +1,7 @@
 """Hashed rows: the same vectors as a literal loop, few bytes, exact sums."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
-from seqbatch.datasets import HashedRows, SyntheticAvazu, avazu, fit_theta
-from seqbatch.datasets.avazu import FEATURES
+from seqbatch.datasets import HashedRows, SyntheticAvazu, fit_theta
+from seqbatch.datasets.avazu import FEATURES, hash_codes
 from seqbatch.errors import InvalidArgumentError
 
 dims = pytest.mark.parametrize("dim", [1, 7, 40, 127])
@@ -42,7 +44,7 @@ def test_dense_equals_scikit_learns_hasher(dim):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=12), max_size=20), st.integers(1, 127))
 def test_any_text_is_hashed_as_scikit_learn_does(values, dim):
-    codes = avazu.hash_codes("c", values, dim)
+    codes = hash_codes("c", values, dim)
     rows = HashedRows(codes[:, None], np.zeros(len(values)), dim)
     expected = np.zeros((len(values), dim))
     for row, value in zip(expected, values, strict=True):
@@ -84,7 +86,7 @@ def test_theta_is_the_least_squares_solution(monkeypatch):
     expected = np.linalg.lstsq(rows.dense(slice(None)), rows.click.astype(float))[0]
     np.testing.assert_allclose(theta, expected, rtol=1e-9, atol=1e-11)
     # Sums of whole numbers are exact: no cut changes a bit.
-    monkeypatch.setattr(avazu, "_CHUNK", 77)
+    monkeypatch.setattr(sys.modules["seqbatch.datasets.avazu"], "_CHUNK", 77)
     np.testing.assert_array_equal(fit_theta(rows), theta)
     np.testing.assert_array_equal(fit_theta(rows, rows.click), theta)
 

@@ -87,8 +87,8 @@ def test_text_in_the_last_row_makes_a_text_column(tmp_path):
         ({"label": "class"}, "label must be one of the file's columns .age, town, same.*'class'"),
         ({"label": "answer", "features": ["size"]}, "each of features must be one of .*'size'"),
         ({"label": "answer", "features": []}, "features must be at least one column"),
-        ({"label": "answer", "features": ["age", "age"]}, "features must be .*each once"),
-        ({"label": "answer", "features": ["answer"]}, "'answer' not among them"),
+        ({"label": "answer", "features": ["age", "age"]}, "features must be .*without repetition"),
+        ({"label": "answer", "features": ["answer"]}, "without 'answer'"),
         ({"label": "answer", "features": "age"}, "features must be a list of column names"),
         ({"label": "same"}, "label column 'same' must be of text, whole numbers or booleans"),
     ],
@@ -113,7 +113,7 @@ def test_a_type_without_meaning_is_refused(tmp_path):
 
 def test_an_identifier_is_not_a_feature(saved, monkeypatch):
     monkeypatch.setattr(labelled, "MOST_LEVELS", 1)
-    with pytest.raises(InvalidArgumentError, match="column 'town' must be text of at most 1 "):
+    with pytest.raises(InvalidArgumentError, match="column 'town' must be text with at most 1 "):
         labelled_table(saved(TABLE), label="answer")
 
 

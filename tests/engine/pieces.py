@@ -3,7 +3,6 @@
 import atexit
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -25,20 +24,21 @@ def pid_of_two(folder):
     return os.getpid()
 
 
-def ends_in_company(folder):
-    """Have this process wait at its end, for a while, until another ends too; then say so."""
+def meet(folder):
+    """Wait, for a while, until another process ends too; then say so."""
     here = Path(folder) / f"{os.getpid()} ends"
+    here.touch()
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        if len(list(Path(folder).glob("* ends"))) > 1:
+            here.with_name(f"{os.getpid()} met").touch()
+            return
+        time.sleep(0.01)
 
-    def wait():
-        here.touch()
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline:
-            if len(list(Path(folder).glob("* ends"))) > 1:
-                here.with_name(f"{os.getpid()} met").touch()
-                return
-            time.sleep(0.01)
 
-    atexit.register(wait)
+def ends_in_company(folder):
+    """Have this process wait at its end until another ends too."""
+    atexit.register(meet, folder)
     return pid_of_two(folder)
 
 
@@ -47,10 +47,10 @@ def stops_in_company(folder):
 
     def stop(*_):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        sys.exit()
+        meet(folder)
+        os._exit(0)
 
     signal.signal(signal.SIGTERM, stop)
-    ends_in_company(folder)
     (Path(folder) / f"{os.getpid()} at work").touch()
     time.sleep(60)
 

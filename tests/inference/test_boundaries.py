@@ -11,7 +11,6 @@ from seqbatch.inference import (
     boundaries,
     dunnett_critical,
     futility_boundaries,
-    group_sequential_holm,
     holm,
     spent,
 )
@@ -62,7 +61,7 @@ def test_earlier_boundaries_do_not_depend_on_later_looks(times, rule):
 
 
 def test_fractions_must_grow():
-    with pytest.raises(InvalidArgumentError, match="grow from look to look"):
+    with pytest.raises(InvalidArgumentError, match="increase from look to look"):
         boundaries([0.5, 0.5], rule="pocock")
     with pytest.raises(InvalidArgumentError, match="rule must be one of"):
         boundaries([0.5, 1.0], rule="bonferroni")
@@ -99,33 +98,6 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([0.5, 0.9]) == (1.0, 1.0)
     assert holm([]) == ()
-
-
-def test_a_rejection_passes_its_alpha_on():
-    times = [0.5, 1.0]
-    whole, half = (boundaries(times, rule="pocock", alpha=a)[1] for a in (0.025, 0.0125))
-    between = (whole + half) / 2
-    assert group_sequential_holm([[0, half + 0.1], [0, between]], times, rule="pocock") == (2, 2)
-    assert group_sequential_holm([[0, half - 0.01], [0, between]], times, rule="pocock") == (
-        None,
-        None,
-    )
-    first = boundaries(times, rule="pocock", alpha=0.0125)[0] + 0.1
-    assert group_sequential_holm([[first, 0], [0, between]], times, rule="pocock") == (1, 2)
-
-
-def test_group_sequential_holm_errs_no_more_than_it_says():
-    times, random = [0.4, 1.0], np.random.default_rng(3)
-    shared = random.standard_normal((4_000, 1, 2))
-    steps = np.sqrt(0.5) * (random.standard_normal((4_000, 3, 2)) + shared)
-    paths = steps * np.sqrt([0.4, 0.6])
-    z = paths.cumsum(axis=2) / np.sqrt(times)
-    bounds = boundaries(times, rule="pocock", alpha=0.05 / 3)
-    # Under three true hypotheses an error is a first rejection, which needs the first bounds.
-    errs = (z >= bounds).any(axis=(1, 2))
-    made = [any(group_sequential_holm(one, times, rule="pocock", alpha=0.05)) for one in z[:300]]
-    assert made == errs[:300].tolist()
-    assert errs.mean() < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 4_000)
 
 
 #: Dunnett 1955 and 1964, 5%: comparisons with control, by degrees of freedom.

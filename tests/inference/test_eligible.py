@@ -100,5 +100,5 @@ def test_intervals_among_the_eligible_cover():
 
 
 def test_probabilities_of_what_is_not_eligible_are_refused():
-    with pytest.raises(InvalidArgumentError, match="0 where an action is not eligible"):
+    with pytest.raises(InvalidArgumentError, match="0 for ineligible actions"):
         Rows.of([[1.0]], [0], [[0.5, 0.5]], [1.0], eligible=[[True, False]])

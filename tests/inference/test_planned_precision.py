@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from benchmarks.coverage.worlds import Cell, simulate_campaign
 from scipy.stats import norm
 
 from seqbatch.inference import Lift, pool, summarise
 from seqbatch.inference.precision import detectable_lift, planned_error
-from seqbatch.lab.coverage_worlds import Cell, simulate_campaign
 
 
 @pytest.mark.parametrize("cell", [Cell(), Cell(units=6_000, waves=5), Cell(randomised=0.3)])

@@ -298,5 +298,5 @@ def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_p
 
 
 def test_a_missing_spec_is_refused(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="which is not there"):
+    with pytest.raises(InvalidArgumentError, match="which does not exist"):
         compare(tmp_path / "no.toml", out=tmp_path, jobs=1, report=lambda _: None)

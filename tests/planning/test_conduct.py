@@ -131,7 +131,7 @@ def test_late_outcomes_keep_the_second_batch_uniform():
         ({"floor": 0.6}, "floor must be"),
         ({"missing": 1.0}, "missing must be"),
         ({"delay": -1}, "delay must be"),
-        ({"delay": 1, "contexts": "adversarial"}, "left out where contexts are adversarial"),
+        ({"delay": 1, "contexts": "adversarial"}, "left out if contexts are adversarial"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):

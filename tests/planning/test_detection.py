@@ -97,7 +97,7 @@ def test_chances_to_stop_are_those_of_simulated_paths():
         for look, chance in enumerate(chances_to_stop(times, means, rule=rule)):
             assert (going & (z[:, look] >= bounds[look])).mean() == pytest.approx(chance, abs=3e-3)
             going &= np.abs(z[:, look]) < bounds[look]
-    with pytest.raises(InvalidArgumentError, match="one a look"):
+    with pytest.raises(InvalidArgumentError, match="one per look"):
         chances_to_stop([0.5, 1], [1.0], rule="pocock")
 
 
@@ -207,7 +207,7 @@ def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
 def test_what_no_plan_can_detect_is_refused_with_what_could_be():
     with pytest.raises(InvalidArgumentError, match=r"detect must be at least 0\.1\d+,") as refused:
         plan(**ASKED, detect=0.01, power=0.9)
-    assert "4,000 units show with 90% power if all of them are randomised" in str(refused.value)
+    assert "4,000 units detect with 90% power if all of them are randomised" in str(refused.value)
     assert "No plan with these units can; about" in str(refused.value)
 
 
@@ -216,7 +216,7 @@ def test_what_no_plan_can_detect_is_refused_with_what_could_be():
     [
         ({"detect": 0.0}, "detect must be"),
         ({"detect": 0.1, "power": 1.0}, "power must be"),
-        ({"detect": 0.1, "contexts": "adversarial"}, "left out where contexts are adversarial"),
+        ({"detect": 0.1, "contexts": "adversarial"}, "left out if contexts are adversarial"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):

@@ -36,7 +36,7 @@ def test_what_is_taken_for_granted():
 
 
 def test_several_effects_have_no_spread():
-    with pytest.raises(InvalidArgumentError, match="left out where several effects are given"):
+    with pytest.raises(InvalidArgumentError, match="left out if several effects are given"):
         law_of([0.1, 0.3], 2.0, [1.0])
     with pytest.raises(InvalidArgumentError, match="effect_spread must be"):
         law_of(0.1, 0.5, [1.0])

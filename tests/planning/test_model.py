@@ -103,5 +103,5 @@ def test_scenarios_are_equally_likely_unless_weighted():
 
 @pytest.mark.parametrize("weights", [(1.0,), (0.5, 0.6), (0.0, 1.0)])
 def test_weights_that_are_not_those_of_the_scenarios(weights):
-    with pytest.raises(InvalidArgumentError, match="one above 0 for each of 2 scenarios"):
+    with pytest.raises(InvalidArgumentError, match=r"positive, one per scenario \(2\)"):
         Model(layout="shared", actions=2, dim=2, scenarios=((1, 1), (2, 1)), weights=weights)

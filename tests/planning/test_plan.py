@@ -11,13 +11,13 @@ from benchmarks.worlds import world
 
 from seqbatch import grids
 from seqbatch.core import Statistics
+from seqbatch.document import as_html
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.policies import preferred
 from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_of
-from seqbatch.planning.result_picture import page
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import SBPE, SBUCB
 from seqbatch.simulation import simulate
@@ -344,7 +344,7 @@ def test_replanning_uses_what_was_learned():
     with pytest.raises(InvalidArgumentError, match="of features that vary"):
         replan(before, seen=first, statistics=flat)
     shifted = Statistics.zero(cells=2, dim=3).add(2 * rows, rewards, actions)
-    with pytest.raises(InvalidArgumentError, match="rows that begin with the constant 1"):
+    with pytest.raises(InvalidArgumentError, match="rows that start with the constant 1"):
         replan(before, seen=first, statistics=shifted)
 
 
@@ -369,7 +369,7 @@ def test_replanning_the_shared_model():
     )
     assert alike.row.regret == pytest.approx(after.row.regret)
     with pytest.raises(
-        InvalidArgumentError, match="covariance must be given, as the plan is for dim"
+        InvalidArgumentError, match="covariance must be given, because the plan uses dim"
     ):
         replan(before, seen=500, statistics=known)
 
@@ -396,7 +396,7 @@ NONSENSE = [
     ({"first_batch": 900, "max_batch": 500}, r"first_batch must be between 1 and 500"),
     ({"units": 10**20}, r"units must be at most 1e\+15"),
     ({"waves": 100}, r"waves must be a list of sizes; received 100"),
-    ({"waves": [100, 200]}, r"waves must be sizes that add up to units = 10000; received 300"),
+    ({"waves": [100, 200]}, r"waves must be sizes that sum to units = 10000; received 300"),
     ({"waves": [5_000, 5_000], "min_batch": 2}, r"waves must be given without min_batch"),
     (
         {"features": None},
@@ -446,7 +446,7 @@ def test_a_sample_speaks_of_diversity():
         Sample(rng.standard_normal((5, 6))).dim  # noqa: B018
     short = Sample(rng.standard_normal((20, 3)))
     assert not short.evidence()["diverse"]
-    assert "20 rows are few for 3 directions (30 would do)" in short.verdict()
+    assert "20 rows are few for 3 directions (30 would suffice)" in short.verdict()
     with pytest.raises(InvalidArgumentError, match="at least two rows"):
         Sample(np.ones((1, 2)))
     with pytest.raises(InvalidArgumentError, match="one name for each of 2 columns"):
@@ -499,7 +499,7 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
     worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
     title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
     assert title.startswith("guaranteed regret, in units of reward")
-    assert "mean rewards lie in [-1, 1] times the noise" in page(worst)
+    assert "mean rewards lie in [-1, 1] times the noise" in as_html(worst.document())
 
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):

@@ -84,7 +84,9 @@ def test_units_number_of_batches_and_limits_are_kept(sizes, low, high, stated):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(InvalidGridError, match="sizes must be those of at least one batch"):
+    with pytest.raises(
+        InvalidGridError, match="sizes must be those of at least one remaining batch"
+    ):
         proposal(40, ())
     model = Model(layout="block", actions=2, dim=3, scenarios=((0.2, 1.0),))
     with pytest.raises(InvalidArgumentError, match="of 2 cells and dimension 3"):

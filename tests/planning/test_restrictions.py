@@ -149,7 +149,7 @@ def test_a_plan_says_what_it_restricts():
         ({"capacity": [0.3, 0.3]}, "capacity must be enough for all units"),
         ({"capacity": [1.0, 0.3], "detect": 0.1}, "detect must be left out with eligible"),
         ({"capacity": [1.0, 0.3], "features": None, "dim": 3}, "left out with dim"),
-        ({"eligible": [1.0, 0.3], "contexts": "adversarial"}, "left out where contexts are adv"),
+        ({"eligible": [1.0, 0.3], "contexts": "adversarial"}, "left out if contexts are adv"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):

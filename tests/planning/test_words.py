@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from seqbatch.document import as_html
 from seqbatch.planning import plan
 from seqbatch.planning.choice import choose
-from seqbatch.planning.result_picture import page
 from seqbatch.planning.tables import Row
 
 
@@ -40,7 +40,7 @@ def test_a_gain_that_chance_hides_needs_no_batches():
     assert choose(asking(noise=170.0), ROWS, ONLINE).batches == 3
     made = choose(asking(noise=190.0), ROWS, ONLINE)
     assert made.batches == 1
-    assert "chance moves the total reward by 19,000" in made.reason
+    assert "chance varies the total reward by 19,000" in made.reason
 
 
 def test_the_smallest_number_that_is_enough():
@@ -63,21 +63,21 @@ def test_where_no_number_is_enough_more_batches_must_add_something():
     rows = [row(1, 1_000.0), row(2, 310.0), row(3, 304.0), row(4, 303.0)]
     made = choose(asking(), rows, ONLINE)
     assert (made.batches, made.met) == (2, False)
-    assert "2 batches earn 76.6%, nearly as much as the best, 77.4%." in made.reason
+    assert "2 batches earn 76.6%, nearly as much as the best (77.4%)." in made.reason
 
 
 def test_advice_that_nobody_can_follow_is_not_given():
     late = choose(asking(within=0.01, delay=1), ROWS, ONLINE).reason
-    assert late.endswith("Fully online knows every outcome at once; here they come late.")
+    assert late.endswith("A fully online policy knows every outcome at once; here they come late.")
     waves = choose(asking(within=0.01, waves=(10, 10)), ROWS, ONLINE).reason
-    assert waves.endswith("More and smaller waves may.")
+    assert waves.endswith("More and smaller waves may earn more.")
 
 
 def test_a_number_that_was_asked_for_is_not_recommended():
     enough, poor = (choose(asking(batches=number), ROWS, ONLINE) for number in (4, 2))
     assert (enough.met, poor.met) == (True, False)
     assert "4 batches, as asked for, earn 97.7% of what" in enough.reason
-    assert "95% would be enough, so that the rule is not met" in poor.reason
+    assert "95% would be enough: the rule is not met" in poor.reason
     assert "ecommended" not in enough.reason + poor.reason
 
 
@@ -85,7 +85,7 @@ def test_the_cheapest_number_at_the_tables_end_is_doubted():
     costs = [row(1, 1_000.0, 1_001.0), row(2, 400.0, 402.0)]
     made = choose(asking(batch_cost=1.0), costs, ONLINE)
     assert (made.batches, made.met) == (2, None)
-    assert "it is the table's last, and more might cost less" in made.reason
+    assert "it is the table's last, and more batches might cost less" in made.reason
     inner = choose(asking(batch_cost=1.0), [*costs, row(3, 130.0, 900.0)], ONLINE)
     assert "table's last" not in inner.reason
 
@@ -117,7 +117,7 @@ def test_what_is_exact_has_no_error(small):
 
 
 def test_the_page_states_limits_seed_and_defaults(small):
-    written = page(small)
+    written = as_html(small.document())
     for words in (
         "batches of at least 20 and any number of units", "1 asked for", "Seed: 0.",
         "95% of its gain", "The effect was not stated: a fifth of the noise is the default.",
@@ -145,7 +145,7 @@ def test_a_guarantee_that_says_nothing_is_called_so():
 def test_where_little_can_be_learned_the_fewest_batches_do():
     made = choose(asking(), [row(1, 1_000.0), row(2, 930.0)], row(None, 920.0))
     assert (made.batches, made.met) == (1, True)
-    assert "even fully online earns only 8% of what" in made.reason
+    assert "even a fully online policy earns only 8% of the" in made.reason
     assert choose(asking(), [row(1, 1_000.0), row(2, 890.0)], row(None, 885.0)).batches == 2
 
 
@@ -165,7 +165,7 @@ def test_restrictions_take_the_place_of_what_will_be_detected():
     free = plan(**asked, randomised=0.5)
     # The guess, not the mean of the law around it.
     assert free.detection.effect == pytest.approx(0.3)
-    assert "Where an action's lift is 0.3, as large as the effect assumed below" in str(free)
+    assert "If an action's lift is 0.3, as large as the effect assumed below" in str(free)
     assert "ridge exploitation as much" in str(free)
 
 
@@ -181,4 +181,4 @@ def test_looks_are_about_the_lift_that_was_to_be_detected():
     asked = {"units": 3_000, "actions": 2, "features": 0, "batches": 2, "max_batches": 2}
     made = plan(**asked, effect=0.4, detect=0.2)
     assert made.detection.effect == 0.2
-    assert "Where an action's lift is 0.2, 1 look before the last batch" in str(made)
+    assert "If an action's lift is 0.2, 1 look before the last batch" in str(made)

@@ -25,7 +25,7 @@ from seqbatch.policies import (
     ThompsonSampling,
     UniformRandom,
 )
-from seqbatch.policies.choice import highest, lowest, uniformly
+from seqbatch.policies.choice import highest, uniformly
 from tests.instances import actions_of, instance
 from tests.oracles import allowed, best, greedy, uniform_action
 from tests.oracles.sbucb import sbucb
@@ -260,4 +260,3 @@ def test_choosing_among_eligible_actions():
     actions, chances = uniformly(2, 4, np.array([0.7, 0.49]), eligible)
     assert actions.tolist() == [3, 0]
     assert chances.tolist() == [[0, 1 / 3, 1 / 3, 1 / 3], [0.5, 0, 0.5, 0]]
-    assert lowest(eligible)[0].tolist() == [1, 0]

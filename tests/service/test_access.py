@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seqbatch.service import make_app
-from seqbatch.service.access import NEEDED
-from seqbatch.service.pages import session
+from seqbatch.service import make_app, roles
 from seqbatch.storage import open_store, tokens
 from seqbatch.storage.tokens import ROLES
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
@@ -27,6 +25,7 @@ BODIES = {
     "/v1/campaigns/{name}/abort": {"reason": "enough"},
 }  # fmt: skip
 WHO = ("nobody", *ROLES)
+NEEDED = {key: roles.least_role(permission) for key, permission in roles.API.items()}
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +77,16 @@ def test_every_route_is_in_the_table(service, tmp_path):
     store = open_store(tmp_path / "campaigns.db")
     every = set(of_app(make_app(store).routes))
     store.close()
-    # A route that nobody thought of has no cell in the matrix below or in that of pages.
-    assert every == set(NEEDED) | set(session.NEEDED)
+    assert every == set(roles.ROUTES)
+    assert len(roles.ROUTES) == len(roles.API) + len(roles.PAGES)
+
+
+def test_every_permission_is_one_roles_and_is_asked_for():
+    granted = [permission for role in ROLES for permission in roles.GRANTS[role]]
+    assert len(set(granted)) == len(granted)
+    assert tuple(roles.GRANTS) == ROLES
+    # Whether a caller is told the seed is asked within a route.
+    assert {*filter(None, roles.ROUTES.values()), "seed"} == set(granted)
 
 
 @pytest.mark.parametrize(("method", "route"), [key for key in NEEDED if "{name}" in key[1]])

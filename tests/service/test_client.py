@@ -33,7 +33,7 @@ def test_a_campaign(client, tmp_path):
     one = campaign.assign(UNITS[:1])
     assert one.table.num_rows == 1
     assert one.left == 3
-    frame = pl.DataFrame(UNITS)
+    frame = pl.DataFrame(UNITS).with_columns(note=pl.lit("x", dtype=pl.Categorical))
     every = campaign.assign(frame)
     assert every.table["unit"].to_pylist() == list("abcd")
     assert every.table["action"].to_pylist()[:1] == one.table["action"].to_pylist()

@@ -97,7 +97,6 @@ def many():
     return file.getvalue()
 
 
-ARROW = "application/vnd.apache.arrow.stream"
 FILES = {
     "too long": (b"unit,age\n" + b"a,1\n" * 300_000, "text/csv", 413),
     "a Parquet bomb": (bomb(), "application/vnd.apache.parquet", 422),
@@ -108,10 +107,10 @@ FILES = {
     "gzip": (gzip.compress(b"unit,age\na,1\n"), "text/csv", 422),
     "another encoding": ("unit,age\na\u0000,1\n".encode("utf-32"), "text/csv", 422),
     "half a Parquet": (bomb()[:-20], "application/vnd.apache.parquet", 422),
-    "Parquet for Arrow": (bomb(), "application/vnd.apache.arrow.stream", 422),
-    "a stream of nothing": (b"\xff\xff\xff\xff\xff\xff\xff\x7f", ARROW, 422),
+    "CSV for Parquet": (b"unit,age\na,1\n", "application/vnd.apache.parquet", 422),
+    "an Arrow stream": (b"\xff\xff\xff\xff", "application/vnd.apache.arrow.stream", 415),
     "no Parquet": (b"PAR1 nothing PAR1", "application/vnd.apache.parquet", 422),
-    "no Arrow": (b"ARROW1\0\0nothing", "application/vnd.apache.arrow.file", 422),
+    "an Arrow file": (b"ARROW1\0\0", "application/vnd.apache.arrow.file", 415),
     "nothing": (b"", "text/csv", 422),
     "NUL": (b"unit,age\na\0b,1\n", "text/csv", 422),
     "a workbook": (b"PK\3\4", "application/vnd.ms-excel", 415),

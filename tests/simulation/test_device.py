@@ -204,7 +204,7 @@ def test_blocks_of_another_size_give_the_same_bits_in_a_coded_pool(device, monke
     runs = [(policy, grid) for policy in (BPE(), RBGL(), SBUCB(), LBGL(scale=0.01))]
 
     def played(most):
-        monkeypatch.setattr(units, "MOST", most)
+        monkeypatch.setattr(units, "MOST_UNITS", most)
         return simulate_together(runs, environment, seed=3, method="device", device=device)
 
     for one, other in zip(played(2**12), played(2**14), strict=True):
@@ -284,7 +284,7 @@ def test_where_memory_runs_out_half_of_the_trials_are_run_again_at_a_time(monkey
     monkeypatch.setattr(units.LinearSource, "block", scarce)
     with pytest.warns(DeviceMemoryWarning, match="ran out of memory") as said:
         parts = simulate_trials([(SBPE(), GRID)], environment, **settings)
-    assert "with 5 trials at once: they are run again, 3 at a time" in str(said[0].message)
+    assert "with 5 trials at once; running them again, 3 at a time" in str(said[0].message)
     assert tried == [5, 3, 2, 1, 2]
     for one, other in zip(whole, parts, strict=True):
         assert np.array_equal(one[0].regret, other[0].regret)
@@ -423,7 +423,7 @@ def test_what_a_device_cannot_do_is_refused():
     logged = replace_logged()
     restricted = Restricted(environment, shares=[1.0, 0.5, 0.5, 0.5])
     for world in (logged, restricted):
-        with pytest.raises(InvalidArgumentError, match="where logged data are replayed or units"):
+        with pytest.raises(InvalidArgumentError, match="for logged data and for units"):
             simulate(SBPE(), world, GRID, method="device", device="numpy")
     with pytest.raises(
         InvalidArgumentError, match="device must be left out with the method 'auto'"
@@ -441,7 +441,7 @@ def replace_logged():
 def test_a_missing_library_or_gpu_is_named(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(__import__("sys").modules, "torch", None)
-        with pytest.raises(InvalidArgumentError, match=r"no module.*seqbatch\[gpu\]"):
+        with pytest.raises(InvalidArgumentError, match=r"is missing.*seqbatch\[gpu\]"):
             backend.backend("cuda")
     if "cpu" in DEVICES:
         import torch

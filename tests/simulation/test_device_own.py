@@ -202,7 +202,7 @@ def test_one_trial_in_which_units_may_not_get_every_action_is_enough_to_refuse()
     law = Gaussian(dim=3, actions=2)
     some = Restricted(law, shares=[1.0, 0.5])
     environment = Own(lambda seed: (some if seed.entropy else law).instance(seed))
-    with pytest.raises(InvalidArgumentError, match="units may not get every action"):
+    with pytest.raises(InvalidArgumentError, match="units that may get only some actions"):
         simulate_trials(
             RUNS,
             environment,

@@ -352,8 +352,8 @@ class Short:
             "the rule of 'a' must be a Grid",
         ),
         ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
-        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, as in SBPE\(\)"),
-        ({"environments": {"u": Uniform}}, "environment must be an environment, as in"),
+        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, for example SBPE\(\)"),
+        ({"environments": {"u": Uniform}}, "environment must be an environment, for example"),
     ],
 )
 def test_a_line_that_cannot_run_is_refused_by_name(changes, complaint, tmp_path):

@@ -23,7 +23,7 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
-from seqbatch.storage.stores import KNOWN, SQLiteStore, keeps_wal_safe
+from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
 from seqbatch.storage.transaction import SharedTransaction
 
 EVENT = Event(
@@ -262,22 +262,38 @@ def test_tables_are_append_only(store, table):
 
 
 def test_the_tables_are_those_of_the_migrations(store):
-    inspector = sa.inspect(store._engine)
-    schema = "seqbatch" if store._engine.dialect.name == "postgresql" else None
+    inspector, dialect = sa.inspect(store._engine), store._engine.dialect
+    schema = "seqbatch" if dialect.name == "postgresql" else None
+    made = set(inspector.get_table_names(schema=schema))
+    assert made == {*metadata.tables, "alembic_version"}
+
+    def described(name, kind, nullable):
+        # Ids have a collation there, which is no part of what is read.
+        return name, kind.compile(dialect).partition(" COLLATE")[0], nullable
+
     for name, table in metadata.tables.items():
-        found = {column["name"] for column in inspector.get_columns(name, schema=schema)}
-        assert found == {column.name for column in table.c}
+        columns = inspector.get_columns(name, schema=schema)
+        assert [described(c["name"], c["type"], c["nullable"]) for c in columns] == [
+            described(c.name, c.type, c.nullable) for c in table.c
+        ], name
         key = inspector.get_pk_constraint(name, schema=schema)["constrained_columns"]
         assert key == [column.name for column in table.primary_key]
 
 
-def test_a_newer_schema_is_refused_untouched(store, store_url, tmp_path):
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("9999", "a later version of seqbatch made this store: it has schema 9999, .* Use that"),
+        ("0005", "before the first release of seqbatch made .* schema 0005, .* Make a new store"),
+    ],
+)
+def test_another_schema_is_refused_untouched(store, store_url, tmp_path, schema, words):
     begun(store)
     with store._engine.begin() as raw:
-        raw.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+        raw.execute(sa.text(f"UPDATE alembic_version SET version_num = '{schema}'"))
     path = tmp_path / ("lake/ledger.db" if store_url.startswith("lake:") else "campaigns.db")
     before = path.read_bytes() if "://" not in store_url else b""
-    with pytest.raises(StoreError, match=f"schema 9999, which this .* knows {', '.join(KNOWN)}"):
+    with pytest.raises(StoreError, match=words):
         open_store(store_url)
     if before:
         assert path.read_bytes() == before

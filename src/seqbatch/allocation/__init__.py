@@ -1,8 +1,9 @@
-"""Who gets what when counts are limited: prices, tilting, and balanced draws.
+"""Assignment under limits on counts and cost: prices, tilted probabilities and balanced draws.
 
-Pure functions over tables of units and actions, which need no campaign. :func:`limited` brings a
-policy's probabilities within :class:`Limits`; :func:`rounded` draws actions from any such table,
-so that counts are their expectations rounded up or down and every probability holds exactly.
+Pure functions over tables of units and actions; they need no campaign. :func:`limited` adjusts a
+policy's probabilities to :class:`Limits`. :func:`rounded` draws actions from any table of
+probabilities: every probability holds exactly, and counts are their expectations rounded up or
+down.
 """
 
 from seqbatch.allocation.allocation import Limited, limited

@@ -1,4 +1,4 @@
-"""A policy's probabilities brought within limits, by prices or by tilting."""
+"""A policy's probabilities adjusted to limits on counts and cost, by prices or by tilting."""
 
 import math
 from collections.abc import Callable
@@ -17,34 +17,34 @@ from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Column sums of whole parts, brought within limits exactly.
+# Exact column sums: cells are integer multiples of 2^-52, moved until all limits hold exactly.
 
 
 ONE = 1 << 52
-#: A unit gives up no more than this part of a cell, unless the others have no more to give.
+#: A unit gives up at most one part in this many of a cell, unless the others have no more to give.
 PART = 1 << 12
-#: Columns nearer than this to a limit are brought onto it.
+#: Columns closer than this to a limit are moved onto it.
 NEAR = 1e-6
 
 
 def sums(whole: Integers) -> list[int]:
-    """Return the column sums of a table of whole parts, whatever their size."""
+    """Return the column sums of an integer table, without overflow."""
     limbs = np.zeros((2, whole.shape[1]), dtype=np.int64)
     kernels.whole_sums(whole, limbs)
     return [(int(high) << 26) + int(low) for high, low in limbs.T]
 
 
 class WholeTable:
-    """A table of whole parts whose column sums are moved into their limits.
+    """An integer table whose column sums are moved into their limits.
 
     Parameters
     ----------
     whole
-        The table, changed in place.
+        The table, modified in place.
     floor
-        What no cell may fall below, (n, K), or an empty array.
+        The minimum of each cell, (n, K), or an empty array.
     eligible
-        Who may get what.
+        Which actions each unit may get.
     """
 
     def __init__(self, whole: Integers, floor: Floats, eligible: Bools) -> None:
@@ -52,12 +52,12 @@ class WholeTable:
         self.sums = sums(whole)
 
     def repair(self, bounds: Bounds) -> bool:
-        """Move what is too much and fetch what is missing; say whether limits now hold."""
+        """Move excess mass out of columns and missing mass in; return whether all limits hold."""
         most = [int(limit * ONE) if np.isfinite(limit) else None for limit in bounds.most]
         least = [-int(-limit * ONE) for limit in bounds.least]
         held = self._settle(least, most)
         if held:
-            # Columns that all but reach a limit are brought onto it: their counts are then certain.
+            # Columns that nearly reach a limit are moved onto it: their counts are then certain.
             tight = [self._tightened(a, least[a], most[a]) for a in range(len(least))]
             self._settle([low for low, _ in tight], [high for _, high in tight])
         return held
@@ -115,7 +115,7 @@ def _room(most: int | None, total: int) -> int:
 
 
 def _path(found: Integers, start: int, ends: Callable[[int], bool]) -> list[int] | None:
-    """Return the shortest way from an action to one where the search may end."""
+    """Return the shortest path from an action to one that satisfies `ends`."""
     ways, seen = [[start]], {start}
     for way in ways:
         for following in np.flatnonzero(found[way[-1]] > 0).tolist():
@@ -129,16 +129,16 @@ def _path(found: Integers, start: int, ends: Callable[[int], bool]) -> list[int]
 
 
 # ----------------------------------------------------------------------
-# What share of each unit every action gets: the best one's, or those nearest to given ones.
+# Soft solutions: the best assignment by prices, or the nearest table to given probabilities.
 
 
-#: The last temperature, as a part of the median spread of a unit's scores: at most so much, times
-#: log K, is lost of the best value for each unit.
+#: The last temperature, relative to the median spread of a unit's scores: per unit, at most this
+#: much times log K is lost compared with the best value.
 COLD = 1e-9
 COOLING = 5.0
-#: First prices come from so many units.
+#: The number of units from which the first prices are computed.
 SAMPLE = 20_000
-#: What cells of probability 0 are given where limits cannot be met without them.
+#: The value given to cells of probability 0 if the limits cannot be met without them.
 SMALL = 1e-6
 
 
@@ -147,9 +147,9 @@ def pricing(
 ) -> tuple[Floats, Dual]:
     """Return the prices of the transportation problem, and the dual at the last temperature.
 
-    `near` are prices that were right for nearly the same limits.
+    `near` are prices that were optimal for nearly the same limits.
     """
-    # Only differences within a row matter; the largest at 0 keeps their last bits.
+    # Only differences within a row matter; shifting the largest to 0 preserves their precision.
     known = np.where(may, scores, -np.inf)
     known -= known.max(axis=1, keepdims=True)
     ladder = _temperatures(-np.where(may, known, 0).min(axis=1))
@@ -165,7 +165,7 @@ def pricing(
 
 
 def _temperatures(spreads: Floats) -> list[float]:
-    """Return temperatures from the mean spread of a unit's scores to far below a common one.
+    """Return temperatures from the mean spread of a unit's scores to far below the median spread.
 
     A few units with enormous spreads would make the mean too warm for all the others.
     """
@@ -178,9 +178,9 @@ def _temperatures(spreads: Floats) -> list[float]:
 
 
 def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
-    """Tilt the shares at the last temperature so that they fill the limits that bind.
+    """Tilt the shares at the last temperature to fill the limits that bind; tilts start at 0.
 
-    Prices have too few bits to do so: their last one is worth 1e-7 temperatures. Tilts start at 0.
+    Prices are not precise enough for this: their last bit is worth 1e-7 temperatures.
     """
     shares = cold.scores
     shares -= cold.prices(point)
@@ -198,7 +198,7 @@ def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
 
 
 def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple[Dual, Floats]:
-    """Return the prices, in logarithms, that tilt a table into its limits."""
+    """Return the dual and the prices, in logarithms, that tilt a table into its limits."""
     support = may & (table > 0)
     try:
         check_feasible(bounds, support, weights)
@@ -212,27 +212,28 @@ def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple
 
 
 # ----------------------------------------------------------------------
-# A policy's probabilities brought within limits: by prices, or by tilting.
+# The result, and the main function.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Limited:
-    """A table of probabilities within limits.
+    """A table of probabilities that satisfies limits.
 
     Attributes
     ----------
     probabilities
-        (n, K), multiples of 2^-52; rows sum to exactly 1, column sums keep the limits exactly.
+        (n, K), multiples of 2^-52; rows sum to exactly 1, and column sums satisfy the limits
+        exactly.
     prices
-        (K,) the price of each action: above 0 where `at_most` binds, below 0 where `at_least`
-        does. In units of scores, one more unit of an action that is full is worth its price:
-        between what the next unit would add and what the last one added.
+        (K,), the price of each action: positive if `at_most` binds, negative if `at_least` does. In
+        units of scores, it is the value of one more unit of a full action, between the gain of the
+        next unit and that of the last one.
     budget_price
-        What one more unit of the budget is worth; 0 where it does not bind.
+        The value of one more unit of budget; 0 if the budget does not bind.
     value
         The expected sum of scores; NaN without scores.
     prices_in
-        "score" where the policy chooses by scores, "log" where probabilities were tilted.
+        "score" if the policy chooses by scores, "log" if probabilities were tilted.
     """
 
     probabilities: Floats
@@ -251,42 +252,42 @@ def limited(
     floor: ArrayLike | None = None,
     order: ArrayLike | None = None,
 ) -> Limited:
-    """Return the nearest table of probabilities whose column sums keep the limits.
+    """Return the nearest table of probabilities whose column sums satisfy the limits.
 
-    Where every row of `probabilities` is 0 or 1, the policy chooses by scores: the sum of scores is
+    If every entry of `probabilities` is 0 or 1, the policy chooses by scores: the sum of scores is
     maximised under the limits, a transportation problem solved by prices. Each unit takes the
-    action with the highest score less price; units in a tie share what is left evenly.
+    action with the highest score minus price; tied units share the remainder evenly.
 
-    Elsewhere probabilities are tilted: the row of unit i becomes proportional to
-    p_ia exp(-lambda_a - mu cost_a), which is the table within limits that is nearest in relative
-    entropy. Cells of 0 stay 0, unless limits cannot be met without them.
+    Otherwise probabilities are tilted: the row of unit i becomes proportional to
+    p_ia exp(-lambda_a - mu cost_a), the table within the limits that is nearest in relative
+    entropy. Cells of 0 stay 0, unless the limits cannot be met without them.
 
-    A table that keeps the limits already is returned as it is.
+    A table that already satisfies the limits is returned unchanged.
 
-    A budget holds surely after :func:`rounded`, which rounds counts up or down: where they could
-    cost more than it when rounded up, expected counts are made whole at no higher cost. The prices
-    are those before that.
+    A budget always holds after :func:`rounded`, which rounds counts up or down: if the counts
+    rounded up could exceed it, expected counts are first made whole at no higher cost. The prices
+    are those before that step.
 
     Parameters
     ----------
     scores
-        (n, K), what the sum of is maximised; None if the table is to be tilted.
+        (n, K), the scores whose sum is maximised; None to tilt the table.
     probabilities
         (n, K), the policy's own table.
     limits
-        On the column sums.
+        The limits on column sums.
     eligible
         (n, K) of bool; by default every unit may get every action.
     floor
-        (n, K), what each cell gets whatever the policy says; the policy decides on the rest of
-        each row. The limits are those of the sum of both.
+        (n, K), the probability that each cell gets regardless of the policy, which decides on the
+        rest of each row. The limits apply to the sum of both.
     order
-        A number for each unit, as for :func:`rounded`: sums are taken in this order, so that no
-        bit of the result depends on the order of rows.
+        One number per unit, as for :func:`rounded`: sums are taken in this order, which makes the
+        result independent, bit for bit, of the order of rows.
 
     Examples
     --------
-    Three customers, one call to make; the second gains most by it:
+    Three customers and one call to make; the second customer gains most:
 
     >>> scores = [[0.0, 1.0], [0.0, 5.0], [0.0, 2.0]]
     >>> chosen = [[0, 1], [0, 1], [0, 1]]
@@ -307,20 +308,20 @@ def limited(
     if _keeps(sums(whole), bounds):
         return _result(whole, np.zeros(table.shape[1] + 1), scored, hard=hard)
     if hard and scored is None:
-        raise InvalidArgumentError("scores", "given where the policy chooses by them", "None")
+        raise InvalidArgumentError("scores", "given if the policy chooses by scores", "None")
     places: AnyArray = np.arange(len(table)) if order is None else np.argsort(order, kind="stable")
     if order is not None:
         table, mask, weights = table[places], mask[places], weights[places]
         base = base[places] if floor is not None else base
     task = _Task(table, mask, base, weights, bounds)
-    made, point = task.solved(scored[places] if hard and scored is not None else None)
-    whole[places] = made
+    solution, point = task.solved(scored[places] if hard and scored is not None else None)
+    whole[places] = solution
     return _result(whole, point, scored, hard=hard)
 
 
 @dataclass
 class _Task:
-    """What is to be brought within limits, in the order of sums."""
+    """A table to bring within limits, with its rows in the order of summation."""
 
     table: Floats
     eligible: Bools
@@ -329,13 +330,13 @@ class _Task:
     bounds: Bounds
 
     def solved(self, scores: Floats | None) -> tuple[Integers, Floats]:
-        """Return whole parts within the limits, and the prices; the budget's price comes last."""
+        """Return an integer table within the limits, and the prices, that of the budget last."""
         whole, point = self._within(self.bounds, scores)
         totals = sums(whole)
         if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
             fixed = self._whole_counts(totals)
             near = point[:-1] + point[-1] * self.bounds.costs
-            # Only differences of prices matter, and the one action without a limit has none.
+            # Only differences of prices matter, and the action without a limit has price 0.
             near -= near[np.isinf(fixed.most)]
             whole, _ = self._within(fixed, scores, near=near)
         return whole, point
@@ -356,23 +357,23 @@ class _Task:
         if not WholeTable(whole, self.floor, may).repair(bounds):
             raise InvalidArgumentError(
                 "limits",
-                "possible to keep exactly",
+                "exactly satisfiable",
                 f"at least {bounds.least.tolist()} and at most {bounds.most.tolist()} of "
                 f"{', '.join(bounds.names)}",
             )
         return whole, np.append(point[:-1], point[-1] / dual.unit)
 
     def _rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
-        """Return the limits on what the policy decides, and who may get what of it."""
+        """Return the limits on the part that the policy decides, and the eligible cells of it."""
         rest = bounds.beyond(self.floor.sum(axis=0))
-        # Nobody can get what there is nothing of; its price would have no end.
+        # An action without any room is excluded: its price would be infinite.
         return rest, self.eligible & (rest.most > 0)
 
     def _whole_counts(self, totals: list[int]) -> Bounds:
-        """Return limits that fix every count: those the table expects, rounded, cheapest first.
+        """Return limits that fix every count: the expected counts, rounded at least cost.
 
-        With whole limits, column sums between whole numbers are a mixture of whole ones, so that
-        some rounding of them costs no more than they do.
+        With integer limits, fractional column sums are a mixture of integer ones; some rounding of
+        them therefore costs no more than they do.
         """
         exact = np.array([total / ONE for total in totals])
         low, high = np.floor(exact + SLACK), np.ceil(exact - SLACK)
@@ -382,20 +383,20 @@ class _Task:
         if (np.abs(found - counts) > 1e-3).any():
             raise InvalidArgumentError(
                 "budget",
-                "such that whole counts between those expected can keep it",
+                "enough for whole counts between the expected ones rounded down and up",
                 f"{self.bounds.surely:g} and expected counts {exact.round(2).tolist()}",
                 "Raise the budget or lower the floor.",
             )
         least, most = found.copy(), found.copy()
-        # The last count follows from the others; a limit on it, too, would leave prices open.
+        # The last count follows from the others; a limit on it would leave prices undetermined.
         least[found.argmax()], most[found.argmax()] = 0, np.inf
         return replace(self.bounds, least=least, most=most, budget=np.inf)
 
 
 def sure_cost(totals: list[int], costs: Floats) -> float:
-    """Return the most that counts can cost when column sums are rounded up or down.
+    """Return the highest possible cost when column sums are rounded up or down.
 
-    The fractions of the column sums add up to a whole number: so many counts are rounded up.
+    The fractions of the column sums add up to an integer: this many counts are rounded up.
     """
     certain = sum(total // ONE * float(cost) for total, cost in zip(totals, costs, strict=True))
     uneven = [
@@ -440,7 +441,7 @@ def _mask(eligible: ArrayLike | None, table: Floats) -> Bools:
     if len(wrong):
         raise InvalidArgumentError(
             "probabilities",
-            "0 wherever a unit is not eligible, and each unit eligible for some action",
+            "0 for ineligible actions, and each unit eligible for at least one action",
             f"{table[wrong[0]].tolist()} for {mask[wrong[0]].tolist()} in row {wrong[0]}",
         )
     return mask
@@ -449,6 +450,6 @@ def _mask(eligible: ArrayLike | None, table: Floats) -> Bools:
 def _floor(floor: ArrayLike, mask: Bools) -> Floats:
     base = arguments.floats("floor", floor, mask.shape)
     if (base < 0).any() or (base > mask).any() or (base.sum(axis=1) > 1 + 1e-12).any():
-        rule = "at least 0, 0 where a unit is not eligible, and at most 1 in each row's sum"
+        rule = "at least 0, 0 for ineligible actions, and at most 1 in each row's sum"
         raise InvalidArgumentError("floor", rule, f"values from {base.min():g} to {base.max():g}")
     return base

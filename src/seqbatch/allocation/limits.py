@@ -1,4 +1,4 @@
-"""Limits: how many units may and must get each action, and what all may cost."""
+"""Limits on how many units get each action and on total cost, with checks that they can hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,34 +11,34 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 
-#: Sets of actions are all looked at up to this many; beyond, only single ones and all together.
+#: Up to this many actions, all sets are checked; beyond, only single actions and all together.
 FEW = 12
-#: Relative slack that rounding in sums may use up.
+#: Relative slack for rounding errors in sums.
 SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Limits:
-    """Limits on the number of units that get each action, and on what they cost.
+    """Limits on the number of units that get each action, and on total cost.
 
-    They bind expected counts. A count that is drawn by :func:`~seqbatch.allocation.rounded` is its
-    expectation rounded up or down, and so it keeps every limit that is a whole number.
+    They apply to expected counts. A count drawn by :func:`~seqbatch.allocation.rounded` is its
+    expectation rounded up or down, and thus satisfies every limit that is a whole number.
 
     Parameters
     ----------
     at_most
-        The most units for each action, (K,); infinite where there is no limit.
+        The maximum number of units of each action, (K,); infinite for no limit.
     at_least
-        The fewest units for each action, (K,); 0 by default.
+        The minimum number of units of each action, (K,); 0 by default.
     costs
-        The cost of giving each action to one unit, (K,), at least 0; needed with a budget.
+        The cost of giving each action to one unit, (K,), at least 0; required with a budget.
     budget
-        What all units together may cost.
+        The maximum total cost.
     on_average
-        What they may cost on average over draws, where that is less than the budget: counts that
-        are rounded up may then cost more than this, but never more than the budget.
+        The maximum expected cost, if less than the budget: rounding counts up may exceed it, but
+        never the budget.
     names
-        What actions are called where limits are refused; their numbers by default.
+        The names of the actions in error messages; their numbers by default.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Limits:
                 object.__setattr__(self, name, checked)
                 lengths.add(len(checked))
         if len(lengths) > 1:
-            rule = "of one length, a number for each action"
+            rule = "of the same length, one number per action"
             raise InvalidArgumentError("limits", rule, f"lengths {sorted(lengths)}")
         if self.budget is not None:
             arguments.number("budget", self.budget, at_least=0)
@@ -89,7 +89,7 @@ class Limits:
         return f"action {action}" if self.names is None else self.names[action]
 
     def over(self, actions: int) -> "Bounds":
-        """Return the limits as arrays for so many actions, with nothing left out."""
+        """Return the limits as complete arrays for this many actions."""
         full = {"at_most": np.inf, "at_least": 0.0, "costs": 0.0}
         arrays: dict[str, Any] = {}
         for name, default in full.items():
@@ -108,9 +108,10 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Limits with nothing left out: what the solvers work with.
+    """Limits as complete arrays, as the solvers use them.
 
-    The table's expected cost is within `budget`, the cost of any counts drawn from it `surely`.
+    A table's expected cost is at most `budget`, and the cost of counts drawn from it at most
+    `surely`.
     """
 
     least: Floats
@@ -121,7 +122,7 @@ class Bounds:
     names: tuple[str, ...]
 
     def beyond(self, given: Floats) -> "Bounds":
-        """Return the limits on what is added to column sums that are given anyway."""
+        """Return the limits on what may be added to given column sums."""
         for action in np.flatnonzero(given > self.most * (1 + SLACK) + SLACK)[:1]:
             raise InvalidArgumentError(
                 "at_most",
@@ -143,22 +144,22 @@ def _amounts(name: str, values: ArrayLike, *, infinite: bool) -> Floats:
     array: Floats = np.array(values, dtype=np.float64)
     finite = arguments.floats(name, np.where(array == np.inf, 0, array), ("actions",))
     if (finite < 0).any() or (not infinite and (array == np.inf).any()):
-        rule = "at least 0 everywhere" + ("" if infinite else " and finite")
+        rule = "at least 0" + ("" if infinite else " and finite")
         raise InvalidArgumentError(name, rule, f"{array.tolist()}")
     array.setflags(write=False)
     return array
 
 
 def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
-    """Refuse limits that no assignment keeps, with the numbers that clash.
+    """Refuse limits that no assignment satisfies, and name the numbers that conflict.
 
-    Whoever may get only actions of some set needs room in it, and actions that together need
-    units must be open to so many: by Hoffman's theorem on circulations these conditions, for every
-    set of actions, are all that is needed.
+    Units that may get only the actions of some set need room in it, and actions with a joint
+    minimum need enough eligible units. By Hoffman's circulation theorem these conditions, for all
+    sets of actions, are also sufficient.
     """
     patterns, masses = _patterns(eligible, weights)
     sets = _sets(eligible.shape[1])
-    # Who may get some action outside of a set, and who may get one inside, as products of masks.
+    # Which patterns include an action outside each set, and which one inside, as matrix products.
     outward = patterns.astype(np.float32) @ (~sets).T.astype(np.float32) > 0
     inward = patterns.astype(np.float32) @ sets.T.astype(np.float32) > 0
     confined, reached = masses @ ~outward, masses @ inward
@@ -170,15 +171,15 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
         raise InvalidArgumentError(
             "at_most",
             f"at least {confined[worst]:g} over {_named(bounds, sets[worst])}, for the units that "
-            "may get no other",
+            "may get no other action",
             f"{room[worst]:g}",
         )
     worst = int((need - reached).argmax())
     if need[worst] > reached[worst] + slack:
         raise InvalidArgumentError(
             "at_least",
-            f"at most {reached[worst]:g} over {_named(bounds, sets[worst])}, the units that may "
-            "get them",
+            f"at most {reached[worst]:g} over {_named(bounds, sets[worst])}, the number of units "
+            "that may get them",
             f"{need[worst]:g}",
         )
     if np.isfinite(bounds.budget):
@@ -186,7 +187,7 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
         if cheapest > bounds.budget + SLACK * (1 + abs(cheapest)):
             raise InvalidArgumentError(
                 "budget",
-                f"at least {cheapest:g}, what the cheapest assignment within the limits costs",
+                f"at least {cheapest:g}, the cost of the cheapest assignment within the limits",
                 f"{bounds.budget:g}",
             )
 
@@ -196,12 +197,12 @@ def _named(bounds: Bounds, members: Bools) -> str:
 
 
 def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:
-    """Return the column sums within limits that cost least: a corner, whole if the limits are."""
+    """Return the column sums of least cost within the limits: a vertex, integer if they are."""
     return _cheapest(bounds, *_patterns(eligible, weights))
 
 
 def _patterns(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
-    """Return the distinct rows of a mask, and what the units of each weigh together."""
+    """Return the distinct rows of a mask, and the total weight of the units with each."""
     packed = np.packbits(eligible, axis=1, bitorder="little")
     width = packed.shape[1]
     keys = np.zeros((len(packed), 8 * -(-width // 8)), dtype=np.uint8)
@@ -225,7 +226,7 @@ def _sets(actions: int) -> Bools:
 
 
 def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> Floats:
-    """Return cheapest column sums within the limits on counts; infinite where there are none."""
+    """Return the cheapest column sums within the limits on counts; huge if infeasible."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, vstack
 
@@ -242,6 +243,6 @@ def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> Floats:
         A_eq=units,
         b_eq=masses,
     )
-    # Zero costs of endless counts would be no number.
+    # Not infinite: zero cost times infinity would be NaN.
     endless = np.full(patterns.shape[1], np.finfo(np.float64).max)
     return np.asarray(counts @ found.x) if found.status == 0 else endless

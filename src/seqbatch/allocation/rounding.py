@@ -1,4 +1,4 @@
-"""Balanced actions for a table of probabilities: exact dependent rounding."""
+"""Balanced random assignment from a table of probabilities: exact dependent rounding."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rounded:
-    """What became of a table of probabilities.
+    """Actions drawn from a table of probabilities.
 
     Attributes
     ----------
     actions
         The action of each unit, (n,).
     probabilities
-        The probabilities by which they were drawn, (n, K): those handed over, rounded to multiples
+        The probabilities with which they were drawn, (n, K): the given ones, rounded to multiples
         of 2^-52 such that every row sums to exactly 1. Log these.
     """
 
@@ -35,26 +35,26 @@ def rounded(
     order: ArrayLike | None = None,
     strata: ArrayLike | None = None,
 ) -> Rounded:
-    """Draw one action for each unit, so that counts are as balanced as whole numbers can be.
+    """Draw one action per unit, with counts as balanced as whole numbers can be.
 
-    Every unit gets each action with exactly the probability that is returned. The number of units
-    of each action, in all and in every stratum at every level, is its expectation rounded up or
-    down. Within a finest stratum, one unit's getting an action never makes it likelier that
-    another gets it.
+    Every unit gets each action with exactly the returned probability. Each action's count, overall
+    and in every stratum at every level, is its expectation rounded up or down. Within a finest
+    stratum, units are never positively correlated: that one unit gets an action does not make it
+    more likely for another.
 
     Parameters
     ----------
     probabilities
         (n, K), rows sum to 1. Cells of 0 are never chosen.
     key
-        What the draw depends on: the same key gives the same actions.
+        The key of the random draw: the same key gives the same actions.
     order
-        A number for each unit, (n,), such as a hash of its id: units are taken in this order within
-        their strata, so that the result does not depend on the order of rows. By default they are
-        taken as they stand.
+        One number per unit, (n,), for example a hash of its id: within strata, units are processed
+        in this order, which makes the result independent of the order of rows. By default they are
+        processed in the order of rows.
     strata
-        Whole numbers, (n,) or (n, levels), coarse to fine: balance is kept within each value of
-        the first column, within each combination of the first two, and so on.
+        Whole numbers, (n,) or (n, levels), from coarse to fine: counts are balanced within each
+        value of the first column, within each combination of the first two, and so on.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def rounded(
     table = arguments.floats("probabilities", probabilities, ("units", "actions"))
     weights = whole_parts(table)
     columns = _levels(strata, len(weights))
-    lots = _lots(order, len(weights))
+    ranks = _ranks(order, len(weights))
     # The last key of lexsort is the first to sort by.
-    places = np.lexsort([lots, *reversed(columns)])
+    places = np.lexsort([ranks, *reversed(columns)])
     changes, groups = _changes([column[places] for column in columns], len(weights))
     words = np.frombuffer(_digest(key), dtype="<u8")[:2].astype(np.uint64)
     actions = kernels.round_table(weights, places, changes, groups, len(columns) + 1, words)
@@ -77,7 +77,7 @@ def rounded(
 
 
 def whole_parts(table: Floats) -> Integers:
-    """Return probabilities as whole numbers of 2^-52 whose rows sum to exactly 2^52."""
+    """Return probabilities as integer multiples of 2^-52 whose rows sum to exactly 2^52."""
     weights = np.empty(table.shape, dtype=np.int64)
     wrong = kernels.whole_parts(table, weights)
     if wrong >= 0:
@@ -90,7 +90,7 @@ def whole_parts(table: Floats) -> Integers:
 
 
 def as_floats(weights: Integers) -> Floats:
-    """Return whole numbers of 2^-52 as probabilities; nothing is lost."""
+    """Return integer multiples of 2^-52 as probabilities, without loss."""
     return np.ldexp(weights.astype(np.float64), -52)
 
 
@@ -107,22 +107,22 @@ def _levels(strata: ArrayLike | None, units: int) -> list[AnyArray]:
     return list(columns.reshape(units, -1).T)
 
 
-def _lots(order: ArrayLike | None, units: int) -> AnyArray:
-    lots = np.arange(units) if order is None else np.asarray(order)
-    if lots.shape != (units,) or lots.dtype.kind not in "iuf":
+def _ranks(order: ArrayLike | None, units: int) -> AnyArray:
+    ranks = np.arange(units) if order is None else np.asarray(order)
+    if ranks.shape != (units,) or ranks.dtype.kind not in "iuf":
         rule = f"one number for each of {units} units"
-        raise InvalidArgumentError("order", rule, f"{lots.dtype} of shape {lots.shape}")
-    return lots
+        raise InvalidArgumentError("order", rule, f"{ranks.dtype} of shape {ranks.shape}")
+    return ranks
 
 
 def _changes(columns: list[AnyArray], units: int) -> tuple[Integers, int]:
-    """Return the coarsest level at which each unit leaves the stratum before, and all strata."""
+    """Return the coarsest level at which each unit starts a new stratum, and the strata count."""
     depth = len(columns) + 1
     changes = np.full(units, depth)
     for level in range(depth - 1, 0, -1):
         column = columns[level - 1]
         changes[1:][column[1:] != column[:-1]] = level
-    # Where a stratum ends, all strata inside it end with it.
+    # Where a stratum ends, all strata inside it end too.
     return changes, depth + int((depth - changes).sum())
 
 

@@ -18,8 +18,9 @@ from seqbatch.campaign.steps.record import Recorded, record
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings
-from seqbatch.campaign.views.protocol import write_protocol
-from seqbatch.campaign.views.report import require_report, write_report
+from seqbatch.campaign.views.protocol import protocol
+from seqbatch.campaign.views.report import report
+from seqbatch.campaign.views.report_results import gathered
 from seqbatch.campaign.views.seal import Seal, seal
 from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
 from seqbatch.campaign.views.verify import naming_damage, verify
@@ -27,7 +28,8 @@ from seqbatch.campaign.views.verify_checks import Verified
 from seqbatch.campaign.warehouse.arrow_batches import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
-from seqbatch.display import counted, paragraph
+from seqbatch.display import counted
+from seqbatch.document import paragraph, require_format, write
 from seqbatch.output_files import require_target
 from seqbatch.planning.replanning import Proposal
 
@@ -264,8 +266,9 @@ class Campaign:
             Overwrite a file that is there.
         """
         out = Path(out)
-        made = require_report(out, store=self.store, force=force, file_format=file_format)
-        return write_report(self.store, self.name, out, file_format=made, at_event=at_event)
+        made = self._require_format(out, file_format, force=force)
+        document = report(gathered(self.store, self.name, at_event=at_event))
+        return write(document, out, file_format=made)
 
     @naming_damage
     def protocol(
@@ -283,8 +286,13 @@ class Campaign:
             Overwrite a file that is there.
         """
         out = Path(out)
-        made = require_report(out, store=self.store, force=force, file_format=file_format)
-        return write_protocol(self.store, self.name, out, file_format=made)
+        made = self._require_format(out, file_format, force=force)
+        return write(protocol(self.events()), out, file_format=made)
+
+    def _require_format(self, out: Path, file_format: str | None, *, force: bool) -> str:
+        """Return the format of a file that may be written: not one of the store's own files."""
+        apart = {"the store": self.store.files}
+        return require_format(out, force=force, file_format=file_format, apart_from=apart)
 
     @naming_damage
     def export(

@@ -1,7 +1,7 @@
-"""The problems that policies are checked on, and calls that let no nonsense pass.
+"""The test problems of the policy checks, and calls that validate everything a policy returns.
 
-Every call of a policy goes through a :class:`Case`, which looks at what comes back. What is wrong
-is said of the function that returned it, not of the line that stumbled over it later.
+Every call of a policy goes through a :class:`Case`, which validates the result. An error therefore
+names the method that returned a wrong value, not the line that failed on it later.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import numpy as np
 
 from seqbatch import grids
 from seqbatch.archive import comes_back, flatten
-from seqbatch.checks.report import brief, named, said
+from seqbatch.checks.report import brief, named, raised_text
 from seqbatch.core import Contexts, Layout, Problem
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.errors import InvalidArgumentError, SeqbatchError
@@ -26,12 +26,12 @@ FUNCTIONS = ("begin", "assign", "learn", "close")
 
 
 class PolicyCheckError(SeqbatchError, AssertionError):
-    """A policy broke a rule that every policy keeps."""
+    """A policy broke a rule that every policy must keep."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem with contexts and every action's rewards, and a policy to run on it."""
+    """A problem with contexts and every action's rewards, and the policy to run on it."""
 
     policy: Policy
     grid: grids.Grid
@@ -52,26 +52,26 @@ class Case:
         arrays, values = self._parts("begin", state)
         self.require(
             comes_back("state", state, arrays, values),
-            f"begin must return a state that can be put together again; returned {brief(state)}",
+            f"begin must return a state that can be restored; returned {brief(state)}",
         )
         return state
 
     def assign(
         self, state: Any, contexts: Contexts, draws: Floats, positions: Integers
     ) -> Decision:
-        """Decide, and look at every part of the decision."""
+        """Decide, and validate every part of the decision."""
         decision = self._call("assign", state, contexts, draws, positions)
-        self._look_at(decision, len(contexts))
+        self._validate(decision, len(contexts))
         return decision  # type: ignore[no-any-return]
 
     def decide(self, state: Any, rows: slice) -> tuple[Decision, Contexts]:
-        """Decide for some units of the case."""
+        """Decide for the given units of the case."""
         contexts = Contexts.of(self.contexts[rows], self.problem)
         draws = np.random.default_rng(3).random(len(contexts))
         return self.assign(state, contexts, draws, np.arange(len(contexts))), contexts
 
     def learn(self, state: Any, feedback: Feedback) -> Any:
-        """Take feedback in."""
+        """Add feedback."""
         return self._next("learn", state, feedback)
 
     def close(self, state: Any) -> Any:
@@ -86,12 +86,12 @@ class Case:
         return self.close(self.learn(state, self.feedback(contexts, decision, rows)))
 
     def feedback(self, contexts: Contexts, decision: Decision, rows: slice) -> Feedback:
-        """Return what comes back for a decision."""
+        """Return the feedback on a decision."""
         vectors = contexts.chosen(decision.actions)
         return Feedback(vectors, decision.actions, decision.groups, self.outcomes(rows, decision))
 
     def learner(self, seed: int = 5) -> Learner:
-        """Return a learner at the start."""
+        """Return a new learner."""
         return Learner(
             self.policy, self.grid, actions=ACTIONS, dim=self.dim, layout=self.layout, seed=seed
         )
@@ -104,29 +104,29 @@ class Case:
             start = end
 
     def outcomes(self, rows: slice, decision: Decision) -> Floats:
-        """Return the rewards of the actions decided on."""
+        """Return the rewards of the chosen actions."""
         return self.rewards[rows][np.arange(len(decision)), decision.actions]
 
     def run(self, pieces: int = 1) -> list[Decision]:
-        """Play the whole grid, each batch handed over in pieces."""
+        """Play the whole grid, passing each batch in `pieces` pieces."""
         learner, decisions = self.learner(), []
         for rows in self.batches():
             parts = np.array_split(np.arange(rows.start, rows.stop), pieces)
             batch = [learner.assign(self.contexts[part]) for part in parts]
             for part, decision in zip(parts, batch, strict=True):
-                self._look_at(decision, len(part))
+                self._validate(decision, len(part))
             chosen = np.concatenate([decision.actions for decision in batch])
             learner.observe(self.rewards[rows][np.arange(len(chosen)), chosen])
             decisions += batch
         return decisions
 
     def require(self, condition: Any, complaint: str) -> None:
-        """Raise unless the condition holds."""
+        """Raise an error unless the condition holds."""
         if not condition:
             raise self._broken(complaint)
 
     def _broken(self, complaint: str) -> PolicyCheckError:
-        size = f", contexts and rewards of size {self.scale:g}" if self.scale != 1 else ""
+        size = f", contexts and rewards of magnitude {self.scale:g}" if self.scale != 1 else ""
         return PolicyCheckError(f"{named(self.policy)} ({self.layout} layout{size}): {complaint}")
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -134,21 +134,22 @@ class Case:
             return getattr(self.policy, name)(*arguments)
         except Exception as error:
             raise self._broken(
-                f"{name} must take what every policy takes, and raise nothing. {said(error)}."
+                f"{name} must accept the arguments of every policy and raise nothing. "
+                f"{raised_text(error)}."
             ) from error
 
     def _next(self, name: str, state: Any, *arguments: Any) -> Any:
-        """Return the state that follows, which must be of the same make."""
+        """Return the following state, which must have the same type and parts."""
         after = self._call(name, state, *arguments)
         self.require(
             type(after) is type(state),
-            f"{name} must return a state as begin does ({type(state).__name__}); returned "
+            f"{name} must return the type that begin returns ({type(state).__name__}); returned "
             f"{brief(after)}",
         )
         arrays, values = self._parts(name, after)
         self.require(
             comes_back("state", state, arrays, values),
-            f"{name} must return a state of the parts that it was given; returned {brief(after)}",
+            f"{name} must return a state with the same parts; returned {brief(after)}",
         )
         return after
 
@@ -161,7 +162,7 @@ class Case:
             raise self._broken(f"{name} must return a state that can be saved: {error}") from None
         return arrays, values
 
-    def _look_at(self, decision: Any, units: int) -> None:
+    def _validate(self, decision: Any, units: int) -> None:
         self.require(
             isinstance(decision, Decision),
             f"assign must return a Decision; returned {brief(decision)}",
@@ -201,7 +202,7 @@ class Case:
         if wrong.any():
             unit = int(np.flatnonzero(wrong)[0])
             raise self._broken(
-                "probabilities must be at least 0, sum to 1 and allow the action taken; returned "
+                "probabilities must be at least 0, sum to 1 and allow the chosen action; returned "
                 f"{shares[unit]} with action {decision.actions[unit]} for unit {unit} of a batch",
             )
 
@@ -222,7 +223,7 @@ def case_of(
     dim: int,
     scale: float = 1.0,
 ) -> Case:
-    """Return a case of these contexts, on a grid that the policy takes."""
+    """Return a case with these contexts, on a grid that the policy accepts."""
     rewards = scale * np.random.default_rng(13).standard_normal((len(contexts), ACTIONS))
     for grid in (grids.explicit([40, 60, 90]), grids.online(units=90)):
         problem = Problem(ends=grid.ends, actions=ACTIONS, dim=dim, layout=layout)
@@ -230,7 +231,7 @@ def case_of(
         try:
             case.begin()
         except PolicyCheckError as error:
-            # A policy for single units refuses the first grid and must take the second.
+            # An online policy refuses the first grid and must accept the second.
             refused = getattr(error.__cause__, "name", None) == "grid"
             if not refused or grid.batches == grid.units:
                 raise
@@ -240,13 +241,13 @@ def case_of(
 
 
 def made(policy: Any, problem: Problem) -> Policy:
-    """Return the policy, or what a function makes of the problem."""
+    """Return the policy, or the one that a function returns for the problem."""
     if not isinstance(policy, Policy) and callable(policy):
         policy = policy(problem)
     if not isinstance(policy, Policy):
         lacking = [name for name in FUNCTIONS if not hasattr(policy, name)]
         raise PolicyCheckError(
             f"{brief(policy)}: a policy must have begin, assign, learn and close, or be a function "
-            f"that returns one; this has no {' and no '.join(lacking)}"
+            f"that returns one; it lacks {' and '.join(lacking)}"
         )
     return policy

@@ -1,4 +1,4 @@
-"""Rules that every environment keeps."""
+"""The rules that every environment must keep, and check_environment."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -6,7 +6,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.random import SeedSequence
 
-from seqbatch.checks.report import CheckReport, brief, named, rule, said
+from seqbatch.checks.report import CheckReport, brief, named, raised_text, rule
 from seqbatch.core import Contexts, Layout, Problem
 from seqbatch.core.contexts import eligible_of
 from seqbatch.environments import BLOCK, Block, Environment
@@ -18,17 +18,17 @@ PARTS = ("actions", "dim", "layout", "units", "instance")
 
 
 class EnvironmentCheckError(SeqbatchError, AssertionError):
-    """An environment broke a rule that every environment keeps."""
+    """An environment broke a rule that every environment must keep."""
 
 
 @rule(EnvironmentCheckError)
 def check_description(environment: Environment) -> None:
-    """It has actions, dim, layout, units and instance, and they say what there is."""
+    """The attributes actions, dim, layout, units and instance exist and are valid."""
     lacking = [name for name in PARTS if not hasattr(environment, name)]
     _require(
         not lacking,
         environment,
-        f"an environment must have {', '.join(PARTS)}; it has no {' and no '.join(lacking)}",
+        f"an environment must have {', '.join(PARTS)}; it lacks {' and '.join(lacking)}",
     )
     for name, least in (("actions", 2), ("dim", 1)):
         _require_count(environment, name, least)
@@ -44,13 +44,13 @@ def check_description(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_shapes(environment: Environment) -> None:
-    """Blocks have the layout's shapes, finite numbers, draws in [0, 1), and an action a unit."""
+    """Blocks have the layout's shapes, finite numbers, draws in [0, 1), eligible actions."""
     block = _block(environment, _instance(environment, 1), 0)
     n, K, dim = len(block), environment.actions, environment.dim
     _require(
         n == min(BLOCK, environment.units or BLOCK),
         environment,
-        f"a block must hold {BLOCK} units, or all there are; it holds {n}",
+        f"a block must hold {BLOCK} units, or all of them if there are fewer; it holds {n}",
     )
     wanted = {
         "contexts": (n, dim) if environment.layout == "block" else (n, K, dim),
@@ -66,12 +66,12 @@ def check_shapes(environment: Environment) -> None:
             f"{name} must be float64 of shape {shape}; it is {brief(array)}",
         )
         wrong = array[~np.isfinite(array)]
-        _require(not len(wrong), environment, f"{name} must be finite; they hold {wrong[:1]}")
+        _require(not len(wrong), environment, f"{name} must be finite; received {wrong[:1]}")
     low, high = block.draws.min(), block.draws.max()
     _require(
         low >= 0 and high < 1,
         environment,
-        f"draws must lie in [0, 1); they go from {low:g} to {high:g}",
+        f"draws must lie in [0, 1); they range from {low:g} to {high:g}",
     )
     if block.eligible is not None:
         try:
@@ -82,7 +82,7 @@ def check_shapes(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_means(environment: Environment) -> None:
-    """Means are <x, theta> wherever there is a theta."""
+    """Means are <x, theta> if there is a theta."""
     instance = _instance(environment, 2)
     if instance.theta is None:
         return
@@ -103,7 +103,7 @@ def check_means(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_determinism(environment: Environment) -> None:
-    """The same seed gives the same instance and units; blocks come in any order."""
+    """The same seed gives the same instance and units; blocks may be drawn in any order."""
     forward, backward = _instance(environment, 3), _instance(environment, 3)
     last = 0 if environment.units and environment.units <= BLOCK else 1
     first = [_block(environment, forward, index) for index in range(last + 1)]
@@ -117,7 +117,7 @@ def check_determinism(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_seeds_differ(environment: Environment) -> None:
-    """Other seeds, and other blocks, give other draws."""
+    """Different seeds and different blocks give different draws."""
     blocks = [_block(environment, _instance(environment, 4, k), 0) for k in range(2)]
     _require(
         not np.array_equal(blocks[0].draws, blocks[1].draws),
@@ -136,12 +136,12 @@ def check_seeds_differ(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_no_shared_memory(environment: Environment) -> None:
-    """Changing a block changes no later one."""
+    """Modifying a block does not change later blocks."""
     instance = _instance(environment, 5)
     before = _block(environment, instance, 0)
     kept = {name: getattr(before, name).copy() for name in ARRAYS}
     for name in ARRAYS:
-        # An array that cannot be written to may be shared.
+        # A read-only array may be shared.
         if getattr(before, name).flags.writeable:
             getattr(before, name)[...] = 0.5
     after = _block(environment, instance, 0)
@@ -169,12 +169,12 @@ def check_environment(environment: Environment) -> CheckReport:
     Returns
     -------
     CheckReport
-        The rules that it keeps, to be printed.
+        The rules that it keeps, for printing.
 
     Raises
     ------
     EnvironmentCheckError
-        Where a rule is broken; the message says which one, and what was returned.
+        If a rule is broken; the message says which one and what was returned.
     """
     for check in ENVIRONMENT_CHECKS:
         check(environment)
@@ -182,13 +182,15 @@ def check_environment(environment: Environment) -> CheckReport:
 
 
 def _instance(environment: Environment, seed: int, *key: int) -> Instance:
-    made = _called(environment, "instance", environment.instance, SeedSequence(seed, spawn_key=key))
-    _require(
-        isinstance(made, Instance),
-        environment,
-        f"instance must return an object with theta and block; returned {brief(made)}",
+    instance = _called(
+        environment, "instance", environment.instance, SeedSequence(seed, spawn_key=key)
     )
-    return made  # type: ignore[no-any-return]
+    _require(
+        isinstance(instance, Instance),
+        environment,
+        f"instance must return an object with theta and block; returned {brief(instance)}",
+    )
+    return instance  # type: ignore[no-any-return]
 
 
 def _block(environment: Environment, instance: Instance, index: int) -> Block:
@@ -213,8 +215,8 @@ def _called(
         return function(argument)
     except Exception as error:
         raise EnvironmentCheckError(
-            f"{named(environment)}: {name} must take what every environment takes, and raise "
-            f"nothing. {said(error)}."
+            f"{named(environment)}: {name} must accept the arguments of every environment and "
+            f"raise nothing. {raised_text(error)}."
         ) from error
 
 

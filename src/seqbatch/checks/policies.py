@@ -1,4 +1,4 @@
-"""Rules that every policy keeps, with or without eligibility."""
+"""The rules that every policy must keep, with or without eligibility, and check_policy."""
 
 import copy
 import tempfile
@@ -19,7 +19,7 @@ from seqbatch.checks.cases import (
     case_of,
     cases,
 )
-from seqbatch.checks.report import CheckReport, named, rule, said
+from seqbatch.checks.report import CheckReport, named, raised_text, rule
 from seqbatch.core import Contexts, Problem
 from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
@@ -27,15 +27,15 @@ from seqbatch.learner import Learner
 from seqbatch.policies import Decision, Feedback, Oracle, Policy, registry
 
 # ----------------------------------------------------------------------
-# The rule for units that may not get every action.
+# Eligibility.
 
 
 @rule(PolicyCheckError)
 def check_eligible_actions(policy: Policy | Maker) -> None:
-    """A unit gets only what it may get, and the rest has probability 0; all true changes nothing.
+    """Units get only eligible actions; others have probability 0. An all-true mask has no effect.
 
-    A policy that ignores `contexts.eligible` works wherever every unit may get every action. It
-    must not be used elsewhere, and learners and simulations refuse what it decides there.
+    A policy that ignores `contexts.eligible` works only if every unit may get every action.
+    Otherwise learners and simulations refuse its decisions.
     """
     for case in cases(policy):
         for state in _states(case):
@@ -55,13 +55,13 @@ def check_eligible_actions(policy: Policy | Maker) -> None:
 
 
 def _states(case: Case) -> Iterator[Any]:
-    # The second state is made only once the first decision was found in order.
+    # The second state is computed only after the first decision was found valid.
     yield case.begin()
     yield case.played()
 
 
 def _masks(units: int) -> Iterator[Bools]:
-    """Return every set of actions that a unit may get, in as many batches of units as it takes."""
+    """Return every nonempty set of actions as a mask, in as many batches of units as needed."""
     sets = 2**ACTIONS - 1
     for start in range(0, sets, units):
         numbers = 1 + (start + np.arange(units)) % sets
@@ -80,14 +80,14 @@ def _require_among(case: Case, decision: Decision, eligible: Bools) -> None:
         unit = int(wrong.argmax())
         case.require(
             False,
-            "actions must be among contexts.eligible, and others of probability 0; returned action "
+            "actions must be among contexts.eligible, others must have probability 0; got action "
             f"{decision.actions[unit]} and probabilities {decision.probabilities[unit]} for a unit "
             f"that may get {np.flatnonzero(eligible[unit]).tolist()}",
         )
 
 
 def _require_true_shares(case: Case, state: Any, eligible: Bools) -> None:
-    """Ask for one unit many times, with draws spread evenly, and count."""
+    """Assign one unit with many evenly spread draws, and compare shares with probabilities."""
     draws = (np.arange(2_000) + 0.5) / 2_000
     one = Contexts.of(
         np.repeat(case.contexts[:1], len(draws), axis=0),
@@ -98,23 +98,21 @@ def _require_true_shares(case: Case, state: Any, eligible: Bools) -> None:
     shares = np.bincount(decision.actions, minlength=ACTIONS) / len(draws)
     case.require(
         np.allclose(shares, decision.probabilities[0], atol=2 / len(draws)),
-        f"where a unit may get {np.flatnonzero(eligible[0]).tolist()} its probabilities are "
-        f"{decision.probabilities[0]}, but draws spread evenly over [0, 1) give shares {shares}",
+        f"for a unit that may get {np.flatnonzero(eligible[0]).tolist()} the probabilities are "
+        f"{decision.probabilities[0]}, but evenly spread draws on [0, 1) give shares {shares}",
     )
 
 
 # ----------------------------------------------------------------------
-# Rules that every policy keeps.
-#
-# Policies are handed over as an instance, or as a function from a
-# :class:`~seqbatch.core.problem.Problem` to an instance where the settings depend on it.
+# The other rules. Each check takes a policy, or a function from a
+# :class:`~seqbatch.core.problem.Problem` to a policy if its settings depend on the problem.
 
 
 @rule(PolicyCheckError)
 def check_actions_and_probabilities(policy: Policy | Maker) -> None:
-    """Actions are among 0..K-1; probabilities are a distribution that allows the action taken."""
+    """Actions are among 0..K-1; probabilities are a distribution that allows the chosen action."""
     for case in cases(policy):
-        # The second state is made only once the first decision was found in order.
+        # The second state is computed only after the first decision was found valid.
         for make in (case.begin, case.played):
             case.decide(make(), next(case.batches()))
 
@@ -131,14 +129,14 @@ def check_probabilities_are_true(policy: Policy | Maker) -> None:
         shares = np.bincount(decision.actions, minlength=ACTIONS) / len(draws)
         case.require(
             np.allclose(shares, decision.probabilities[0], atol=2 / len(draws)),
-            f"a unit's probabilities are {decision.probabilities[0]}, but draws spread evenly over "
+            f"a unit's probabilities are {decision.probabilities[0]}, but evenly spread draws on "
             f"[0, 1) give shares {shares}",
         )
 
 
 @rule(PolicyCheckError)
 def check_frozen_within_a_batch(policy: Policy | Maker) -> None:
-    """What `learn` takes in changes no decision before `close`."""
+    """Feedback passed to `learn` changes no decision before `close`."""
     for case in cases(policy):
         rows = next(case.batches())
         state = case.begin()
@@ -150,7 +148,7 @@ def check_frozen_within_a_batch(policy: Policy | Maker) -> None:
 
 @rule(PolicyCheckError)
 def check_determinism(policy: Policy | Maker) -> None:
-    """The same seed gives the same decisions, however the units of a batch are handed over."""
+    """The same seed gives the same decisions, in whatever pieces a batch is assigned."""
     for case in cases(policy):
         whole = case.run()
         for pieces in (1, 2, 7):
@@ -163,13 +161,13 @@ def check_determinism(policy: Policy | Maker) -> None:
                     )
                     for name in ("actions", "probabilities", "scores", "groups")
                 ),
-                f"decisions must not depend on cutting each batch into {pieces} pieces",
+                f"decisions must not depend on splitting each batch into {pieces} pieces",
             )
 
 
 @rule(PolicyCheckError)
 def check_order_of_units(policy: Policy | Maker) -> None:
-    """Units that come in another order, with their draws and positions, get the same decisions."""
+    """Reordering units together with their draws and positions gives the same decisions."""
     for case in cases(policy):
         state, rows = case.played(), next(case.batches())
         order = np.random.default_rng(2).permutation(rows.stop)
@@ -187,7 +185,7 @@ def check_order_of_units(policy: Policy | Maker) -> None:
 
 @rule(PolicyCheckError)
 def check_learning_in_pieces(policy: Policy | Maker) -> None:
-    """Feedback in pieces leads to the same decisions as feedback at once; sums may round."""
+    """Feedback in pieces leads to the same decisions as feedback at once, up to rounding."""
     for case in cases(policy):
         rows = next(case.batches())
         state = case.begin()
@@ -199,12 +197,12 @@ def check_learning_in_pieces(policy: Policy | Maker) -> None:
             state = case.learn(state, piece)
         first, _ = case.decide(once, rows)
         second, _ = case.decide(case.close(state), rows)
-        case.require(_alike(first, second), "feedback in pieces led to other decisions")
+        case.require(_close(first, second), "feedback in pieces led to different decisions")
 
 
 @rule(PolicyCheckError)
 def check_save_and_load(policy: Policy | Maker) -> None:
-    """A learner saved in mid-batch and loaded goes on bit for bit."""
+    """A learner saved in mid-batch and loaded continues bit for bit."""
     for case in cases(policy):
         learner = case.learner()
         first, second = list(case.batches())[:2]
@@ -228,7 +226,7 @@ def check_save_and_load(policy: Policy | Maker) -> None:
 
 @rule(PolicyCheckError)
 def check_layouts_agree(policy: Policy | Maker) -> None:
-    """One vector a unit, repeated for each action, or in the paper's long form: same actions."""
+    """The same contexts in block, disjoint or shared form lead to the same actions."""
     results = {}
     vectors = np.random.default_rng(11).standard_normal((90, DIM)) / np.sqrt(DIM)
     for layout in LAYOUTS:
@@ -261,7 +259,7 @@ def check_extreme_scales(policy: Policy | Maker) -> None:
 
 @rule(PolicyCheckError)
 def check_no_mutation(policy: Policy | Maker) -> None:
-    """No function changes its arguments, the state included."""
+    """No method modifies its arguments, including the state."""
     for case in cases(policy):
         rows = next(case.batches())
         state = case.begin()
@@ -270,21 +268,21 @@ def check_no_mutation(policy: Policy | Maker) -> None:
         arguments = (state, contexts, draws, positions)
         kept = copy.deepcopy(arguments)
         decision = case.assign(*arguments)
-        case.require(_equal(arguments, kept), "assign must not change its arguments")
+        case.require(_equal(arguments, kept), "assign must not modify its arguments")
         feedback = case.feedback(contexts, decision, rows)
         kept_feedback = copy.deepcopy(feedback)
         learned = case.learn(state, feedback)
         case.require(
             _equal((state, feedback), (kept[0], kept_feedback)),
-            "learn must not change its arguments",
+            "learn must not modify its arguments",
         )
         kept_learned = copy.deepcopy(learned)
         case.close(learned)
-        case.require(_equal(learned, kept_learned), "close must not change its argument")
+        case.require(_equal(learned, kept_learned), "close must not modify its argument")
 
 
 POLICY_CHECKS: tuple[Callable[[Policy | Maker], None], ...] = (
-    # First those without which the others would stumble, and say something else.
+    # The basic checks come first: if they fail, the others would report misleading errors.
     check_actions_and_probabilities,
     check_no_mutation,
     check_probabilities_are_true,
@@ -300,7 +298,7 @@ POLICY_CHECKS: tuple[Callable[[Policy | Maker], None], ...] = (
 
 
 def check_policy(policy: Policy | Maker) -> CheckReport:
-    """Run every check on a policy, in every layout; also at its class's `examples`, if it has any.
+    """Run every check on a policy in every layout, and on the `examples` of its class, if any.
 
     Parameters
     ----------
@@ -310,15 +308,17 @@ def check_policy(policy: Policy | Maker) -> CheckReport:
     Returns
     -------
     CheckReport
-        The rules that it keeps, to be printed.
+        The rules that it keeps, for printing.
 
     Raises
     ------
     PolicyCheckError
-        Where a rule is broken; the message says which one, and what was returned.
+        If a rule is broken; the message says which one and what was returned.
     """
     if isinstance(policy, type):
-        raise InvalidArgumentError("policy", f"an instance, as in {policy.__name__}()", "a class")
+        raise InvalidArgumentError(
+            "policy", f"an instance, for example {policy.__name__}()", "a class"
+        )
     settings = [policy, *_examples(type(policy))]
     for check in POLICY_CHECKS:
         for setting in settings:
@@ -335,12 +335,12 @@ def _examples(kind: Any) -> Iterator[Policy]:
         except Exception as error:
             raise PolicyCheckError(
                 f"{named(kind)}: each of its examples must make a policy; received {parameters}. "
-                f"{said(error)}."
+                f"{raised_text(error)}."
             ) from error
 
 
 def own_policies() -> Iterator[Policy | Maker]:
-    """Find the package's policies, each at its default and at its non-default examples."""
+    """Yield the package's policies, each with its defaults and with its non-default examples."""
     for name, kind in registry.kinds().items():
         for parameters in ({}, *kind.examples):
             yield _with_truth(parameters) if kind is Oracle else registry.make(name, **parameters)
@@ -365,8 +365,8 @@ def _equal(left: Any, right: Any) -> bool:
     return np.array_equal(left, right, equal_nan=np.asarray(left).dtype.kind == "f")
 
 
-def _alike(left: Decision, right: Decision) -> bool:
-    """Say whether decisions are the same but for rounding: sums in pieces differ in last bits."""
+def _close(left: Decision, right: Decision) -> bool:
+    """Return whether decisions agree up to rounding: sums in pieces differ in their last bits."""
     near = all(
         np.allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(one).max(initial=0.0))
         for one, other in ((left.probabilities, right.probabilities), (left.scores, right.scores))

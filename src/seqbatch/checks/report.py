@@ -1,4 +1,4 @@
-"""What a check says when all is well, and what becomes of an error when it is not."""
+"""The report of passed checks, and the conversion of unexpected exceptions to check errors."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from seqbatch.display import Table, counted, shown
+from seqbatch.display import counted
+from seqbatch.document import Table, shown
 from seqbatch.errors import RankDeficiencyWarning, SeqbatchError
 from seqbatch.policies import registry
 
@@ -20,16 +21,16 @@ _Subject = TypeVar("_Subject")
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The rules that a policy or an environment was found to keep.
+    """The rules that a policy or an environment keeps.
 
     Parameters
     ----------
     subject
-        What was checked.
+        The policy or environment that was checked.
     scope
         Where it was checked, as the end of a sentence; may be empty.
     rules
-        The name of each check, and its rule in a line.
+        The name of each check, and its rule in one line.
     """
 
     subject: str
@@ -38,12 +39,12 @@ class CheckReport:
 
     @classmethod
     def of(cls, subject: Any, checks: Sequence[Check], *, scope: str = "") -> "CheckReport":
-        """Return the report of checks that raised nothing."""
+        """Return the report of checks that passed."""
         rules = tuple((check.__name__.removeprefix("check_"), stated(check)) for check in checks)
         return cls(named(subject), scope, rules)
 
     def tables(self) -> list[Table]:
-        """Return the rules."""
+        """Return the rules as a table."""
         columns = ("check", "rule")
         return [Table(self._heading(), columns, self.rules, words=columns)]
 
@@ -61,13 +62,13 @@ class CheckReport:
 def rule(
     error: type[SeqbatchError],
 ) -> Callable[[Callable[[_Subject], None]], Callable[[_Subject], None]]:
-    """Let a check raise this error alone, whatever happens inside it."""
+    """Convert any exception inside a check to this error."""
 
     def decorate(check: Callable[[_Subject], None]) -> Callable[[_Subject], None]:
         @wraps(check)
         def checked(subject: _Subject) -> None:
             with warnings.catch_warnings():
-                # A few units cannot determine every model in every layout; that is not checked.
+                # Few units cannot determine every model in every layout; ignore that here.
                 warnings.simplefilter("ignore", RankDeficiencyWarning)
                 try:
                     check(subject)
@@ -75,8 +76,8 @@ def rule(
                     raise
                 except Exception as raised:
                     raise error(
-                        f"{named(subject)}: no error may come up where this is checked: "
-                        f"{stated(check)} {said(raised)}."
+                        f"{named(subject)}: an exception occurred while checking this rule: "
+                        f"{stated(check)} {raised_text(raised)}."
                     ) from raised
 
         return checked
@@ -89,14 +90,14 @@ def stated(check: Check) -> str:
     return (getdoc(check) or "").partition("\n")[0]
 
 
-def said(raised: Exception) -> str:
-    """Return what an exception said, as the end of a complaint; the full stop comes after it."""
+def raised_text(raised: Exception) -> str:
+    """Return an exception's type and message, without a final full stop."""
     text = shorten(str(raised), 300, placeholder=" ...").removesuffix(".")
     return f"Raised {type(raised).__name__}: {text}"
 
 
 def named(subject: Any) -> str:
-    """Return what to call a policy or an environment, whatever its own `repr` does.
+    """Return the name and parameters of a policy or environment, even if its `repr` fails.
 
     >>> named(registry.make("SBPE"))
     'SBPE(first = fixed, ties = lowest, unknown = zero)'
@@ -110,7 +111,7 @@ def named(subject: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return what was received, in a few words.
+    """Return a short description of a value.
 
     >>> brief(None), brief(np.zeros((2, 3))), brief([1, 2])
     ('None', 'float64 of shape (2, 3)', 'list: [1, 2]')
@@ -121,6 +122,6 @@ def brief(value: Any) -> str:
         return f"{value.dtype} of shape {value.shape}"
     try:
         text = shorten(repr(value), 80, placeholder=" ...")
-    except Exception:  # its repr may be as broken as the rest of it
+    except Exception:  # its repr may fail as well
         text = "which cannot be shown"
     return f"{type(value).__name__}: {text}"

@@ -70,7 +70,7 @@ def amend(
     if as_json:
         dump({**asdict(event), "next": then})
         return
-    from seqbatch.campaign.views.status_text import what_was_done
+    from seqbatch.campaign.views.history import what_was_done
 
     say(f"Amended (event {event.sequence}): {what_was_done(event)}.")
     if absent is not None:

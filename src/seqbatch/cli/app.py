@@ -26,7 +26,7 @@ from seqbatch.cli.console import (
     show,
 )
 from seqbatch.cli.plan import plan
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import KINDS, GridRule
@@ -136,9 +136,7 @@ def _require_computed(kind: str) -> None:
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(
-            help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, coverage, or all of them."
-        ),
+        typer.Argument(help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, or all of them."),
     ],
     trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,

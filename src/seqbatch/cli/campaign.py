@@ -23,7 +23,8 @@ from seqbatch.cli.console import (
     waiting,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
+from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
 from seqbatch.policies import registry
 
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 # The next step, as a command that can be pasted.
 
 
-def next_command(campaign: "Campaign", store: str) -> str | None:
-    """Return the command that comes next for a campaign; None where that cannot be said.
+def next_command(campaign: "Campaign", store: str, now: "Situation | None" = None) -> str | None:
+    """Return the command that comes next for a campaign; None if that is not known.
 
-    What was done is done: a folder or a store that cannot be read now is for the next call to name.
+    If a folder or the store cannot be read now, the next command reports it: this one is done.
 
     Parameters
     ----------
@@ -48,15 +49,19 @@ def next_command(campaign: "Campaign", store: str) -> str | None:
         The campaign.
     store
         Its store, as it was typed.
+    now
+        Where the campaign stands; None to read it.
     """
     try:
-        return command(*_words(campaign), store=store)
+        return command(*_words(now or campaign.situation()), store=store)
     except (SeqbatchError, OSError):
         return None
 
 
-def _words(campaign: "Campaign") -> list[str]:
-    now, step = campaign.situation(), campaign.next_step()
+def _words(now: "Situation") -> list[str]:
+    from seqbatch.campaign.views.status import step_from
+
+    step = step_from(now)
     words = [step, now.name]
     if step == "assign":
         # Only a file that this campaign was told of: among others, nobody can guess who is meant.
@@ -140,7 +145,7 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 
         base = open_store(store, create=False)
         try:
-            yield Campaign.open(name, store=base, who=who)
+            yield Campaign(base, name, who=who)
         finally:
             base.close()
 
@@ -168,7 +173,8 @@ def create(
         declared = prepare(spec, defaults=defaults_of(store))
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, who=who)
-        now, then = campaign.situation(), next_command(campaign, store)
+        now = campaign.situation()
+        then = next_command(campaign, store, now)
         # The label hides the password of a database.
         label = base.label
         base.close()
@@ -177,7 +183,8 @@ def create(
         dump({**made, "next": then})
         return
     from seqbatch.campaign.decide.stopping import unlooked
-    from seqbatch.campaign.views.status_text import constraints_said, plainly
+    from seqbatch.campaign.spec.constraints import constraints_said
+    from seqbatch.policies.registry import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -195,7 +202,7 @@ def create(
         say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.views.status_text import measured
+        from seqbatch.campaign.views.status import measured
 
         scale = f"{now.policy['scale']:g}"
         say(
@@ -252,10 +259,10 @@ def assign(
             force=force,
             report=report,
         )
-        then = next_command(campaign, store)
-        from seqbatch.campaign.views.status import worth
+        from seqbatch.campaign.decide.limits import worth
 
         now = campaign.situation()
+        then = next_command(campaign, store, now)
         blind = result.wave == 1 and now.made_policy().starts_blind
         said = worth(now, result.limits)
     say_read_as(result.read_as)
@@ -280,7 +287,7 @@ def assign(
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     lines.extend(said)
     if result.clipped:
-        from seqbatch.campaign.views.status_text import clipped_text
+        from seqbatch.campaign.views.status import clipped_text
 
         lines.append(f"{clipped_text(result.clipped)}.")
     if draw:
@@ -341,7 +348,7 @@ def record(
             report=report,
         )
         now = campaign.situation()
-        then = next_command(campaign, store)
+        then = next_command(campaign, store, now)
     about = About(name, store)
     say_read_as(result.read_as)
     if as_json:
@@ -422,8 +429,8 @@ def close(
     with opened(name, store, who, as_json) as campaign:
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
         # Where an earlier wave is shown again, its proposal may have lapsed.
-        valid = campaign.situation().proposal is not None
-        then = next_command(campaign, store)
+        now = campaign.situation()
+        valid, then = now.proposal is not None, next_command(campaign, store, now)
     if as_json:
         dump({**asdict(result), "next": then})
         return
@@ -443,7 +450,7 @@ def show_closed(result: "Closed") -> None:
     """Say what closing a wave did."""
     from seqbatch.campaign.decide.replanning import proposal_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
-    from seqbatch.campaign.views.status_text import absences, metrics_table, violations
+    from seqbatch.campaign.views.status import absences, metrics_table, violations
 
     rows: list[list[Any]] = []
     counts = result.absent_value is not None

@@ -20,7 +20,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from seqbatch.cli.messages import About, in_options, remedy_commands
-from seqbatch.display import Table, visible
+from seqbatch.display import visible
+from seqbatch.document import Document, Table, part_lines
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
@@ -283,6 +284,15 @@ def say_files(files: Iterable[object]) -> None:
     """Print the files that were written, one a line, however long their names are."""
     for file in files:
         print(visible(str(file)))
+
+
+def present(document: Document) -> None:
+    """Print the first section of a document; a terminal shows its tables and no pictures."""
+    for part in document.first.parts:
+        if isinstance(part, Table):
+            show(part)
+        for line in part_lines(part):
+            console.print(visible(line), markup=False, highlight=False, soft_wrap=UNBOUNDED)
 
 
 def show(table: Table, *, as_json: bool = False) -> None:

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.console import (
-    UNBOUNDED,
     Json,
     advancing,
-    console,
     dump,
     kindly,
+    present,
     say_files,
     show,
     waiting,
 )
-from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -63,7 +61,8 @@ Effect = Annotated[
 EffectSpread = Annotated[
     float | None,
     typer.Option(
-        help="The factor that two effects in three are within of the guess; 1 is certain."
+        help="Uncertainty of the guess, as a factor F: two thirds of plausible effects lie between "
+        "guess/F and guess x F (1 = certain)."
     ),
 ]
 Noise = Annotated[
@@ -275,10 +274,8 @@ def _shown(answer: "Plan", out: Path | None, trade: Path | None, *, as_json: boo
         traded = {} if trade is None else {"trade": answer.trade.as_dict()}
         dump({**answer.as_dict(), **traded})
         return
-    text = visible(str(answer), lines=True)
-    console.print(text, markup=False, highlight=False, soft_wrap=UNBOUNDED)
-    tables = [*answer.tables(), *([] if trade is None else answer.trade.tables())]
-    for table in tables:
+    present(answer.document())
+    for table in [] if trade is None else answer.trade.tables():
         show(table)
     written = [file for file in (out, trade) if file is not None]
     if written:

@@ -11,7 +11,7 @@ import typer
 from seqbatch.cli.campaign import Where
 from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
 from seqbatch.cli.messages import STORE, command
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

@@ -178,7 +178,7 @@ def replan(
         before = campaign.situation().sequence
         found = campaign.replan(adopt=adopt, reason=reason)
         now = campaign.situation()
-        then = next_command(campaign, store)
+        then = next_command(campaign, store, now)
     if as_json:
         shown = None if found is None else found.plain()
         dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})

@@ -8,9 +8,10 @@ import typer
 
 from seqbatch.cli.amend import app
 from seqbatch.cli.campaign import Force, Format, Name, Where, next_command, opened
-from seqbatch.cli.console import FOUND, Json, dump, kindly, say, say_files, say_next, show
+from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_files, say_next, show
 from seqbatch.cli.messages import STORE
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
+from seqbatch.document import Table
 
 __all__ = ["app"]
 
@@ -39,20 +40,15 @@ def status(
     with opened(name, store, None, as_json) as campaign:
         from seqbatch.campaign.views.status import or_close
 
-        now = campaign.status(at_event=at_event)
-        # What comes next is a matter of the present.
-        then = next_command(campaign, store) if at_event is None else None
-        closing = or_close(campaign.situation()) if at_event is None else ""
+        now, then, closing = campaign.status(at_event=at_event), None, ""
+        # The next step depends on the present, not on an earlier event.
+        if at_event is None:
+            position = campaign.situation()
+            then, closing = next_command(campaign, store, position), or_close(position)
     if as_json:
         dump({**asdict(now), "next": then})
         return
-    from seqbatch.campaign.views.status_text import heading, remarks
-
-    say(heading(now))
-    for table in now.tables():
-        show(table)
-    for remark in remarks(now):
-        say(remark)
+    present(now.document())
     say_next(then, instead=closing)
 
 
@@ -73,15 +69,7 @@ def findings(
     if as_json:
         dump(found.plain())
         return
-    from seqbatch.campaign.views.findings_text import basis, remarks
-
-    for sentence in found.sentences:
-        say(sentence)
-    say(basis(found))
-    for table in found.tables():
-        show(table)
-    for remark in remarks(found):
-        say(remark)
+    present(found.document())
 
 
 @app.command("list")
@@ -157,7 +145,7 @@ def show_event(
             for e in events
         ])  # fmt: skip
         return
-    from seqbatch.campaign.views.status_text import events_table
+    from seqbatch.campaign.views.history import events_table
 
     show(events_table(name, events))
 

@@ -1,4 +1,4 @@
-"""Campaigns of a service, called like those of a store; see docs/service.md."""
+"""The Python clients of the HTTP service, synchronous and asynchronous; see docs/service.md."""
 
 from seqbatch.client.async_client import AsyncClient, AsyncRemoteCampaign
 from seqbatch.client.calls import AssignedAnswer, RecordedAnswer, ServiceError

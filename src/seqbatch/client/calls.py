@@ -1,4 +1,4 @@
-"""The service's calls as values: what is asked, and how the answer is read."""
+"""The calls of the HTTP service as values: requests, and how their answers are read."""
 
 import json
 import random
@@ -23,25 +23,18 @@ from seqbatch.errors import (
 from seqbatch.output_files import atomically
 
 # ----------------------------------------------------------------------
-# Calls of a service as values: what is asked, and how the answer is understood.
-#
-# The synchronous and the asynchronous client send the same calls.
+# Requests and answers, shared by the synchronous and the asynchronous client.
 
 
 T = TypeVar("T")
 Rows = Any  # a list of dicts, a path, or a table with Arrow's interface
 
-ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 #: Media types of files, by the endings of their names.
-ENDINGS = {
-    ".csv": "text/csv",
-    ".parquet": "application/vnd.apache.parquet",
-    ".arrow": "application/vnd.apache.arrow.file",
-    ".feather": "application/vnd.apache.arrow.file",
-}
+ENDINGS = {".csv": "text/csv", ".parquet": PARQUET}
 #: Answers after which the same call is made again.
 AGAIN = frozenset((429, 502, 503, 504))
-#: Errors that the library has, by what a service calls them.
+#: Exception classes by the service's problem type.
 KINDS: dict[str, type[SeqbatchError]] = {
     "urn:seqbatch:unknown-campaign": UnknownCampaignError,
     "urn:seqbatch:wrong-state": CampaignStateError,
@@ -51,14 +44,14 @@ KINDS: dict[str, type[SeqbatchError]] = {
 
 
 class ServiceError(SeqbatchError):
-    """A call that a service refused.
+    """A call that the service refused.
 
     Parameters
     ----------
     status
-        The status of its answer.
+        The HTTP status code.
     problem
-        What it said: type, title, detail, and where there are places, errors.
+        The problem document: type, title, detail, and errors for individual places if any.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
@@ -70,9 +63,9 @@ class ServiceError(SeqbatchError):
 
 @dataclass(frozen=True, kw_only=True)
 class AssignedAnswer:
-    """What became of units: their wave, the event of the new ones, and the answers as a table.
+    """The result of an assignment: wave, event of the new units, and the assignments as a table.
 
-    `left` is how many units the wave still takes, where the service said it.
+    `left` is the number of units that the wave still accepts, if the service reports it.
     """
 
     wave: int
@@ -84,7 +77,7 @@ class AssignedAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedAnswer:
-    """What became of the rows of outcomes; see :class:`seqbatch.campaign.Recorded`."""
+    """The result of recording outcomes; see :class:`seqbatch.campaign.Recorded`."""
 
     rows: int
     accepted: int
@@ -104,20 +97,21 @@ class RecordedAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[T]):
-    """One call.
+    """One request to the service.
 
     Parameters
     ----------
     method, path
-        What is asked, and where.
+        The HTTP method and path.
     understood
-        Makes the result of an answer.
+        Converts the response to the result.
     params, json
-        Its parameters, and a body of JSON.
+        The query parameters, and the JSON body.
     file
-        Opens a body that is a file, anew each time that it is sent.
+        Opens a file to send as the body; called anew for every attempt.
     headers
-        What else it carries: a call that changes anything has its key here, the same each time.
+        Further headers. A call that changes anything has its idempotency key here, the same for
+        every attempt.
     """
 
     method: str
@@ -129,7 +123,7 @@ class Call(Generic[T]):
     headers: dict[str, str] = field(default_factory=dict)
 
     def options(self) -> dict[str, Any]:
-        """Return what httpx is to send."""
+        """Return the arguments for httpx."""
         params = {name: value for name, value in self.params.items() if value is not None}
         body = {"content": self.file()} if self.file is not None else {"json": self.json}
         sent = {} if self.file is None and self.json is None else body
@@ -137,7 +131,7 @@ class Call(Generic[T]):
 
 
 def result(call: Call[T], response: httpx.Response) -> T:
-    """Return what an answer says, or raise what went wrong."""
+    """Return the result of a response, or raise the error that it reports."""
     if response.is_success:
         return call.understood(response)
     try:
@@ -163,26 +157,27 @@ def _known(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pause(attempt: int, response: httpx.Response | None) -> float:
-    """Return how many seconds to wait before a call is made again: longer each time, by chance."""
-    asked = None if response is None else response.headers.get("retry-after")
-    if asked is not None and asked.isdigit():
-        return min(float(asked), 30.0)
+    """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
+    requested = None if response is None else response.headers.get("retry-after")
+    if requested is not None and requested.isdigit():
+        return min(float(requested), 30.0)
     return float(random.uniform(0.5, 1.0) * min(0.1 * 2**attempt, 10.0))
 
 
 def changing(key: str | None) -> dict[str, str]:
-    """Return the header that names a call which changes something."""
+    """Return the idempotency header of a call that changes something."""
     return {"Idempotency-Key": key or uuid.uuid4().hex}
 
 
 def plain(response: httpx.Response) -> Any:
-    """Return an answer of JSON as it is."""
+    """Return the JSON of a response."""
     return response.json()
 
 
 def assigned(response: httpx.Response) -> AssignedAnswer:
-    """Return what an answer of assignments says."""
+    """Return the assignments of a response."""
     import pyarrow as pa
+    import pyarrow.parquet
 
     if response.headers["content-type"].startswith("application/json"):
         found = response.json()
@@ -192,13 +187,13 @@ def assigned(response: httpx.Response) -> AssignedAnswer:
     return AssignedAnswer(
         wave=int(response.headers["seqbatch-wave"]),
         event=None if event is None else int(event),
-        table=pa.ipc.open_file(pa.py_buffer(response.content)).read_all(),
+        table=pa.parquet.read_table(pa.py_buffer(response.content)),
         warnings=tuple(json.loads(response.headers.get("seqbatch-warnings", "[]"))),
     )
 
 
 def recorded(response: httpx.Response) -> RecordedAnswer:
-    """Return what an answer to outcomes says."""
+    """Return the result of recording outcomes."""
     found = response.json()
     return RecordedAnswer(**{**found, "advice": tuple(found["advice"])})
 
@@ -211,21 +206,21 @@ def written(out: str | Path, content: bytes) -> Path:
 
 
 def body_of(rows: Rows, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the body of a call: rows as JSON; a file or a table as a file, options beside it."""
+    """Return a request's body: rows as JSON with options; a file or table with options as query."""
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         return {"json": {name: list(rows), **options}}
-    said = {key: _spelled(value) for key, value in options.items()}
+    query = {key: _spelled(value) for key, value in options.items()}
     if isinstance(rows, str | Path):
         path = Path(rows)
         if path.suffix not in ENDINGS:
             raise InvalidArgumentError("file", f"named with one of {', '.join(ENDINGS)}", path.name)
         headers = {"content-type": ENDINGS[path.suffix]}
-        return {"file": lambda: _pieces(path), "params": said, "headers": headers}
+        return {"file": lambda: _pieces(path), "params": query, "headers": headers}
     if not hasattr(rows, "__arrow_c_stream__"):
         raise InvalidArgumentError(
             name, "a list of dicts, a path or a table with Arrow's interface", type(rows).__name__
         )
-    return {"file": lambda: _stream(rows), "params": said, "headers": {"content-type": ARROW}}
+    return {"file": lambda: _parquet(rows), "params": query, "headers": {"content-type": PARQUET}}
 
 
 def _spelled(value: Any) -> Any:
@@ -238,27 +233,37 @@ def _pieces(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _stream(table: Any) -> bytes:
+def _parquet(table: Any) -> bytes:
     import pyarrow as pa
+    import pyarrow.parquet
 
-    sink = pa.BufferOutputStream()
-    made = pa.table(table)
-    with pa.ipc.new_stream(sink, made.schema) as writer:
-        writer.write_table(made)
+    made, sink = pa.table(table), pa.BufferOutputStream()
+    columns = {name: _writable(made[name]) for name in made.column_names}
+    pa.parquet.write_table(pa.table(columns), sink)
     return bytes(sink.getvalue())
 
 
+def _writable(column: Any) -> Any:
+    """Return a column as plain text if it is a dictionary or view, which Parquet may not take."""
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    plain_kinds = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    wanted = plain_kinds.get(str(kind), kind)
+    return column if wanted == column.type else pa.array(column.to_pylist(), wanted)
+
+
 # ----------------------------------------------------------------------
-# The calls of one campaign, by the names that its methods have.
+# The calls of one campaign, named like the methods of a campaign.
 
 
 class CampaignCalls:
-    """Makes the calls of a campaign.
+    """Builds the requests for one campaign.
 
     Parameters
     ----------
     name
-        Its name.
+        The campaign's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -266,15 +271,15 @@ class CampaignCalls:
         self._base = f"/v1/campaigns/{quote(name, safe='')}"
 
     def show(self) -> Call[dict[str, Any]]:
-        """Show it in short."""
+        """Get a summary."""
         return Call(method="GET", path=self._base, understood=plain)
 
     def view(self, what: str, /, **params: Any) -> Call[Any]:
-        """Look at status, findings or events."""
+        """Get the status, findings or events."""
         return Call(method="GET", path=f"{self._base}/{what}", params=params, understood=plain)
 
     def document(self, what: str, /, **params: Any) -> Call[bytes]:
-        """Fetch a report, a protocol or an export."""
+        """Download a report, a protocol or an export."""
         return Call(
             method="GET", path=f"{self._base}/{what}", params=params,
             understood=lambda response: response.content,
@@ -283,16 +288,16 @@ class CampaignCalls:
     def assign(
         self, units: Rows, *, partial: bool, draw: bool, key: str | None
     ) -> Call[AssignedAnswer]:
-        """Give units their actions."""
+        """Assign actions to units."""
         body = body_of(units, "units", {"partial": partial, "draw": draw})
         if "file" in body:
-            body["params"]["format"] = "arrow"
+            body["params"]["format"] = "parquet"
         return self._change("assignments", key, body, assigned)
 
     def record(
         self, outcomes: Rows, *, correct: bool, reason: str, dry_run: bool, key: str | None
     ) -> Call[RecordedAnswer]:
-        """Take outcomes in."""
+        """Record outcomes."""
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}
         return self._change("outcomes", key, body_of(outcomes, "outcomes", options), recorded)
 
@@ -330,7 +335,7 @@ def listed() -> Call[list[dict[str, Any]]]:
 def validate(
     spec: Mapping[str, Any] | str, units: list[Any] | None, outcomes: list[Any] | None
 ) -> Call[dict[str, Any]]:
-    """Try a spec out."""
+    """Validate a spec."""
     body = {"spec": spec, "units": units, "outcomes": outcomes}
     return Call(method="POST", path="/v1/campaigns/validate", json=body, understood=plain)
 

@@ -1,4 +1,4 @@
-"""The synchronous client."""
+"""The synchronous client of the HTTP service."""
 
 import time
 from collections.abc import Mapping
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 
 class Client:
-    """Calls a service.
+    """A synchronous client of the HTTP service.
 
-    A call that gets no answer, or is told that the service is busy, is made again. It carries the
-    same key each time, so that what it changes is changed once.
+    A call is repeated if it gets no answer or if the service is busy. It carries the same
+    idempotency key each time, so its change is made only once.
 
     Parameters
     ----------
     url
-        Where the service is, such as ``"http://127.0.0.1:8000"``.
+        The URL of the service, for example ``"http://127.0.0.1:8000"``.
     token
-        A token of ``seqbatch token create``.
+        A token from ``seqbatch token create``.
     retries
-        How often a call is made again.
+        How often a call is repeated at most.
     timeout
         How many seconds to wait for an answer.
 
@@ -66,15 +66,15 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def campaign(self, name: str) -> "RemoteCampaign":
-        """Return a campaign of the service; whether it is there, its calls say."""
+        """Return a campaign of the service; its first call fails if it does not exist."""
         return RemoteCampaign(self, name)
 
     def campaigns(self) -> list[dict[str, Any]]:
-        """Return the campaigns that the token is for, in short."""
+        """Return a summary of each campaign that the token gives access to."""
         return self.ask(calls.listed())
 
     def plan(self, **values: Any) -> dict[str, Any]:
@@ -87,16 +87,16 @@ class Client:
         units: list[Any] | None = None,
         outcomes: list[Any] | None = None,
     ) -> dict[str, Any]:
-        """Say what create, assign and record would say; a spec that is a text is TOML."""
+        """Try a spec: return what create, assign and record would answer. A text spec is TOML."""
         return self.ask(calls.validate(spec, units, outcomes))
 
     def create(self, spec: Mapping[str, Any] | str, *, key: str | None = None) -> "RemoteCampaign":
-        """Create a campaign; a spec that is a text is TOML."""
-        made = self.ask(calls.create(spec, key))
-        return self.campaign(made["name"])
+        """Create a campaign from a spec; a text is read as TOML."""
+        created = self.ask(calls.create(spec, key))
+        return self.campaign(created["name"])
 
     def ask(self, call: Call[T]) -> T:
-        """Make a call, again where that is called for."""
+        """Send a call, and repeat it if the service is busy or does not answer."""
         for attempt in range(self._retries + 1):
             response = None
             try:
@@ -111,10 +111,10 @@ class Client:
 
 
 class RemoteCampaign:
-    """A campaign of a service, with the methods that a :class:`~seqbatch.campaign.Campaign` has.
+    """A campaign of the service, with the methods of :class:`~seqbatch.campaign.Campaign`.
 
-    Those that change something take a `key`: a call under a key that was used before is not made
-    again, and gets the same answer. Each call makes its own where none is given.
+    Methods that change the campaign take an idempotency `key`: a second call with the same key
+    changes nothing and gets the same answer. Without a key, each call generates its own.
 
     Parameters
     ----------
@@ -133,23 +133,23 @@ class RemoteCampaign:
         return f"<RemoteCampaign {self.name} at {self._client.url}>"
 
     def situation(self) -> dict[str, Any]:
-        """Return where the campaign stands, in short."""
+        """Return a summary of the campaign's current state."""
         return self._client.ask(self._calls.show())
 
     def status(self, *, at_event: int | None = None) -> dict[str, Any]:
-        """Return where the campaign stands, or stood right after an event."""
+        """Return the campaign's status, now or right after an event."""
         found: dict[str, Any] = self._client.ask(self._calls.view("status", at_event=at_event))
         return found
 
     def findings(self, *, level: float = 0.95, at_event: int | None = None) -> dict[str, Any]:
-        """Return what was learned so far."""
+        """Return the findings so far."""
         found: dict[str, Any] = self._client.ask(
             self._calls.view("findings", level=level, at_event=at_event)
         )
         return found
 
     def events(self) -> list[dict[str, Any]]:
-        """Return everything that was done, in order."""
+        """Return all events in order."""
         every: list[dict[str, Any]] = []
         while True:
             page = self._client.ask(self._calls.view("events", after=len(every), most=1_000))
@@ -177,14 +177,14 @@ class RemoteCampaign:
         at_event: int | None = None,
         file_format: str = "csv",
     ) -> Path:
-        """Write what is stored to a file: units, outcomes, held or events."""
+        """Export stored data to a file: units, outcomes, held or events."""
         call = self._calls.document("export", what=what, format=file_format, at_event=at_event)
         return written(out, self._client.ask(call))
 
     def assign(
         self, units: Rows, *, partial: bool = False, draw: bool = False, key: str | None = None
     ) -> AssignedAnswer:
-        """Give units their actions: a list of dicts, a file, or a table with Arrow's interface."""
+        """Assign actions to units: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.assign(units, partial=partial, draw=draw, key=key)
         return self._client.ask(call)
 
@@ -197,7 +197,7 @@ class RemoteCampaign:
         dry_run: bool = False,
         key: str | None = None,
     ) -> RecordedAnswer:
-        """Take outcomes in: a list of dicts, a file, or a table with Arrow's interface."""
+        """Record outcomes: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
             outcomes, correct=correct, reason=reason, dry_run=dry_run, key=key
         )
@@ -212,17 +212,17 @@ class RemoteCampaign:
         reason: str = "",
         key: str | None = None,
     ) -> dict[str, Any]:
-        """End the open wave: re-estimate and open the next."""
+        """Close the open wave: re-estimate and open the next."""
         values = {"wave": wave, "force": force, "skip": skip, "reason": reason}
         return self._client.ask(self._calls.step("close", key, values))
 
     def amend(self, *, reason: str, key: str | None = None, **values: Any) -> dict[str, Any]:
         """Change the campaign between two waves; see :meth:`seqbatch.campaign.Campaign.amend`."""
-        asked = {"reason": reason, **values}
-        return self._client.ask(self._calls.step("amend", key, asked))
+        body = {"reason": reason, **values}
+        return self._client.ask(self._calls.step("amend", key, body))
 
     def go_on(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
-        """Go on although the declared rule says to stop."""
+        """Continue despite the declared stopping rule."""
         return self._client.ask(self._calls.step("continue", key, {"reason": reason}))
 
     def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:

@@ -1,14 +1,7 @@
-"""Arrays in, arrays out: contexts, statistics, estimates. No I/O, no clock, no randomness."""
+"""Contexts, sufficient statistics and estimates: pure array functions, no I/O and no randomness."""
 
 from seqbatch.core.contexts import Contexts
-from seqbatch.core.estimate import (
-    Estimate,
-    lasso,
-    least_squares,
-    noise_variance,
-    ridge,
-    ridge_means,
-)
+from seqbatch.core.estimate import Estimate, lasso, least_squares, ridge, ridge_means
 from seqbatch.core.problem import Layout, Problem
 from seqbatch.core.statistics import Statistics
 
@@ -20,7 +13,6 @@ __all__ = [
     "Statistics",
     "lasso",
     "least_squares",
-    "noise_variance",
     "ridge",
     "ridge_means",
 ]

@@ -1,4 +1,4 @@
-"""Rules that arguments must keep: each either returns the value, made plain, or raises."""
+"""Checks of function arguments: each returns the value in a plain type or raises an error."""
 
 import math
 import operator
@@ -47,7 +47,7 @@ def number(
     ]
     rule = "a finite number" + (f" {' and '.join(bounds)}" if bounds else "")
     try:
-        # float() would take all of these: True as 1 and "3" as 3.
+        # float() would accept all of these: True as 1 and "3" as 3.
         if isinstance(value, bool | np.bool_ | str | bytes):
             raise TypeError
         result = float(value)
@@ -59,8 +59,8 @@ def number(
 
 
 def text(name: str, value: object) -> str:
-    """Return `value`, text that any file and any database can hold."""
-    rule = "text without NUL characters and without halves of characters"
+    """Return `value` if it is text that any file and any database can store."""
+    rule = "text without NUL characters or unpaired surrogates"
     if not isinstance(value, str) or "\0" in value:
         raise InvalidArgumentError(name, rule, repr(value))
     try:
@@ -71,7 +71,7 @@ def text(name: str, value: object) -> str:
 
 
 def choice(name: str, value: object, options: Sequence[str]) -> str:
-    """Return `value`, one of `options`."""
+    """Return `value` if it is one of `options`."""
     if not isinstance(value, str) or value not in options:
         allowed = ", ".join(repr(option) for option in options)
         raise InvalidArgumentError(name, f"one of {allowed}", repr(value))
@@ -81,46 +81,47 @@ def choice(name: str, value: object, options: Sequence[str]) -> str:
 def floats(
     name: str, values: ArrayLike, shape: tuple[int | str, ...], *, advice: str = ""
 ) -> Floats:
-    """Return `values` as finite float64 in C order, of `shape`; a word stands for any length.
+    """Return `values` as a finite float64 array in C order with the given shape.
 
-    The array is copied only where its type or order demands it.
+    A string in `shape` matches any length. The array is copied only if its type or memory order
+    requires it.
     """
     array = numeric(name, values)
     _shaped(name, array, shape, advice)
-    # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
+    # One pass finds NaN, infinity and values that would overflow: any comparison with NaN is false.
     if array.size and not (array.min() > -LARGEST and array.max() < LARGEST):
         where = tuple(int(i) for i in np.argwhere(~(np.abs(array) < LARGEST))[0])
         raise InvalidArgumentError(
             name,
-            f"finite and below {LARGEST:g} in size everywhere",
+            f"finite and smaller than {LARGEST:g} in absolute value",
             f"{array[where]} at index {where}",
-            "Remove or impute such values, or rescale the column, before handing them over.",
+            "Remove, impute or rescale such values first.",
         )
     return array
 
 
 def bools(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> Bools:
-    """Return `values` as booleans in C order, of `shape`; numbers are not taken for them."""
+    """Return `values` as a boolean array in C order; arrays of numbers are refused."""
     array: AnyArray = np.asarray(values)
     if array.dtype.kind != "b":
         raise InvalidArgumentError(
             name,
             "an array of True and False",
             f"{type(values).__name__} of dtype {array.dtype}",
-            "Compare first, as in `ages >= 18`, or convert it with .astype(bool).",
+            "Compare first, for example `ages >= 18`, or convert with .astype(bool).",
         )
     _shaped(name, array, shape)
     return np.ascontiguousarray(array)
 
 
 def actions(name: str, values: ArrayLike, units: int, below: int) -> Integers:
-    """Return one action for each unit, and round nothing: 0.7 is a probability, not action 0."""
+    """Return one action per unit. Nothing is rounded: 0.7 is refused, not read as action 0."""
     array = np.asarray(values)
     rule = f"whole numbers between 0 and {below - 1}, one for each of {units} units"
     if array.shape != (units,):
         raise InvalidArgumentError(name, rule, f"shape {array.shape}")
     if units and array.dtype.kind not in "iu":
-        hint = "Convert whole numbers with .astype(int), and true and false too."
+        hint = "Convert whole numbers or booleans with .astype(int)."
         raise InvalidArgumentError(name, rule, f"an array of dtype {array.dtype}", hint)
     wrong = np.flatnonzero((array < 0) | (array >= below))
     if len(wrong):
@@ -141,10 +142,10 @@ def _shaped(name: str, array: AnyArray, shape: tuple[int | str, ...], advice: st
 
 
 def numeric(name: str, values: ArrayLike) -> Floats:
-    """Return `values` as float64 in C order, whatever their size; refuse what is no number."""
+    """Return `values` as float64 in C order, whatever their magnitude; refuse non-numbers."""
     try:
         raw: AnyArray = np.asarray(values)
-        # Objects, strings and complex numbers would be converted, or fail, further down.
+        # Object, string and complex arrays would be converted silently or fail much later.
         if raw.dtype.kind not in "fiub":
             raise TypeError
         return np.ascontiguousarray(raw, dtype=np.float64)

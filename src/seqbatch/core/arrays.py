@@ -1,4 +1,4 @@
-"""Names for the arrays that travel through the library, by what they hold."""
+"""Type aliases for arrays (Floats, Integers, Bools, ...) and the array-API namespace lookup."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-#: Places in another array, as NumPy's own functions return them.
+#: Indices into another array, as returned by NumPy functions.
 Places = NDArray[np.intp]
 Bytes = NDArray[np.uint8]
 AnyArray = NDArray[Any]
-#: An array of any library that keeps the array API standard.
+#: An array of any library that implements the array API standard.
 Array = Any
 
 
 def namespace(array: Array) -> Any:
-    """Return the functions of the library that an array belongs to.
+    """Return the array-API namespace (NumPy, PyTorch, ...) that an array belongs to.
 
     >>> namespace(np.zeros(3)).__name__
     'numpy'

@@ -1,7 +1,6 @@
-"""The contexts of some units, in any of the three layouts, behind one face."""
+"""The context vectors of units and their eligible actions, with one interface for all layouts."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,27 +10,24 @@ from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.problem import Problem
 from seqbatch.errors import InvalidArgumentError
 
-if TYPE_CHECKING:
-    from seqbatch.core.estimate import Estimate
-
 
 @dataclass(frozen=True)
 class Contexts:
-    """One context vector for every unit and action, however they are laid out.
+    """One context vector per unit and action, in any of the three layouts.
 
-    A unit's numbers come from the same operations in the same order wherever the unit stands in
-    the array and however many stand beside it. Cutting a batch into pieces therefore changes no
-    bit of any score.
+    Scores are computed by the same operations in the same order for every unit, wherever the unit
+    is in the array and however many units there are. Splitting a batch into pieces therefore
+    changes no bit of any score.
 
     Parameters
     ----------
     values
         Float64 in C order: (n, K, d), (n, K, p) or (n, p); see :class:`Problem`.
     problem
-        The problem that says which of these it is.
+        The problem, which determines the layout.
     eligible
-        Which actions each unit may get, shape (n, K), at least one for each; None where every unit
-        may get every action. Scores do not depend on it, choices and probabilities do.
+        Which actions each unit may get, shape (n, K), at least one per unit; None if every unit may
+        get every action. Choices and probabilities depend on it, scores do not.
     """
 
     values: Floats
@@ -47,7 +43,7 @@ class Contexts:
         eligible: ArrayLike | None = None,
         name: str = "contexts",
     ) -> "Contexts":
-        """Check `values` against `problem`: shape, real, finite; and that each unit has a choice.
+        """Validate contexts: shape, real and finite values, and one eligible action per unit.
 
         Examples
         --------
@@ -70,13 +66,13 @@ class Contexts:
         return len(self.values)
 
     def take(self, units: Places) -> "Contexts":
-        """Return the contexts of these units alone."""
+        """Return the contexts of the given units."""
         kept = None if self.eligible is None else self.eligible[units]
         return Contexts(self.values[units], self.problem, kept)
 
     def chosen(self, actions: Integers) -> Floats:
         """Return each unit's vector under its action, shape (n, dim), as a new array."""
-        # Indexing below copies, so this does too: feedback must not change with the user's array.
+        # Always a copy, as indexing below is: feedback must not change with the caller's array.
         if self.problem.layout == "block":
             return self.values.copy()
         return self.values[np.arange(len(self)), actions]
@@ -88,18 +84,19 @@ class Contexts:
         kernels.means(self.rows(), theta, out)
         return out
 
-    def means_and_widths(self, estimate: "Estimate") -> tuple[Floats, Floats]:
-        """Return <x, theta> and sqrt(x' A^-1 x), each of shape (n, K)."""
-        self._check_theta(estimate.theta)
+    def means_and_widths(self, theta: Floats, root: Floats) -> tuple[Floats, Floats]:
+        """Return <x, theta> and |root x| = sqrt(x' A^-1 x), each of shape (n, K)."""
+        self._check_theta(theta)
         means = np.empty((len(self), self.problem.actions))
         widths = np.empty_like(means)
-        kernels.means_and_widths(self.rows(), estimate.theta, estimate.root, means, widths)
+        kernels.means_and_widths(self.rows(), theta, root, means, widths)
         return means, widths
 
     def best_shares(self, thetas: Floats, *, split_ties: bool) -> Floats:
-        """Return the share of parameters (S, models, dim) under which each action is best, (n, K).
+        """Return the share of parameter draws under which each action is best, shape (n, K).
 
-        The best of a unit's eligible actions; among equals the lowest counts, or each in part.
+        `thetas` has shape (S, models, dim). Only a unit's eligible actions compete. A tie counts
+        for the lowest action, or in equal parts for each if `split_ties`.
         """
         self._check_theta(thetas[0])
         shares = np.empty((len(self), self.problem.actions))
@@ -109,10 +106,10 @@ class Contexts:
         return shares
 
     def dense(self) -> Floats:
-        """Return the contexts as the paper writes them, shape (n, K, parameters).
+        """Return the contexts in the paper's notation, shape (n, K, parameters).
 
-        In the disjoint and block layouts action a's vector stands in the a-th block of a long zero
-        vector. It is meant for checks and small cases: nothing in the library works on it.
+        In the disjoint and block layouts, action a's vector fills the a-th block of a long vector
+        of zeros. Use this for checks and small cases only; the library never computes with it.
         """
         problem = self.problem
         if problem.layout == "shared":
@@ -134,7 +131,7 @@ class Contexts:
 
 
 def eligible_of(eligible: ArrayLike | None, units: int, actions: int) -> Bools | None:
-    """Return which actions each of some units may get, checked: at least one for each."""
+    """Validate which actions each unit may get: boolean, right shape, at least one per unit."""
     if eligible is None:
         return None
     checked = arguments.bools("eligible", eligible, (units, actions))
@@ -144,6 +141,6 @@ def eligible_of(eligible: ArrayLike | None, units: int, actions: int) -> Bools |
             "eligible",
             "True for at least one action of every unit",
             f"none in row {nothing[0]}" + (f" ({len(nothing)} such rows)" * (len(nothing) > 1)),
-            "Leave out units that may get nothing, or add an action that everybody may get.",
+            "Leave out units that may get nothing, or add an action that every unit may get.",
         )
     return checked

@@ -1,4 +1,4 @@
-"""Estimates from sums: ridge, least squares, the lasso, and residual noise."""
+"""Estimates from sufficient statistics: ridge, least squares, the lasso and residual noise."""
 
 import warnings
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from seqbatch.core.statistics import Statistics
 from seqbatch.errors import RankDeficiencyWarning
 
 # ----------------------------------------------------------------------
-# From statistics to parameters: ridge, least squares, and the noise they leave.
+# Ridge regression, least squares and residual noise.
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Parameters estimated from statistics, one row for each cell.
+    """Parameters estimated from statistics, one row per cell.
 
     Parameters
     ----------
     theta
         The parameters, shape (cells, dim).
     root
-        Lower triangular R with R' R = A^-1, so that sqrt(x' A^-1 x) = |R x|; shape
-        (cells, dim, dim), or (0, 0, 0) where the estimator has no widths. It is rebuilt from the
-        gram by a fresh Cholesky factorisation at every estimate, so that it cannot drift.
+        Lower triangular R with R' R = A^-1, hence sqrt(x' A^-1 x) = |R x|; shape
+        (cells, dim, dim), or (0, 0, 0) if the estimator has no widths. Every estimate computes it
+        by a new Cholesky factorisation of the Gram matrix, which avoids drift.
     rank
-        Least squares: how many directions the data determine. Lasso: how many parameters are not
-        zero. Ridge: all, as the penalty determines the rest. Shape (cells,).
+        Least squares: the number of directions that the data determine. Lasso: the number of
+        nonzero parameters. Ridge: dim, as the penalty determines every direction. Shape (cells,).
     condition
-        Largest over smallest eigenvalue of the gram within those directions, with every column at
-        the same scale, shape (cells,); NaN where it was not computed.
+        Condition number of the Gram matrix within the determined directions, with all columns
+        scaled to the same size, shape (cells,); NaN if not computed.
     """
 
     theta: Floats
@@ -41,7 +41,7 @@ class Estimate:
 
     @classmethod
     def zero(cls, cells: int, dim: int) -> "Estimate":
-        """Return theta = 0 without widths: what a greedy policy knows before any data."""
+        """Return theta = 0 without widths, the estimate of a greedy policy before any data."""
         return cls(
             theta=np.zeros((cells, dim)),
             root=np.zeros((0, 0, 0)),
@@ -62,11 +62,11 @@ def ridge(
     Parameters
     ----------
     statistics
-        What was observed.
+        The sufficient statistics.
     penalty
         lambda > 0.
     stale, previous
-        Re-estimate only the stale cells and keep the rest of `previous`. Both or neither.
+        Re-estimate the stale cells and copy the others from `previous`. Pass both or neither.
     """
     cells, dim = statistics.moment.shape
     if stale is None or previous is None:
@@ -81,7 +81,7 @@ def ridge(
 def ridge_means(statistics: Statistics, penalty: float) -> Estimate:
     """Solve (gram + penalty I) theta = moment in each cell, without widths.
 
-    By the same kernel as :func:`ridge`, to the same bits on every machine.
+    The kernel is the same as in :func:`ridge`, so both return identical bits on every machine.
     """
     cells, dim = statistics.moment.shape
     theta = np.empty((cells, dim))
@@ -90,15 +90,15 @@ def ridge_means(statistics: Statistics, penalty: float) -> Estimate:
 
 
 def least_squares(statistics: Statistics) -> Estimate:
-    """Solve gram theta = moment in each cell; the minimum-norm solution where it is singular.
+    """Solve gram theta = moment in each cell, with the minimum-norm solution if it is singular.
 
-    An eigenvalue counts as zero when it is no larger than the rounding that summing this many
-    outer products leaves in the gram.
+    An eigenvalue counts as zero if it is no larger than the rounding error of summing `count`
+    outer products.
     """
     gram, moment = statistics.gram, statistics.moment
     rounding = np.finfo(np.float64).eps * (statistics.dim + np.sqrt(statistics.count))
-    # Rank is judged with every column at the same scale: a feature in small units is no less
-    # determined than one in large units.
+    # The rank is computed with all columns scaled to the same size: a feature's unit of measurement
+    # must not decide whether its coefficient counts as determined.
     sizes = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     sizes = np.where(sizes > 0, sizes, 1.0)
     scaled = gram / (sizes[:, :, None] * sizes[:, None, :])
@@ -106,14 +106,14 @@ def least_squares(statistics: Statistics) -> Estimate:
     theta, full = np.empty_like(moment), rank == statistics.dim
     theta[full] = np.linalg.solve(scaled[full], (moment / sizes)[full, :, None])[:, :, 0]
     theta[full] /= sizes[full]
-    # Where directions are open, only the unscaled equations give the least norm in the user's own
-    # units. They take all eigenvectors, at several times the cost.
+    # In singular cells the minimum norm is taken in the user's units, from the unscaled equations.
+    # That needs all eigenvectors and costs several times as much.
     theta[~full] = _shortest(gram[~full], moment[~full], rounding[~full])
     return Estimate(theta, np.zeros((0, 0, 0)), rank, condition)
 
 
 def _determined(values: Floats, rounding: Floats) -> tuple[Integers, Floats]:
-    """Return each cell's rank, and its condition within it, from eigenvalues in rising order."""
+    """Return each cell's rank and its condition number, from eigenvalues in ascending order."""
     kept = values > (values[:, -1] * rounding)[:, None]
     rank = kept.sum(axis=1).astype(np.int64)
     smallest = np.where(kept, values, np.inf).min(axis=1)
@@ -124,7 +124,7 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
     """Return the minimum-norm solution of each cell."""
     values, vectors = np.linalg.eigh(gram)
     kept = values > (values[:, -1] * rounding)[:, None]
-    # The inner `where` keeps zeros out of the division: NumPy would warn of them first.
+    # The inner `where` avoids a division by zero, of which NumPy would warn.
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     projected = np.einsum("cji,cj->ci", vectors, moment)
     shortest: Floats = np.einsum("cij,cj->ci", vectors, inverse * projected)
@@ -132,10 +132,10 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, models: int) -> bool:
-    """Warn where observed data leave a direction undetermined; return whether they did.
+    """Warn if the observed data leave a direction undetermined; return whether they do.
 
-    `models` is how many there are; where several trials are estimated together, cells outnumber
-    them.
+    `models` is the number of models. There are more cells than models if several trials are
+    estimated together.
     """
     dim = statistics.dim
     lacking = np.flatnonzero(estimate.rank < dim)
@@ -153,36 +153,24 @@ def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, mode
     return True
 
 
-def noise_variance(statistics: Statistics, estimate: Estimate) -> float:
-    """Return the residual variance, pooled over cells: residual squares over n - rank.
-
-    It is NaN while there are no more units than parameters.
-    """
-    theta = estimate.theta
-    fitted = np.einsum("ci,cij,cj->c", theta, statistics.gram, theta)
-    residual = statistics.squares - 2 * np.einsum("ci,ci->c", theta, statistics.moment) + fitted
-    freedom = int(statistics.count.sum() - np.minimum(estimate.rank, statistics.count).sum())
-    # Where the fit is perfect, the difference of large sums may come out below zero.
-    return float(max(residual.sum(), 0.0) / freedom) if freedom > 0 else float("nan")
-
-
 # ----------------------------------------------------------------------
-# The lasso from the sums alone: by coordinates, checked against its optimality conditions.
+# The lasso, from the sums alone.
 #
-# A gradient g = moment - gram theta is optimal where |g| <= penalty throughout and g = penalty
-# sign(theta) wherever theta is not zero. Every answer is checked against that. Coordinate
-# descent gets there in a fraction of a millisecond, except where regressors nearly depend on each
-# other and the penalty is small; there the path of least angle regression takes over.
+# theta is optimal if its gradient g = moment - gram theta satisfies |g| <= penalty everywhere and
+# g = penalty sign(theta) wherever theta is nonzero. Every solution is checked against these
+# conditions. Coordinate descent usually meets them within a fraction of a millisecond. If
+# regressors are nearly collinear and the penalty is small, it does not, and least angle regression
+# takes over.
 
 
-#: Sweeps before the first look at the conditions; each further round has twice as many.
+#: Sweeps of coordinate descent before the first check; each further round has twice as many.
 FIRST_SWEEPS = 8
-#: Beyond this many in one round the path is quicker.
+#: Above this many sweeps per round, least angle regression is faster.
 MOST_SWEEPS = 256
-#: For the rest of the way where rounding stopped the path: as many as anyone would wait for.
+#: Upper limit for the final descent if rounding stopped least angle regression early.
 LAST_SWEEPS = 100_000
-#: How far a coordinate's gradient may be off, relative to the penalty and the column's own size:
-#: as far as the first, or as rounding goes where parameters are large, but never beyond the second.
+#: Tolerance of a coordinate's gradient, relative to the penalty plus the column's size: STRICT, or
+#: the rounding error if that is larger, but never more than LOOSE.
 STRICT, LOOSE = 1e-10, 1e-6
 EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
@@ -193,94 +181,96 @@ def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> E
     Parameters
     ----------
     statistics
-        What was observed.
+        The sufficient statistics.
     penalty
-        The weight of the absolute values, at least 0.
+        The weight of the L1 norm, at least 0.
     units
-        The n of the loss, for all cells or for each. It is the count of all cells together where
-        they are blocks of one long parameter.
+        The n in the loss: one number, or one per cell. If the cells are blocks of one long
+        parameter, it is the total count of all cells.
     """
     theta = np.zeros_like(statistics.moment)
-    told = np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0))
-    gram, moment = statistics.gram[told], statistics.moment[told]
-    count = np.broadcast_to(units, (statistics.cells,))[told]
-    # At the scale of one, so that no unit of measure overflows or stops the path early.
+    informed = np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0))
+    gram, moment = statistics.gram[informed], statistics.moment[informed]
+    count = np.broadcast_to(units, (statistics.cells,))[informed]
+    # Rescale to unit size: no unit of measurement may overflow or stop the path early.
     width = np.sqrt(np.diagonal(gram, axis1=1, axis2=2).max(axis=1, initial=0.0) / count)
     height = np.abs(moment / np.where(width > 0, width, np.inf)[:, None]).max(axis=1) / count
-    # Sums below the smallest number of full precision say nothing: zero is the answer.
-    heard = np.flatnonzero(height >= TINY)
-    if heard.size:
-        wide, high, count = width[heard], height[heard], count[heard]
+    # Subnormal sums have lost their precision: theta stays 0.
+    normal = np.flatnonzero(height >= TINY)
+    if normal.size:
+        wide, high, count = width[normal], height[normal], count[normal]
         scaled = _Lasso(
-            gram=gram[heard] / wide[:, None, None] / wide[:, None, None] / count[:, None, None],
-            moment=moment[heard] / wide[:, None] / high[:, None] / count[:, None],
+            gram=gram[normal] / wide[:, None, None] / wide[:, None, None] / count[:, None, None],
+            moment=moment[normal] / wide[:, None] / high[:, None] / count[:, None],
             penalty=penalty / wide / high,
         )
-        theta[told[heard]] = scaled.solution() * high[:, None] / wide[:, None]
+        theta[informed[normal]] = scaled.solution() * high[:, None] / wide[:, None]
     nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)
     return Estimate(theta, np.zeros((0, 0, 0)), nonzero, np.full(len(theta), np.nan))
 
 
 @dataclass(frozen=True, eq=False)
 class _Lasso:
-    """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1 in each of some cells."""
+    """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1 in each cell."""
 
     gram: Floats
     moment: Floats
     penalty: Floats
 
     def solution(self) -> Floats:
-        """Return each cell's first of ever dearer answers that is optimal, or the nearest to it."""
-        found = _Found(np.zeros_like(self.moment), np.full(len(self.moment), np.inf))
+        """Try methods in order of cost; return each cell's first optimal answer, or its closest."""
+        best = _BestAnswers(np.zeros_like(self.moment), np.full(len(self.moment), np.inf))
         theta, sweeps = np.zeros_like(self.moment), FIRST_SWEEPS
-        while sweeps <= MOST_SWEEPS and (cells := found.open()).size:
-            theta[cells] = self._descended(cells, theta[cells], sweeps, found)
+        while sweeps <= MOST_SWEEPS and (cells := best.open()).size:
+            theta[cells] = self._descended(cells, theta[cells], sweeps, best)
             sweeps *= 2
-        for cell in found.open():
+        for cell in best.open():
             end = self.of(cells := np.array([cell]))._end_of_path()
-            found.offer(cells, end, self.of(cells)._violation(end))
-            # Rounding stops the path early where regressors are combinations of each other.
-            if cell in found.open():
-                self._descended(cells, end, LAST_SWEEPS, found)
-        return found.theta
+            best.offer(cells, end, self.of(cells)._violation(end))
+            # Rounding stops the path early if regressors are linear combinations of each other.
+            if cell in best.open():
+                self._descended(cells, end, LAST_SWEEPS, best)
+        return best.theta
 
     def of(self, cells: Integers) -> "_Lasso":
-        """Return the problems of some cells."""
+        """Return the problems of the given cells."""
         return _Lasso(self.gram[cells], self.moment[cells], self.penalty[cells])
 
-    def _descended(self, cells: Integers, start: Floats, sweeps: int, found: "_Found") -> Floats:
-        """Offer what coordinate descent comes to from `start`, sharpened and as it is."""
+    def _descended(
+        self, cells: Integers, start: Floats, sweeps: int, best: "_BestAnswers"
+    ) -> Floats:
+        """Run coordinate descent from `start`; offer the result, both polished and unpolished."""
         part = self.of(cells)
         for cell, theta in enumerate(start):
             kernels.descend(part.gram[cell], part.moment[cell], part.penalty[cell], sweeps, theta)
-        for answer in (part._sharpened(start), start):
-            found.offer(cells, answer, part._violation(answer))
+        for answer in (part._polished(start), start):
+            best.offer(cells, answer, part._violation(answer))
         return start
 
-    def _sharpened(self, theta: Floats) -> Floats:
-        """Return the exact minimum among parameters of these signs; `theta` if that is none.
+    def _polished(self, theta: Floats) -> Floats:
+        """Return the exact minimum with the signs of `theta`, or `theta` if the signs change.
 
-        The signs settle long before the last digits of coordinate descent do.
+        In coordinate descent the signs settle long before the last digits do.
         """
         signs = np.sign(theta)
         active = theta != 0
-        # A parameter that is zero has an equation of its own, which says so.
+        # A zero parameter gets the trivial equation theta = 0.
         among = active[:, :, None] & active[:, None, :]
         matrix = np.where(among, self.gram, np.eye(theta.shape[1]))
         sides = np.where(active, self.moment - self.penalty[:, None] * signs, 0.0)
         values = _solved(matrix, sides, otherwise=theta)
-        # Without a penalty signs do not matter: this is least squares.
+        # Without a penalty this is least squares, and signs do not matter.
         same = (self.penalty == 0) | (np.sign(values) == signs).all(axis=1)
         return np.where(same[:, None], values, theta)
 
     def _end_of_path(self) -> Floats:
-        """Return where the path of least angle regression ends, for one cell."""
-        # Imported here, because most problems never come so far.
+        """Return the end of the path of least angle regression, for one cell."""
+        # Imported here because few problems need it.
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import lars_path_gram
 
         with warnings.catch_warnings():
-            # It says when it stops early; what comes of that is checked here anyway.
+            # It warns if it stops early; the optimality conditions are checked here in any case.
             warnings.simplefilter("ignore", ConvergenceWarning)
             _, _, path = lars_path_gram(
                 Xy=self.moment[0],
@@ -293,7 +283,7 @@ class _Lasso:
         return np.ascontiguousarray(path[:, -1])[None]
 
     def _violation(self, theta: Floats) -> Floats:
-        """Return by how much the conditions are missed in each cell; up to 1 they hold."""
+        """Return the largest violation of the optimality conditions per cell; at most 1 passes."""
         penalty = self.penalty[:, None]
         gradient = self.moment - (self.gram @ theta[:, :, None])[:, :, 0]
         off = np.where(
@@ -304,32 +294,32 @@ class _Lasso:
         size = penalty + np.sqrt(np.diagonal(self.gram, axis1=1, axis2=2))
         pulls = np.abs(self.moment) + (np.abs(self.gram) @ np.abs(theta)[:, :, None])[:, :, 0]
         rounding = 4 * EPSILON * theta.shape[1] * pulls
-        # Against the huge parameters that a nearly singular gram gives, any gradient would pass for
-        # rounding: hence the cap.
+        # The cap matters for a nearly singular Gram matrix: its parameters are huge, and any
+        # gradient would count as rounding.
         allowed = np.minimum(np.maximum(rounding, STRICT * size), LOOSE * size)
         missed: Floats = (off / np.maximum(allowed, TINY)).max(axis=1)
         return missed
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """The best answer of each cell so far, and by how much it misses the conditions."""
+class _BestAnswers:
+    """The best answer per cell so far, and its violation of the optimality conditions."""
 
     theta: Floats
     violation: Floats
 
     def open(self) -> Integers:
-        """Return the cells that have no optimal answer yet."""
+        """Return the cells without an optimal answer."""
         return np.flatnonzero(self.violation > 1)
 
     def offer(self, cells: Integers, theta: Floats, violation: Floats) -> None:
-        """Take the answers of some cells where they are better, and no other was optimal."""
+        """Take answers that are better than those of cells still without an optimal one."""
         better = (self.violation[cells] > 1) & (violation < self.violation[cells])
         self.theta[cells[better]], self.violation[cells[better]] = theta[better], violation[better]
 
 
 def _solved(matrix: Floats, sides: Floats, *, otherwise: Floats) -> Floats:
-    """Solve each cell's equations; where they are singular, return what stood there before."""
+    """Solve each cell's equations; return `otherwise` in singular cells."""
     try:
         solutions = np.linalg.solve(matrix, sides[:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""Exact sums: the same bits in any order, in any pieces, on any machine."""
+"""Exact sums: identical bits in any order, in any pieces and on any machine."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,23 +24,23 @@ from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Columns that are 0 or 1, several taken together: one code says which of them are 1.
+# Indicator columns (0 or 1): several are combined into one code per unit.
 
 
-#: Codes of all cells of rows that are taken together: their sums stay next to the processor.
+#: Largest number of codes times cells of rows that are joined: their sums fit the processor cache.
 ROOM = 1024
 
 
 @dataclass(frozen=True)
 class JoinedMarks:
-    """Some rows of marks, and a code of each unit that stands for what all of them say.
+    """Several rows of marks, joined: one code per unit encodes its marks in all of them.
 
     Parameters
     ----------
     columns
-        What each row says of the units of a code: their column that is 1, shape (rows, codes).
+        The column that is 1 in each row, for each code, shape (rows, codes).
     codes
-        Of the units.
+        The code of each unit.
     """
 
     columns: Integers
@@ -48,12 +48,12 @@ class JoinedMarks:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return int(self.columns.shape[1])
 
     @classmethod
     def of(cls, marks: Integers, firsts: list[int], sizes: list[int]) -> "JoinedMarks":
-        """Join rows, each with its first column and how many there are up to its last."""
+        """Join rows, given each row's first column and its number of columns."""
         codes = np.empty(marks.shape[1], dtype=np.int64)
         join_marks(marks, np.array(firsts), np.array(sizes), codes)
         places = np.indices(sizes).reshape(len(sizes), -1)
@@ -62,25 +62,25 @@ class JoinedMarks:
 
 @dataclass(frozen=True)
 class MarkSums:
-    """Sums that columns of 0 and 1 have a part in, by the codes of rows that are joined."""
+    """Sums that involve indicator columns, computed by the codes of joined rows."""
 
     parts: list[JoinedMarks]
 
     @property
     def size(self) -> int:
-        """How many codes there are, of all parts together."""
+        """The number of codes in all parts together."""
         return sum(part.size for part in self.parts)
 
     def codes(self, some: slice) -> Integers:
-        """Return the codes of some units, one part after another, shape (parts, units)."""
-        made, start = np.empty((len(self.parts), some.stop - some.start), dtype=np.int64), 0
-        for own, part in zip(made, self.parts, strict=True):
+        """Return the codes of some units, numbered through all parts, shape (parts, units)."""
+        codes, start = np.empty((len(self.parts), some.stop - some.start), dtype=np.int64), 0
+        for own, part in zip(codes, self.parts, strict=True):
             np.add(part.codes[some], start, out=own)
             start += part.size
-        return made
+        return codes
 
     def add_sums(self, table: Integers, columns: Integers, sums: Integers) -> None:
-        """Add sums of numbers by code, shape (cells, numbers, codes), to those of two columns."""
+        """Distribute sums by code, shape (cells, numbers, codes), over pairs of columns."""
         start = 0
         for part in self.parts:
             own = table[:, :, start : start + part.size]
@@ -88,7 +88,7 @@ class MarkSums:
             start += part.size
 
     def add_counts(self, cells: Integers, sums: Integers) -> None:
-        """Add how many units of each cell have both of two columns, each pair once."""
+        """Add the number of units per cell that have both of two columns, once for each pair."""
         for part in self.parts:
             count_codes(cells, part.codes, part.columns, sums)
         for one, two in combinations(self.parts, 2):
@@ -96,45 +96,45 @@ class MarkSums:
 
 
 def joined(marks: Integers, cells: int) -> MarkSums:
-    """Join rows of marks, one after another, as long as there is room for their codes."""
+    """Join consecutive rows of marks as long as their codes fit into `ROOM`."""
     if not marks.size:
         return MarkSums([])
     firsts = marks.min(axis=1).tolist()
     sizes = (marks.max(axis=1) - firsts + 1).tolist()
-    made, begin = [], 0
+    parts, begin = [], 0
     for end in range(1, len(marks) + 1):
         if end == len(marks) or math.prod(sizes[begin : end + 1]) * cells > ROOM:
             some = slice(begin, end)
-            made.append(JoinedMarks.of(marks[some], firsts[some], sizes[some]))
+            parts.append(JoinedMarks.of(marks[some], firsts[some], sizes[some]))
             begin = end
-    return MarkSums(made)
+    return MarkSums(parts)
 
 
 # ----------------------------------------------------------------------
-# Sums that are the same to the bit in any order, in any pieces, on any machine.
+# Sums that do not depend on the order of addition.
 #
-# Numbers are rounded to multiples of a power of two, each column's own, so that the product of any
-# two is a whole number below 2^63. Whole numbers are added without rounding, and databases can do
-# it as well: a sum of a billion such products fits into 128 bits.
+# Every number is rounded to a multiple of a power of two, which is chosen per column such that the
+# product of any two numbers is an integer below 2^63. Integers are added without rounding, and a
+# database can do it too: a sum of a billion such products fits into 128 bits.
 
 
-#: Rounded numbers are at most 2^BITS in size, and products of two at most 2^62.
+#: Rounded numbers are at most 2^BITS in absolute value, and products of two at most 2^62.
 BITS = 31
 LARGEST = 2.0**BITS
-#: Units whose numbers are made and added up at once, before others take their place in the caches.
+#: Units processed at once: few enough for their numbers to stay in the cache.
 PIECE = 8192
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The power of two of each column: numbers are rounded to multiples of 2^-power.
+    """The rounding of each column: numbers become multiples of 2^-power.
 
     Parameters
     ----------
     columns
-        Of the columns of the model.
+        The powers of the model's columns.
     reward
-        Of rewards.
+        The power of rewards.
     """
 
     columns: tuple[int, ...]
@@ -147,9 +147,9 @@ class Scale:
         Parameters
         ----------
         largest, reward
-            How large numbers of each column, and rewards, can be.
+            The largest absolute value of each column, and of rewards.
         whole
-            Which columns hold whole numbers, and need no fractions.
+            Which columns hold whole numbers and need no fractional bits.
 
         >>> Scale.of([1.0, 4.0], 10.0, whole=[True, False])
         Scale(columns=(0, 28), reward=27)
@@ -160,11 +160,11 @@ class Scale:
 
     @property
     def powers(self) -> Integers:
-        """Of the columns of the model and of rewards, which come last."""
+        """The powers of the model's columns, then that of rewards."""
         return np.array([*self.columns, self.reward], dtype=np.int64)
 
     def rounded(self, rows: Floats, rewards: Floats) -> Integers:
-        """Return the whole numbers that rows and rewards are rounded to, rewards last."""
+        """Return rows and rewards rounded to integers; rewards are the last column."""
         own, last = arguments.numeric("rows", rows), arguments.numeric("rewards", rewards)
         both = np.column_stack([own, last])
         made = np.empty(both.shape[::-1], dtype=np.int64)
@@ -176,9 +176,9 @@ class Scale:
         return np.ascontiguousarray(made.T)
 
     def misfit(self, column: int, values: Floats) -> InvalidArgumentError | None:
-        """Return what to say of numbers of a column that are too large, None where none is."""
+        """Return an error if numbers of a column are too large for the scale, else None."""
         power = int(self.powers[column])
-        # What is too large to be a number is too large.
+        # Overflow to infinity also means too large.
         with np.errstate(over="ignore"):
             wrong = np.flatnonzero(~(np.abs(np.ldexp(values, power)) <= LARGEST))
         if not len(wrong):
@@ -189,22 +189,22 @@ class Scale:
 
 
 def power(largest: float) -> int:
-    """Return a power p for which `largest` times 2^p is at most 2^BITS and at least half of it."""
+    """Return the p with 2^BITS / 2 <= `largest` 2^p <= 2^BITS; 0 if `largest` is 0."""
     return BITS - math.frexp(largest)[1] if largest > 0 else 0
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of units, as sums take them: those columns apart that are 0 or 1.
+    """Context vectors of units, with indicator columns kept apart from numbers.
 
     Parameters
     ----------
     numbers, columns
-        Returns the numbers of some units, shape (numbers, units), one column of the model after
-        another; and which of the model's columns these are.
+        A function that returns the numbers of some units, shape (numbers, units), and the model
+        columns of these numbers.
     marks
-        Columns that are 1, one for each unit in every row, shape (marks, n). Rows must have no
-        column in common. Columns that are neither here nor there are 0.
+        Model columns that are 1, one per unit in every row, shape (marks, n). No column may occur
+        in two rows. Columns that are in neither `columns` nor `marks` are 0.
     """
 
     numbers: Callable[[slice], Floats]
@@ -213,7 +213,7 @@ class Vectors:
 
     @classmethod
     def of(cls, rows: Floats) -> "Vectors":
-        """Return vectors that may hold any numbers, one row a unit."""
+        """Return vectors of arbitrary numbers, one row per unit."""
         count, dim = rows.shape
         marks = np.zeros((0, count), dtype=np.int64)
         return cls(lambda some: np.ascontiguousarray(rows[some].T), np.arange(dim), marks)
@@ -226,17 +226,17 @@ class Vectors:
 class ExactSums:
     """Sums of products of rounded numbers, kept apart in cells; see :class:`Statistics`.
 
-    Sums are of the products of every two columns, the reward being the last of them. Each is kept
-    as two numbers, high times 2^32 and low, for up to 2^32 units.
+    The sums are over the products of every two columns, with the reward as the last column. Each is
+    stored as high times 2^32 plus low, for up to 2^32 units.
 
     Parameters
     ----------
     scale
-        What was rounded to.
+        The rounding of each column.
     high, low
-        The sums, shape (cells, dim + 1, dim + 1); low ones are at least 0 and less than 2^32.
+        The sums, shape (cells, dim + 1, dim + 1), with 0 <= low < 2^32.
     count
-        Number of units, shape (cells,).
+        The number of units, shape (cells,).
 
     Examples
     --------
@@ -256,32 +256,32 @@ class ExactSums:
 
     @classmethod
     def zero(cls, cells: int, scale: Scale) -> "ExactSums":
-        """Return the sums of no units."""
+        """Return sums over no units."""
         wide = len(scale.columns) + 1
         high, low = np.zeros((2, cells, wide, wide), dtype=np.int64)
         return cls(scale, high, low, np.zeros(cells, dtype=np.int64))
 
     @classmethod
     def of(cls, scale: Scale, products: NDArray[np.object_], count: Integers) -> "ExactSums":
-        """Return sums that are Python's own integers, less than 2^94 in size."""
+        """Return sums from Python integers smaller than 2^94 in absolute value."""
         high, low = products >> CUT, products & LOWER
         return cls(scale, high.astype(np.int64), low.astype(np.int64), count)
 
     @property
     def products(self) -> NDArray[np.object_]:
-        """The sums as Python's own integers: NumPy knows none of more than 64 bits."""
+        """The sums as Python integers, because NumPy's integers end at 64 bits."""
         products: NDArray[np.object_] = self.high.astype(object) * 2**CUT + self.low
         return products
 
     def added(
         self, vectors: Vectors, rewards: Floats, cells: Integers, *, times: int = 1
     ) -> "ExactSums":
-        """Return these sums with units added to their cells, or taken out (times = -1).
+        """Return these sums with units added to their cells, or removed with times = -1.
 
-        A cell of -1 skips the unit.
+        Units in cell -1 are skipped.
         """
         rewards = arguments.numeric("rewards", rewards)
-        self._require_alike(vectors, rewards, cells)
+        self._require_same_units(vectors, rewards, cells)
         columns = np.append(vectors.columns, len(self.scale.columns))
         more = ExactSums.zero(len(self.count), self.scale)
         factors, fits = np.ldexp(1.0, self.scale.powers[columns]), True
@@ -300,8 +300,8 @@ class ExactSums:
         marks.add_counts(cells, more.low)
         return self._with(_mirrored(more.high), _mirrored(more.low), more.count, times)
 
-    def _require_alike(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
-        """Refuse what does not go together: compiled code takes arrays at their word."""
+    def _require_same_units(self, vectors: Vectors, rewards: Floats, cells: Integers) -> None:
+        """Check lengths and cell numbers, because compiled code does not."""
         units = {len(vectors), len(rewards), len(cells)}
         if len(units) > 1:
             rule = "vectors, rewards and cells of the same units"
@@ -314,7 +314,7 @@ class ExactSums:
     def _misfit(
         self, vectors: Vectors, rewards: Floats, cells: Integers
     ) -> InvalidArgumentError | None:
-        """Return what to say of units, but for skipped ones, with too large a number."""
+        """Return an error for the first number that is too large, skipped units left out."""
         columns = np.append(vectors.columns, len(self.scale.columns)).tolist()
         pairs = zip(columns, [*vectors.numbers(slice(0, len(cells))), rewards], strict=True)
         found = (self.scale.misfit(column, values[cells >= 0]) for column, values in pairs)
@@ -327,13 +327,13 @@ class ExactSums:
         return self._with(other.high, other.low, other.count, 1)
 
     def _with(self, high: Integers, low: Integers, count: Integers, times: int) -> "ExactSums":
-        """Return these sums with others added so many times."""
+        """Return these sums plus `times` others."""
         low = self.low + times * low
         high = self.high + times * high + (low >> CUT)
         return ExactSums(self.scale, high, low & LOWER, self.count + times * count)
 
     def statistics(self) -> Statistics:
-        """Return the sums as floating point numbers, each rounded once."""
+        """Return the sums as floating-point numbers, each rounded once."""
         powers = self.scale.powers
         shift = -(powers[:, None] + powers[None, :])
         sums = np.ldexp(self.products.astype(np.float64), shift)
@@ -342,7 +342,7 @@ class ExactSums:
 
 
 def _mirrored(sums: Integers) -> Integers:
-    """Return the sums of every pair in both its places, of which one is still 0."""
+    """Copy each pair's sum, so far in one triangle only, to both triangles."""
     both: Integers = sums + sums.swapaxes(1, 2)
     diagonal = np.arange(sums.shape[1])
     both[:, diagonal, diagonal] = sums[:, diagonal, diagonal]
@@ -350,12 +350,12 @@ def _mirrored(sums: Integers) -> Integers:
 
 
 def products_of(whole: Integers) -> NDArray[np.object_]:
-    """Return the sums of products of every two columns of whole numbers, as Python's integers.
+    """Return the sums of products of every two integer columns, as Python integers.
 
     Parameters
     ----------
     whole
-        Numbers of at most 2^BITS in size, one row a unit.
+        Integers of at most 2^BITS in absolute value, one row per unit.
 
     >>> products_of(np.array([[2**31, 1], [2**31, -1]])).tolist()
     [[9223372036854775808, 0], [0, 2]]

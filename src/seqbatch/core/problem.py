@@ -1,4 +1,4 @@
-"""What a policy is told before the first unit arrives."""
+"""The problem that a policy solves: horizon, batch ends, number of actions, context layout."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,19 +11,19 @@ Layout = Literal["shared", "disjoint", "block"]
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Horizon, batches, actions and the layout of the contexts.
+    """The horizon, batches, actions and layout of the contexts.
 
     Parameters
     ----------
     ends
-        Units seen by the end of each batch, t_1 < ... < t_M = T.
+        Number of units by the end of each batch, t_1 < ... < t_M = T.
     actions
-        K, how many actions there are; they are numbered from 0.
+        K, the number of actions, which are numbered from 0.
     dim
         The length of one context vector: d in the shared layout, p in the other two.
     layout
-        ``"shared"``: a vector per unit and action, one parameter; ``"disjoint"``: a vector per
-        unit and action, one parameter per action; ``"block"``: one vector per unit, one parameter
+        ``"shared"``: one vector per unit and action, one parameter. ``"disjoint"``: one vector per
+        unit and action, one parameter per action. ``"block"``: one vector per unit, one parameter
         per action.
     """
 
@@ -51,15 +51,15 @@ class Problem:
 
     @property
     def models(self) -> int:
-        """How many parameter vectors are estimated: one, or one per action."""
+        """The number of parameter vectors to estimate: one, or one per action."""
         return 1 if self.layout == "shared" else self.actions
 
     @property
     def parameters(self) -> int:
-        """How many numbers are estimated: the paper's d, which is p K unless shared."""
+        """The number of scalars to estimate: the paper's d, which is p K unless shared."""
         return self.models * self.dim
 
     def size(self, batch: int) -> int:
-        """Return how many units batch number `batch` holds, counted from 1."""
+        """Return the number of units in batch number `batch`, counted from 1."""
         start = self.ends[batch - 2] if batch > 1 else 0
         return self.ends[batch - 1] - start

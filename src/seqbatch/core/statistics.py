@@ -1,4 +1,4 @@
-"""Everything that an estimate needs to know of the past, in memory that does not grow with it."""
+"""Sufficient statistics of linear regression: sums whose size does not grow with the data."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sums over observed units, kept apart in numbered cells (one cell for each model).
+    """Sums over observed units, kept apart in numbered cells, one cell per model.
 
-    Statistics are a monoid: :meth:`zero` is its unit and :meth:`merge` its operation. Add rows
-    anywhere, merge anywhere, in any order: counts agree exactly, sums to rounding. Adding the same
-    rows in the same order gives the same bits however the calls are cut.
+    Statistics form a monoid with the identity :meth:`zero` and the operation :meth:`merge`. You
+    may add rows and merge in any order: counts agree exactly, sums up to rounding. Adding the same
+    rows in the same order gives identical bits, however the calls are split.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Statistics:
     squares
         Sum of squared rewards, shape (cells,).
     count
-        Number of units, shape (cells,).
+        The number of units, shape (cells,).
     """
 
     gram: Floats
@@ -36,7 +36,7 @@ class Statistics:
 
     @classmethod
     def zero(cls, cells: int, dim: int) -> "Statistics":
-        """Return the statistics of no units at all."""
+        """Return the statistics of no units."""
         return cls(
             gram=np.zeros((cells, dim, dim)),
             moment=np.zeros((cells, dim)),
@@ -46,7 +46,7 @@ class Statistics:
 
     @property
     def cells(self) -> int:
-        """How many cells are kept apart."""
+        """The number of cells."""
         return len(self.count)
 
     @property
@@ -60,7 +60,7 @@ class Statistics:
         rewards: Floats,
         cells: Integers,
     ) -> "Statistics":
-        """Return these statistics with each row added to its cell; a cell of -1 skips the row."""
+        """Return these statistics with each row added to its cell; rows in cell -1 are skipped."""
         rows = arguments.floats("rows", rows, ("n", self.dim))
         rewards = arguments.floats("rewards", rewards, (len(rows),))
         cells = np.ascontiguousarray(cells, dtype=np.int64)
@@ -72,7 +72,7 @@ class Statistics:
             raise InvalidArgumentError(
                 "cells", f"between -1 and {self.cells - 1}", f"{cells.min()} to {cells.max()}"
             )
-        # The kernel adds in place, while states must not change under those who hold them.
+        # The kernel adds in place, but a state must never change once it has been handed out.
         result = self.copy()
         kernels.accumulate(
             rows, rewards, cells, result.gram, result.moment, result.squares, result.count
@@ -90,7 +90,7 @@ class Statistics:
         )
 
     def subtract(self, other: "Statistics") -> "Statistics":
-        """Return the statistics without `other`'s units, which must be among these."""
+        """Return the statistics without the units of `other`, which must be among these."""
         self._check_same_shape(other)
         if (other.count > self.count).any():
             raise InvalidArgumentError(
@@ -106,7 +106,7 @@ class Statistics:
         )
 
     def copy(self) -> "Statistics":
-        """Return the same statistics in arrays of their own."""
+        """Return the same statistics in new arrays."""
         return Statistics(
             self.gram.copy(), self.moment.copy(), self.squares.copy(), self.count.copy()
         )

@@ -1,6 +1,6 @@
-"""Files a user has, as arrays; nothing is fetched, and what is public is checked before use.
+"""Loaders of data files as arrays: public data sets, checked by checksum, and your own tables.
 
-Public files are looked for where ``SEQBATCH_DATA`` says; see :mod:`seqbatch.datasets.files`.
+Nothing is downloaded. ``SEQBATCH_DATA`` names the folder; see :mod:`seqbatch.datasets.files`.
 """
 
 from seqbatch.datasets.avazu import HashedRows, avazu, avazu_chunks, fit_theta

@@ -1,4 +1,4 @@
-"""Avazu click logs: read in a stream, 22 columns hashed to d = 40."""
+"""The Avazu click log: streamed from its CSV file, with 22 columns hashed to d = 40."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device.units import chunks, signed_counts
 
 # ----------------------------------------------------------------------
-# MurmurHash3 of many texts of one length at once, in whole-number arithmetic of any library.
+# MurmurHash3 of many texts of the same length at once, in integer arithmetic of any array library.
 
 
 _LOW = 0xFFFFFFFF
 
 
 def murmur3(text: Sequence[Array]) -> Array:
-    """Return the signed 32-bit hashes of texts with seed 0.
+    """Return the signed 32-bit hashes of texts, with seed 0.
 
     Parameters
     ----------
     text
-        The bytes at each place: one number for all texts, or an int64 array with one for each.
+        The byte at each position: one number for all texts, or an int64 array with one per text.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def murmur3(text: Sequence[Array]) -> Array:
 
 
 def murmur3_of(texts: Sequence[str]) -> Integers:
-    """Return the signed 32-bit hashes of texts of any lengths with seed 0.
+    """Return the signed 32-bit hashes of texts of any length, with seed 0.
 
     Examples
     --------
@@ -80,18 +80,18 @@ def _turned(word: Array, by: int) -> Array:
 
 
 # ----------------------------------------------------------------------
-# Rows of hashed categories in one byte a column, and the regression on them.
+# Rows of hashed categories, one byte per column, and the regression on them.
 #
-# A category "column=value" is hashed to one of d places with a sign, as scikit-learn's
-# FeatureHasher does it: place |h| mod d, sign that of h, where h is the signed 32-bit MurmurHash3.
-# A row's vector is the sum over its columns, times 1/sqrt(d).
+# As in scikit-learn's FeatureHasher, a category "column=value" is hashed to one of d positions with
+# a sign: position |h| mod d and the sign of h, where h is the signed 32-bit MurmurHash3. A row's
+# vector is the sum over its columns, times 1/sqrt(d).
 
 
 Codes = Bytes
 
 #: d in the paper (Section 6.3).
 DIM = 40
-#: The largest d: the place takes seven bits of a byte, and 255 is left for "not hashed yet".
+#: The largest d: the position takes seven bits of a byte, and 255 means "not hashed yet".
 LARGEST_DIM = 127
 
 _NEGATIVE = 128
@@ -105,7 +105,7 @@ class HashedRows:
     Parameters
     ----------
     codes
-        One byte a column, shape (n, columns): the place, plus 128 where the sign is negative.
+        One byte per column, shape (n, columns): the position, plus 128 if the sign is negative.
     click
         The outcome, shape (n,).
     dim
@@ -137,9 +137,9 @@ class HashedRows:
 
     @classmethod
     def joined(cls, chunks: Iterable["HashedRows"]) -> "HashedRows":
-        """Return the rows of all chunks, at least one, in one table.
+        """Return the rows of all chunks, of which there is at least one, in one table.
 
-        Each chunk is let go as soon as it was copied, so that the rows are never held twice.
+        Each chunk is released as soon as it is copied; the rows are never held twice.
         """
         waiting = list(chunks)
         rows = sum(len(chunk) for chunk in waiting)
@@ -162,7 +162,7 @@ class HashedRows:
         return float(1.0 / np.sqrt(self.dim))
 
     def counts(self, place: Any) -> Array:
-        """Return the sums of signs of all rows, as int8 on a device."""
+        """Return the signed counts of all rows, as int8 on a device."""
         xp = place.xp
         result = xp.empty((len(self), self.dim), dtype=xp.int8, device=place.device)
         for part in chunks(len(self)):
@@ -172,17 +172,17 @@ class HashedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory the rows take."""
+        """Memory of the rows in bytes."""
         return int(self.codes.nbytes + self.click.nbytes)
 
     def dense(self, indices: ArrayLike | slice) -> Floats:
-        """Return the vectors of these rows, shape (*indices.shape, d)."""
+        """Return the vectors of the given rows, shape (*indices.shape, d)."""
         vectors = self.sums(indices)
         vectors *= self.scale
         return vectors
 
     def sums(self, indices: ArrayLike | slice) -> Floats:
-        """Return the vectors before the factor 1/sqrt(d): whole numbers, sums of signs."""
+        """Return the vectors before the factor 1/sqrt(d): integers, sums of signs."""
         codes = self.codes[indices if isinstance(indices, slice) else _places(indices)]
         totals = np.zeros((*codes.shape[:-1], self.dim))
         kernels.signed_counts(codes.reshape(-1, codes.shape[-1]), totals.reshape(-1, self.dim))
@@ -197,7 +197,7 @@ def _places(indices: ArrayLike) -> Integers:
 
 
 def dimension(dim: int) -> int:
-    """Return `dim`, a length that fits the codes."""
+    """Return `dim` if the codes can represent it."""
     if arguments.integer("dim", dim) > LARGEST_DIM:
         raise InvalidArgumentError("dim", f"at most {LARGEST_DIM}", dim)
     return dim
@@ -217,15 +217,15 @@ def hash_codes(column: str, values: Sequence[str], dim: int) -> Codes:
 def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> Floats:
     """Return the least-squares parameter of click on the rows' vectors, d numbers.
 
-    The gram is summed in chunks, as whole numbers: for 0/1 outcomes no rounding enters before the
-    solution. Where it is singular, the solution of least norm is returned.
+    The Gram matrix is summed in chunks of integers: for 0/1 outcomes there is no rounding before
+    the solution. If it is singular, the minimum-norm solution is returned.
 
     Parameters
     ----------
     rows
         The features.
     click
-        The outcomes, one a row; those of `rows` where None.
+        The outcomes, one per row; those of `rows` if None.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def fit_theta(rows: HashedRows, click: ArrayLike | None = None) -> Floats:
 
 
 def theta_of(gram: Floats, moment: Floats, squares: float, rows: int) -> Floats:
-    """Return the parameter, from sums over the vectors before the factor 1/sqrt(d)."""
+    """Return the parameter from sums over the vectors without the factor 1/sqrt(d)."""
     dim = len(moment)
     statistics = Statistics(
         gram=gram[None] / dim,
@@ -259,14 +259,14 @@ def theta_of(gram: Floats, moment: Floats, squares: float, rows: int) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# Avazu click logs: Kaggle's ``train.csv`` read in a stream, 22 columns hashed to d = 40.
+# Reading Kaggle's ``train.csv`` as a stream.
 #
-# The file (40,428,967 rows, 24 columns) may not be passed on: get it from the Avazu click-through
-# rate competition. Where it cannot be had, :class:`~seqbatch.datasets.SyntheticAvazu` makes rows
-# with the same columns.
+# The file (40,428,967 rows, 24 columns) may not be redistributed: download it from the Avazu
+# click-through rate competition. :class:`~seqbatch.datasets.SyntheticAvazu` generates rows with the
+# same columns instead.
 
 
-#: The columns that are hashed, in the file's order.
+#: The hashed columns, in the file's order.
 FEATURES = (
     *("hour", "C1", "banner_pos", "site_id", "site_domain", "site_category"),
     *("app_id", "app_domain", "app_category", "device_id", "device_ip", "device_model"),
@@ -274,7 +274,7 @@ FEATURES = (
 )
 #: All columns of the file.
 COLUMNS = ("id", "click", *FEATURES)
-#: The names it is looked for under.
+#: The names under which the file is searched.
 NAMES = ("train.csv", "train.csv.gz", "train.gz")
 
 _HEADER = 1 << 16
@@ -282,23 +282,23 @@ _PIECE = 1 << 25
 
 
 def avazu(path: str | Path | None = None, *, rows: int | None = None, dim: int = DIM) -> HashedRows:
-    """Load the log, hashed: 23 bytes a row, 887 MiB for the whole file.
+    """Load the hashed log: 23 bytes per row, 887 MiB for the whole file.
 
     Parameters
     ----------
     path
-        The file, plain or compressed with gzip; looked for under its usual names where None.
+        The file, plain or gzipped; if None, it is searched under its usual names.
     rows
-        Stop after this many; all where None.
+        Stop after this many rows; None for all.
     dim
         d, at most 127; 40 in the paper.
 
     Raises
     ------
     MissingDatasetError
-        Where there is no such file.
+        If there is no such file.
     DamagedDatasetError
-        Where a column is missing, a value is missing, or click is not 0 or 1.
+        If a column or a value is missing, or if click is not 0 or 1.
     """
     return HashedRows.joined(avazu_chunks(path, rows=rows, dim=dim))
 
@@ -310,14 +310,14 @@ def avazu_chunks(
     dim: int = DIM,
     piece: int = _PIECE,
 ) -> Iterator[HashedRows]:
-    """Read the log piece by piece, in memory that does not grow with the file.
+    """Read the log in chunks, with memory that does not grow with the file.
 
     Parameters
     ----------
     path, rows, dim
         See :func:`avazu`.
     piece
-        About how many bytes of text are held at a time; the rows do not depend on it.
+        Approximate number of bytes of text held at a time; the rows do not depend on it.
     """
     dimension(dim)
     arguments.integer("piece", piece)
@@ -325,7 +325,7 @@ def avazu_chunks(
         arguments.integer("rows", rows)
     file = find(NAMES) if path is None else Path(path)
     if not file.is_file():
-        raise MissingDatasetError(f"path must be a file that exists; received {file}.")
+        raise MissingDatasetError(f"path must be an existing file; received {file}.")
     return _chunks(file, rows, dim, piece)
 
 
@@ -347,7 +347,7 @@ def _chunks(file: Path, rows: int | None, dim: int, piece: int) -> Iterator[Hash
 
 
 def _header(file: Path, stream: BufferedIOBase) -> list[str]:
-    """Return the column names of the first line, every one that is needed among them."""
+    """Return the column names of the first line; all required ones must be among them."""
     line = stream.readline(_HEADER).decode("utf-8-sig", errors="replace")
     names = line.rstrip("\r\n").split(",")
     missing = [name for name in COLUMNS if name not in names]
@@ -355,13 +355,13 @@ def _header(file: Path, stream: BufferedIOBase) -> list[str]:
         raise DamagedDatasetError(
             f"{file} must start with a line that names the columns {', '.join(COLUMNS)}; "
             f"{', '.join(missing)} not found in {line[:200]!r}. "
-            "Kaggle's test file has no click: use its train file."
+            "Use Kaggle's train file: its test file has no click column."
         )
     return names
 
 
 def _pieces(stream: BufferedIOBase, size: int) -> Iterator[bytes]:
-    """Cut a stream into pieces of whole lines."""
+    """Split a stream into pieces of whole lines."""
     rest = b""
     while block := stream.read(size):
         cut = block.rfind(b"\n") + 1
@@ -375,13 +375,13 @@ def _pieces(stream: BufferedIOBase, size: int) -> Iterator[bytes]:
 
 
 def _parsed(file: Path, text: bytes, names: list[str], before: int) -> pl.DataFrame:
-    """Return a piece's needed columns as text."""
+    """Return the required columns of a piece, as text."""
     schema = dict.fromkeys(names, pl.String)
     try:
         table = pl.read_csv(text, has_header=False, schema=schema, quote_char=None)
     except pl.exceptions.PolarsError as error:
         raise DamagedDatasetError(
-            f"{file} must be a CSV file of {len(names)} columns; reading on after row {before} "
+            f"{file} must be a CSV file of {len(names)} columns; reading after row {before} "
             f"failed with: {error}"
         ) from error
     return table.select("click", *FEATURES)
@@ -393,14 +393,14 @@ def _refuse_missing(file: Path, table: pl.DataFrame, before: int) -> None:
             row = before + int(np.argmax(column.is_null().to_numpy())) + 1
             raise DamagedDatasetError(
                 f"{file} must have a value in every column; {column.name} is empty in row {row} "
-                "(the first row of data is 1)."
+                "(counting data rows from 1)."
             )
 
 
 def _codes(table: pl.DataFrame, dim: int) -> Codes:
     codes = np.empty((len(table), len(FEATURES)), np.uint8)
     for place, name in enumerate(FEATURES):
-        # Each different value is hashed once a piece: keeping them all would not be bounded.
+        # Each distinct value is hashed once per piece; caching all of them would be unbounded.
         values = table[name].unique()
         hashed = pl.Series(hash_codes(name, values.to_list(), dim))
         codes[:, place] = table[name].replace_strict(values, hashed, return_dtype=pl.UInt8)
@@ -414,6 +414,6 @@ def _click(file: Path, table: pl.DataFrame, before: int) -> Codes:
         row = int(np.argmax(wrong))
         raise DamagedDatasetError(
             f"{file} must have click 0 or 1; received {click[row]!r} in row {before + row + 1} "
-            "(the first row of data is 1)."
+            "(counting data rows from 1)."
         )
     return (click == "1").to_numpy().astype(np.uint8)

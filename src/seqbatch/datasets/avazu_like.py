@@ -1,4 +1,4 @@
-"""Synthetic rows like Avazu's: the same columns, heavy-tailed categories; also on a device."""
+"""Synthetic rows like Avazu's, with the same columns and heavy-tailed categories; CPU or GPU."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,19 +30,19 @@ from seqbatch.simulation.device.backend import Backend, backend
 from seqbatch.simulation.device.units import chunks, signed_counts, usable, waking
 
 # ----------------------------------------------------------------------
-# Rows like Avazu's, as many as wanted: the same 24 columns, heavy-tailed categories.
+# Rows on the host.
 #
-# Every column can have as many categories as in the real file. Which one a row has follows a power
+# Every column has as many categories as the real file can have. Their frequencies follow a power
 # law: the k-th most frequent has probability about proportional to k^-exponent. A site determines
-# its domain and category, an app likewise, and C14 determines C17; all else is independent. Clicks
-# are Bernoulli with a logistic mean of some columns' effects: 13 to 26 in a hundred, with the
-# seed.
+# its domain and category, as does an app, and C14 determines C17; all else is independent. Clicks
+# are Bernoulli with a logistic mean of some columns' effects; depending on the seed, 13% to 26% of
+# rows have a click.
 #
-# Rows are exchangeable: `hour` is drawn like any column, where the real file is sorted by it, so
-# that the first n rows are a fair sample for every n.
+# Rows are exchangeable: `hour` is drawn like any other column, whereas the real file is sorted by
+# it. The first n rows are therefore a fair sample for every n.
 
 
-#: Rows that are drawn together. Part of what a seed means: another number gives other rows.
+#: Rows drawn together. Seeds depend on it: another number gives other rows.
 BLOCK = 1 << 16
 
 _EFFECTS, _ROWS = 0, 1
@@ -53,7 +53,7 @@ Categories = dict[str, Array]
 
 
 class Uniforms(Protocol):
-    """What rows are drawn from: NumPy's generator, or a device's numbers."""
+    """A source of uniform numbers: NumPy's generator, or draws on a device."""
 
     def random(self, size: tuple[int, ...], /) -> Any:
         """Draw uniformly from [0, 1)."""
@@ -61,19 +61,19 @@ class Uniforms(Protocol):
 
 @dataclass(frozen=True)
 class SyntheticColumn:
-    """How a column's categories are drawn and written.
+    """How the categories of a column are drawn and written.
 
     Parameters
     ----------
     levels
-        How many categories there are.
+        The number of categories.
     exponent
-        How fast their frequencies fall, any number but 1; of no use where `of` is given.
+        How fast their frequencies fall, any number but 1; not used if `of` is given.
     first
-        The number of category 0, where categories are consecutive numbers; None for eight
-        hexadecimal digits.
+        The number of category 0 if categories are consecutive numbers; None for eight hexadecimal
+        digits.
     of
-        The column that determines this one, where one does.
+        The column that determines this one, if any.
     effect
         The standard deviation of the categories' effects on the logit of a click.
     """
@@ -90,11 +90,11 @@ class SyntheticColumn:
         reach = (self.levels + 1.0) ** power - 1.0
         ranks = (1.0 + reach * random.random((rows,))) ** (1.0 / power)
         xp = namespace(ranks)
-        # Rounding may carry a draw just past either end.
+        # Rounding may move a draw just past either end.
         return xp.clip(xp.astype(ranks, xp.int64) - 1, 0, self.levels - 1)
 
 
-#: The columns that are hashed, by name.
+#: The hashed columns, by name.
 SPECIFICATION = {
     "hour": SyntheticColumn(240, 0.2, first=0, effect=0.1),
     "C1": SyntheticColumn(7, 3.0, first=1001),
@@ -122,7 +122,7 @@ SPECIFICATION = {
 
 
 def texts(name: str, categories: Integers) -> list[str]:
-    """Return categories as the file writes them."""
+    """Return categories in the file's text form."""
     first = SPECIFICATION[name].first
     if name == "hour":
         return [f"1410{21 + k // 24}{k % 24:02d}" for k in categories.tolist()]
@@ -132,15 +132,15 @@ def texts(name: str, categories: Integers) -> list[str]:
 
 
 def numbers(name: str, categories: Array) -> Array:
-    """Return the 32-bit numbers that hexadecimal categories are written as."""
-    # An odd factor makes this a bijection of 32-bit numbers: no two categories look alike.
+    """Return the 32-bit numbers of hexadecimal categories."""
+    # An odd factor makes this a bijection of 32-bit numbers: distinct categories stay distinct.
     start = 0x85EBCA6B * (1 + FEATURES.index(name))
     return (start + 2_654_435_761 * categories) % (1 << 32)
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticAvazu:
-    """A log of any length; row i is the same whatever else is asked for.
+    """A log of any length; row i does not depend on how many rows are requested.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class SyntheticAvazu:
     Attributes
     ----------
     effects
-        What each category of a column adds to the logit of a click.
+        The effect of each category of a column on the logit of a click.
 
     Examples
     --------
@@ -175,9 +175,9 @@ class SyntheticAvazu:
         object.__setattr__(self, "effects", effects)
 
     def hashed(self, rows: int, *, start: int = 0, dim: int = DIM) -> HashedRows:
-        """Return rows start, start + 1, ... hashed, without writing their text.
+        """Return rows start, start + 1, ..., hashed directly without writing their text.
 
-        Each category's text is hashed once, when it is first seen.
+        Each category's text is hashed once, on first use.
         """
         dimension(dim)
         arguments.integer("rows", rows)
@@ -199,14 +199,14 @@ class SyntheticAvazu:
         return pl.concat(_frame(*block) for block in self._blocks(start, rows))
 
     def write(self, path: str | Path, rows: int) -> None:
-        """Write the first rows as a CSV file like Avazu's, a block at a time."""
+        """Write the first rows as a CSV file in Avazu's format, a block at a time."""
         arguments.integer("rows", rows)
         with Path(path).open("wb") as stream:
             for number, categories, click in self._blocks(0, rows):
                 _frame(number, categories, click).write_csv(stream, include_header=number == 0)
 
     def _code_tables(self, dim: int) -> dict[str, Codes]:
-        """Return the codes of every column's categories, as far as they were needed so far."""
+        """Return the code tables of all columns, filled as far as needed so far."""
         if dim not in self._tables:
             self._tables[dim] = {
                 name: np.full(column.levels, _NOT_HASHED, np.uint8)
@@ -215,7 +215,7 @@ class SyntheticAvazu:
         return self._tables[dim]
 
     def _blocks(self, start: int, rows: int) -> Iterator[tuple[int, Categories, Codes]]:
-        """Draw whole blocks; hand out what lies in the range, with its first row's number."""
+        """Draw whole blocks; yield their parts within the range, with the first row's number."""
         arguments.integer("start", start, at_least=0)
         for index in range(start // BLOCK, -(-(start + rows) // BLOCK)):
             first = index * BLOCK
@@ -233,7 +233,7 @@ class SyntheticAvazu:
 def drawn(random: Uniforms, rows: int, effects: Mapping[str, Array]) -> tuple[Categories, Array]:
     """Draw rows: every column's categories, and whether there was a click.
 
-    `effects` are those of the categories on the logit of a click, in the library of `random`.
+    `effects` are the categories' effects on the logit of a click, in the array library of `random`.
     """
     categories: Categories = {}
     logit: Array = _INTERCEPT
@@ -249,7 +249,7 @@ def drawn(random: Uniforms, rows: int, effects: Mapping[str, Array]) -> tuple[Ca
 
 
 def _frame(number: int, categories: Categories, click: Codes) -> pl.DataFrame:
-    """Return drawn rows, numbered from `number`, as the file writes them."""
+    """Return drawn rows, numbered from `number`, in the file's text form."""
     columns = {
         "id": pl.Series(np.arange(number, number + len(click)) + 10**18).cast(pl.String),
         "click": pl.Series(click).cast(pl.String),
@@ -261,7 +261,7 @@ def _frame(number: int, categories: Categories, click: Codes) -> pl.DataFrame:
 
 
 def _looked_up(name: str, table: Codes, categories: Integers, dim: int) -> Codes:
-    """Return the categories' codes, hashing those that `table` does not hold yet into it."""
+    """Return the categories' codes; hash those that are missing in `table` and add them to it."""
     codes = table[categories]
     new = np.unique(categories[codes == _NOT_HASHED])
     if new.size:
@@ -271,33 +271,33 @@ def _looked_up(name: str, table: Codes, categories: Integers, dim: int) -> Codes
 
 
 # ----------------------------------------------------------------------
-# Rows like Avazu's, drawn on a device: a pool of the paper's size in seconds.
+# Rows on a device: a pool of the paper's size in seconds.
 #
-# The law is that of :class:`~seqbatch.datasets.SyntheticAvazu`, and so are its effects and the
-# code of each category. The draws are others, functions of the row's number, so that the rows are
-# not those of the same seed on the host.
+# Distribution, effects and category codes are those of :class:`~seqbatch.datasets.SyntheticAvazu`.
+# The draws differ: they are functions of the row's number. The rows are therefore not those of the
+# same seed on the host.
 
 
-#: The place of these rows in the log's seed tree.
+#: The branch of these rows in the log's seed tree.
 _DEVICE = 2
-#: More than a row has columns that are drawn, its click included.
+#: More than the number of draws per row, including its click.
 _STREAMS = 32
-#: Rows that are drawn at a time at most, and about how many bytes each of them takes meanwhile.
+#: Maximum number of rows drawn at a time, and approximate bytes needed for each meanwhile.
 _MOST, _BYTES = 2**25, 512
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceAvazu:
-    """A log that is drawn where it is used; row i is the same whatever the number of rows.
+    """A log drawn on the device that uses it; row i does not depend on the number of rows.
 
     Parameters
     ----------
     rows
-        How many rows there are.
+        The number of rows.
     device
         ``"cuda"``, ``"cpu"`` or ``"numpy"``.
     seed
-        That of the log.
+        The seed of the log.
     dim
         d, at most 127; 40 in the paper.
 
@@ -326,15 +326,15 @@ class DeviceAvazu:
         return float(1.0 / np.sqrt(self.dim))
 
     def dense(self, indices: ArrayLike) -> Floats:
-        """Return the vectors of these rows, shape (*indices.shape, d)."""
+        """Return the vectors of the given rows, shape (*indices.shape, d)."""
         wanted = np.asarray(indices, dtype=np.int64)
-        place, (counts, _) = backend(self.device), self._made
+        place, (counts, _) = backend(self.device), self._rows
         taken = place.xp.take(counts, place.array(wanted.reshape(-1)), axis=0)
         return place.host(taken).reshape(*wanted.shape, self.dim) * self.scale
 
     def counts(self, place: Backend) -> Array:
-        """Return the sums of signs of all rows, as int8, on the device they were drawn on."""
-        counts, _ = self._made
+        """Return the signed counts of all rows, as int8, on the given device."""
+        counts, _ = self._rows
         return (
             counts
             if place == backend(self.device)
@@ -343,10 +343,10 @@ class DeviceAvazu:
 
     @cached_property
     def theta(self) -> Floats:
-        """The least-squares parameter of click on the rows' vectors; its sums have no rounding."""
+        """The least-squares parameter of click on the rows' vectors, from exact sums."""
         place = backend(self.device)
         with waking(place):
-            xp, (counts, click) = place.xp, self._made
+            xp, (counts, click) = place.xp, self._rows
             gram, moment = place.zeros((self.dim, self.dim)), place.zeros((self.dim,))
             for part in chunks(self.rows):
                 x, y = xp.astype(counts[part], xp.float64), xp.astype(click[part], xp.float64)
@@ -355,8 +355,8 @@ class DeviceAvazu:
             return theta_of(place.host(gram), place.host(moment), clicks, self.rows)
 
     @cached_property
-    def _made(self) -> tuple[Array, Array]:
-        """The sums of signs and the clicks of all rows."""
+    def _rows(self) -> tuple[Array, Array]:
+        """The signed counts and the clicks of all rows."""
         place = backend(self.device)
         xp, log = place.xp, SyntheticAvazu(seed=self.seed)
         tables = {name: _table(name, self.dim, place) for name in FEATURES if _numbered(name)}
@@ -375,7 +375,7 @@ class DeviceAvazu:
 
 
 class _RowDraws:
-    """Uniform numbers of some rows: the n-th call gives each row its n-th number."""
+    """Uniform numbers for some rows: the n-th call returns each row's n-th number."""
 
     def __init__(self, place: Backend, seed: int, part: slice) -> None:
         key = branch(SeedSequence(seed), _DEVICE).generate_state(1, np.uint64).view(np.int64)
@@ -383,13 +383,13 @@ class _RowDraws:
         self.first = place.integers(part.start, part.stop) * _STREAMS
 
     def random(self, size: tuple[int, ...]) -> Array:  # noqa: ARG002
-        """Draw uniformly from [0, 1), one number a row."""
+        """Draw uniformly from [0, 1), one number per row."""
         self.stream += 1
         return random_numbers.uniforms(random_numbers.bits(self.key, self.first + self.stream))
 
 
 def _together(place: Backend) -> int:
-    """Return how many rows are drawn at a time: with few, a GPU waits for the host."""
+    """Return how many rows to draw at a time: with few, a GPU waits for the host."""
     return min(max(usable(place) // _BYTES, 1), _MOST)
 
 
@@ -398,18 +398,18 @@ def _numbered(name: str) -> bool:
 
 
 def _table(name: str, dim: int, place: Backend) -> Array:
-    """Return the code of every category of a column of numbers: there are few."""
+    """Return the code of every category of a numeric column, of which there are few."""
     return place.array(hash_codes(name, texts(name, np.arange(SPECIFICATION[name].levels)), dim))
 
 
 def hex_codes(name: str, categories: Array, dim: int) -> Array:
-    """Return the codes of categories that are written as eight hexadecimal digits.
+    """Return the codes of categories written as eight hexadecimal digits.
 
-    There are millions of them: hashing those of the rows is quicker than hashing all.
+    There are millions of categories: hashing those of the rows is faster than hashing all.
     """
     xp, written = namespace(categories), numbers(name, categories)
     digits = [(written >> (4 * place)) & 15 for place in reversed(range(8))]
-    # The digits past 9 are letters, 39 places further on.
+    # Digits above 9 are letters, whose character codes are 39 higher.
     letters = [48 + digit + 39 * xp.astype(digit > 9, xp.int64) for digit in digits]
     hashed = murmur3([*f"{name}=".encode(), *letters])
     return xp.astype(xp.abs(hashed) % dim + 128 * xp.astype(hashed < 0, xp.int64), xp.uint8)

@@ -25,14 +25,14 @@ INDICATORS = (
 def covertype() -> Labelled:
     """Load Covertype: quantities standardised over the whole file, then rows of unit length.
 
-    Indicators stay as they are. Class 0 is cover type 1; rows are in the file's order.
+    Indicators are unchanged. Class 0 is cover type 1; rows are in the file's order.
 
     Raises
     ------
     MissingDatasetError
-        Where covtype.data, plain or compressed, is in none of the folders looked in.
+        If covtype.data, plain or gzipped, is not in the data folder.
     DamagedDatasetError
-        Where its checksum is wrong.
+        If its checksum is wrong.
     """
     columns = (*QUANTITIES, *INDICATORS)
     schema = {**dict.fromkeys(columns, pl.Float64), "Cover_Type": pl.Int64}

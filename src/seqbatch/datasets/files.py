@@ -1,4 +1,4 @@
-"""Data files: where they are looked for, checksums, and encoded columns."""
+"""Data files: the data folder, checksums of public files, and encoding of columns."""
 
 import gzip
 import hashlib
@@ -17,11 +17,11 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import SeqbatchError
 
 # ----------------------------------------------------------------------
-# Columns to numbers: levels, indicators, standardised columns, rows of unit length.
+# Encoding: levels, indicators, standardised columns, rows of unit length.
 
 
 def levels(column: pl.Series) -> tuple[tuple[str, ...], Integers]:
-    """Return a column's distinct values in sorted order, and the place of each row's among them.
+    """Return a column's distinct values in sorted order, and each row's index among them.
 
     >>> levels(pl.Series(["b", "?", "b"]))
     (('?', 'b'), array([1, 0, 1]))
@@ -33,7 +33,7 @@ def levels(column: pl.Series) -> tuple[tuple[str, ...], Integers]:
 
 
 def one_hot(column: pl.Series) -> tuple[Floats, tuple[str, ...]]:
-    """Return an indicator for every level, none dropped, and their names.
+    """Return one indicator column per level, without dropping any, and their names.
 
     >>> one_hot(pl.Series("odor", ["n", "a"]))
     (array([[0., 1.],
@@ -53,7 +53,7 @@ def standardised(values: Floats) -> Floats:
            [ 1.,  0.]])
     """
     centred = values - values.mean(axis=0)
-    # The mean of equal numbers may miss them by a rounding, which must not be scaled up.
+    # The mean of equal numbers may be off by rounding, which must not be scaled up.
     constant = values.min(axis=0) == values.max(axis=0)
     centred[:, constant] = 0.0
     deviation = np.sqrt(np.mean(centred**2, axis=0))
@@ -62,7 +62,7 @@ def standardised(values: Floats) -> Floats:
 
 
 def unit_rows(values: Floats) -> Floats:
-    """Return every row scaled to unit length; a row of zeros stays as it is.
+    """Return every row scaled to unit length; rows of zeros are unchanged.
 
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
@@ -74,11 +74,10 @@ def unit_rows(values: Floats) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# Where files are looked for, and whether they are what they claim to be.
+# The data folder and checksums.
 #
-# The folder is the one that the environment variable ``SEQBATCH_DATA`` names; where it is not set,
-# ``data`` in the current working directory. Each file may be plain or compressed with gzip (its
-# name then ends in ``.gz``).
+# The folder is that of the environment variable ``SEQBATCH_DATA``, or ``data`` in the working
+# directory if the variable is not set. Files may be plain or gzipped (named ``....gz``).
 
 
 #: The environment variable that names the folder of data files.
@@ -88,21 +87,21 @@ _READ = 1 << 20
 
 
 class MissingDatasetError(SeqbatchError, FileNotFoundError):
-    """A data file that is in none of the folders looked in."""
+    """A data file that is not in the data folder."""
 
 
 class DamagedDatasetError(SeqbatchError, ValueError):
-    """A data file whose content is not what it should be."""
+    """A data file with unexpected content."""
 
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file as its source published it.
+    """A public file, as published by its source.
 
     Parameters
     ----------
     name
-        Its name, uncompressed.
+        Its name when uncompressed.
     sha256
         The checksum of its uncompressed bytes.
     """
@@ -111,7 +110,7 @@ class PublicFile:
     sha256: str
 
 
-#: The files that this room can check, by the name of their loader.
+#: The public files, by the name of their loader.
 PUBLIC_FILES = {
     "mushroom": PublicFile(
         "agaricus-lepiota.data",
@@ -127,25 +126,25 @@ PUBLIC_FILES = {
     ),
 }
 
-# What was hashed already: (path, size, time of change) to checksum. A changed file is hashed anew.
+# Checksums by (path, size, modification time). A changed file is hashed again.
 _known: dict[tuple[Path, int, int], str] = {}
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders that files are looked for in, in order."""
+    """Return the folders to search, in order."""
     named = os.environ.get(VARIABLE)
     return (Path(named),) if named else (Path("data"),)
 
 
 def find(names: Sequence[str], *, sha256: str | None = None) -> Path:
-    """Return the first file of one of these names, in the first folder that has one.
+    """Return the first file with one of these names, in the first folder that has one.
 
     Parameters
     ----------
     names
-        Names to look for, in order.
+        The names to search for, in order.
     sha256
-        Said in the error where there is no such file.
+        The checksum to state in the error if there is no such file.
     """
     for folder in folders():
         for name in names:
@@ -154,27 +153,27 @@ def find(names: Sequence[str], *, sha256: str | None = None) -> Path:
     looked = ", ".join(f"{f} ({'is' if f.is_dir() else 'not'} a folder)" for f in folders())
     checksum = f" (sha256 of the uncompressed bytes: {sha256})" if sha256 else ""
     raise MissingDatasetError(
-        f"{' or '.join(names)}{checksum} must be in one of the folders looked in: {looked}. "
-        f"Put the file there, or set the environment variable {VARIABLE} to the folder that has "
-        f"it, as in: export {VARIABLE}=path/to/folder"
+        f"{' or '.join(names)}{checksum} must be in one of these folders: {looked}. "
+        f"Put the file there, or set the environment variable {VARIABLE} to its folder: "
+        f"export {VARIABLE}=path/to/folder"
     )
 
 
 def public(dataset: str) -> Path:
-    """Return the path of a file of :data:`PUBLIC_FILES`, its content checked."""
+    """Return the path of a file in :data:`PUBLIC_FILES` after checking its content."""
     file = PUBLIC_FILES[dataset]
     path = find((file.name, f"{file.name}.gz"), sha256=file.sha256)
     found = checksum(path)
     if found != file.sha256:
         raise DamagedDatasetError(
             f"{path} must have uncompressed bytes of sha256 {file.sha256}; found {found}. "
-            "It was changed or cut short: get it again from its source."
+            "It was modified or truncated: download it again."
         )
     return path
 
 
 def checksum(path: Path) -> str:
-    """Return the sha256 of a file's uncompressed bytes; computed once for an unchanged file."""
+    """Return the sha256 of a file's uncompressed bytes, cached while the file is unchanged."""
     status = path.stat()
     key = (path.resolve(), status.st_size, status.st_mtime_ns)
     if key not in _known:
@@ -188,7 +187,7 @@ def checksum(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a file for reading its uncompressed bytes, whatever its name ends in."""
+    """Open a file to read its uncompressed bytes, whatever its name."""
     with path.open("rb") as raw:
         compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -200,6 +199,6 @@ def opened(path: Path) -> Iterator[BufferedIOBase]:
                 yield stream
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DamagedDatasetError(
-                f"{path} must be a whole gzip file; reading it failed with: {error}. "
-                "It was changed or cut short: get it again from its source."
+                f"{path} must be a complete gzip file; reading it failed with: {error}. "
+                "It was modified or truncated: download it again."
             ) from error

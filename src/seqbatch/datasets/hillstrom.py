@@ -1,7 +1,8 @@
-"""Hillstrom: a randomised e-mail campaign to 64,000 customers, three arms.
+"""Hillstrom: a randomised e-mail campaign with 64,000 customers and three arms.
 
-K. Hillstrom, MineThatData E-Mail Analytics and Data Mining Challenge, 2008. Two weeks after no
-e-mail, one on men's or one on women's merchandise: did the customer visit, buy, and for how much?
+K. Hillstrom, MineThatData E-Mail Analytics and Data Mining Challenge, 2008. Each customer got no
+e-mail, one on men's or one on women's merchandise. The outcomes are visits, purchases and spend
+within two weeks.
 """
 
 import numpy as np
@@ -21,8 +22,8 @@ NUMBERS = ("recency", "history", "mens", "womens", "newbie", *OUTCOMES)
 def hillstrom(outcome: str = "visit") -> LoggedExperiment:
     """Load the campaign with one of its outcomes as the reward.
 
-    Features are an intercept, months since the last purchase and the logarithm of 1 + the past
-    year's spend (both standardised), three flags, and every zip code area and channel one-hot.
+    The features are an intercept, months since the last purchase and the logarithm of 1 + the past
+    year's spend (both standardised), three flags, and one-hot zip code areas and channels.
 
     Parameters
     ----------
@@ -32,9 +33,9 @@ def hillstrom(outcome: str = "visit") -> LoggedExperiment:
     Raises
     ------
     MissingDatasetError
-        Where hillstrom.csv, plain or compressed, is in none of the folders looked in.
+        If hillstrom.csv, plain or gzipped, is not in the data folder.
     DamagedDatasetError
-        Where its checksum is wrong.
+        If its checksum is wrong.
     """
     arguments.choice("outcome", outcome, OUTCOMES)
     schema = dict.fromkeys(NUMBERS, pl.Float64)
@@ -46,7 +47,7 @@ def hillstrom(outcome: str = "visit") -> LoggedExperiment:
 
 
 def _arms(segment: pl.Series) -> tuple[tuple[str, ...], Integers]:
-    """Return the arms, the control first and the others sorted, and each row's."""
+    """Return the arms, control first and the others sorted, and the arm of each row."""
     by_name, index = levels(segment)
     names = tuple(sorted(by_name, key=lambda name: (name != CONTROL, name)))
     place = np.array([names.index(name) for name in by_name], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Labelled data: rows of features with a class, also from a user's own table."""
+"""Labelled data: rows of features with a class, and loaders for your own CSV or Parquet table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from seqbatch.environments import ArrayEnvironment, classification
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Labelled data: rows of features, each with a class.
+# The data.
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,11 @@ class Labelled:
     features
         Shape (n, p).
     labels
-        The place of each row's class in `classes`, shape (n,).
+        The index of each row's class in `classes`, shape (n,).
     classes
-        The classes' names, in sorted order.
+        The names of the classes, in sorted order.
     columns
-        The features' names.
+        The names of the features.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Labelled:
         if np.shape(self.features) != wanted:
             raise InvalidArgumentError(
                 "features",
-                f"of shape {wanted}: a row for each label and a column for each name",
+                f"of shape {wanted}: one row per label and one column per name",
                 f"shape {np.shape(self.features)}",
             )
 
@@ -64,24 +64,24 @@ class Labelled:
         return len(self.labels)
 
     def head(self, n: int) -> "Labelled":
-        """Return the first n rows; the classes stay those of all rows."""
+        """Return the first n rows; the classes remain those of all rows."""
         n = arguments.integer("n", n)
         if n > len(self):
-            raise InvalidArgumentError("n", f"at most the {len(self)} rows there are", n)
+            raise InvalidArgumentError("n", f"at most {len(self)}, the number of rows", n)
         return replace(self, features=self.features[:n], labels=self.labels[:n])
 
     def environment(self) -> ArrayEnvironment:
-        """Return the problem of guessing the class, one row a unit."""
+        """Return the problem of guessing the class, with one row per unit."""
         return classification(self.features, self.labels, classes=len(self.classes))
 
 
 # ----------------------------------------------------------------------
-# A user's own table: CSV or Parquet with a column that holds the class.
+# Loading a table: CSV or Parquet.
 
 
 #: A text column with more levels than this is most likely an identifier, not a feature.
 MOST_LEVELS = 1_000
-#: In fewer rows than these all values may differ by chance.
+#: With fewer rows than this, all values of a column may differ by chance.
 FEWEST_IDS = 20
 
 
@@ -95,20 +95,21 @@ def labelled_table(
     path
         A .csv, .csv.gz or .parquet file.
     label
-        The column of the class: text, whole numbers or booleans, at least two different ones.
+        The class column: text, whole numbers or booleans, with at least two distinct values.
     features
-        The feature columns, in the order wanted; all but the label where None. Numbers and
-        booleans are standardised over the file (a constant column becomes 0), text has an
-        indicator for every level.
+        The feature columns, in the desired order; None for all but the label. Numbers and booleans
+        are standardised over the file (a constant column becomes 0); text gets one indicator per
+        level.
 
     Raises
     ------
     MissingDatasetError
-        Where there is no such file.
+        If there is no such file.
     DamagedDatasetError
-        Where it is empty or cannot be read as what its name says.
+        If it is empty or cannot be read in the format of its name.
     InvalidArgumentError
-        Where a column is missing or of no use, or a value is missing; row and column are named.
+        If a column is missing or unusable, or if a value is missing; the error names row and
+        column.
 
     Examples
     --------
@@ -135,12 +136,12 @@ notes.txt.
 def features_table(
     path: str | Path, *, features: Sequence[str] | None = None
 ) -> tuple[Floats, tuple[str, ...]]:
-    """Load the features of some units, and the columns' names: numbers standardised, text one-hot.
+    """Load features of units and their column names: numbers standardised, text one-hot.
 
     Parameters
     ----------
     path, features
-        As for :func:`labelled_table`, but that there is no label.
+        As for :func:`labelled_table`, without a label.
     """
     table = _read(Path(path))
     wanted = _wanted(table, None, features)
@@ -151,7 +152,7 @@ def features_table(
         if _is_text(table[name]) and different > max(20, len(table) // 10):
             raise InvalidArgumentError(
                 f"column {name!r}",
-                "text of few different values: at most 20, or a tenth of the rows",
+                "text with few distinct values: at most 20, or a tenth of the rows",
                 f"{different} in {len(table)} rows",
                 "Leave identifiers out of the features, and group rare values.",
             )
@@ -163,7 +164,7 @@ def features_table(
 def table_columns(path: str | Path) -> dict[str, bool]:
     """Return the file's columns, and whether each looks like an id.
 
-    Text or whole numbers that differ in every one of at least 20 rows do.
+    A column looks like an id if it is text or whole numbers, all distinct in at least 20 rows.
     """
     table = _read(Path(path))
     return {
@@ -179,9 +180,9 @@ def _read(path: Path) -> pl.DataFrame:
     if not parquet and not path.name.endswith((".csv", ".csv.gz")):
         raise InvalidArgumentError("path", "a .csv, .csv.gz or .parquet file", path.name)
     if not path.is_file():
-        raise MissingDatasetError(f"path must be a file that exists; received {path}.")
+        raise MissingDatasetError(f"path must be an existing file; received {path}.")
     try:
-        # All rows are looked at for a column's type: the first text may stand in the last one.
+        # Infer types from all rows: the first text may be in the last one.
         table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema_length=None)
     except pl.exceptions.NoDataError:
         table = pl.DataFrame()
@@ -196,7 +197,7 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | None) -> list[str]:
-    """Return the feature columns, all of them there, once each and not the label."""
+    """Return the feature columns after checking that they exist, are distinct and not the label."""
     there = f"one of the file's columns ({', '.join(table.columns)})"
     if label is not None and label not in table.columns:
         raise InvalidArgumentError("label", there, repr(label))
@@ -207,9 +208,9 @@ def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | No
         if name not in table.columns:
             raise InvalidArgumentError("each of features", there, repr(name))
     if not wanted or label in wanted or len(set(wanted)) < len(wanted):
-        rule = "at least one column, each once"
+        rule = "at least one column, without repetition"
         if label is not None:
-            rule += f", {label!r} not among them"
+            rule += f" and without {label!r}"
         raise InvalidArgumentError("features", rule, f"{wanted}")
     return wanted
 
@@ -222,9 +223,9 @@ def _refuse_missing(column: pl.Series) -> None:
         row = int(np.argmax(bad.to_numpy()))
         raise InvalidArgumentError(
             f"column {column.name!r}",
-            f"filled in every row, numbers finite and below {LARGEST:g} in size",
-            f"{column[row]} in row {row + 1} (the first row of data is 1)",
-            "Remove such rows, or fill in what is missing, before loading the file.",
+            f"filled in every row, with finite numbers smaller than {LARGEST:g}",
+            f"{column[row]} in row {row + 1} (counting data rows from 1)",
+            "Remove such rows or fill in the missing values before loading the file.",
         )
 
 
@@ -247,7 +248,7 @@ def _classes(column: pl.Series) -> tuple[tuple[str, ...], Integers]:
     classes, labels = levels(column)
     if len(classes) < 2:
         raise InvalidArgumentError(
-            f"label column {column.name!r}", "of at least two classes", f"only {classes[0]!r}"
+            f"label column {column.name!r}", "at least two classes", f"only {classes[0]!r}"
         )
     return classes, labels
 
@@ -266,7 +267,7 @@ def _encoded(column: pl.Series) -> tuple[Floats, tuple[str, ...]]:
     if different > MOST_LEVELS:
         raise InvalidArgumentError(
             f"column {column.name!r}",
-            f"text of at most {MOST_LEVELS} different values",
+            f"text with at most {MOST_LEVELS} distinct values",
             f"{different}",
             "Group rare values, or leave the column out of features.",
         )

@@ -1,4 +1,4 @@
-"""Logged experiments: each unit got one arm at random, and only that arm's outcome is known."""
+"""Logged randomised experiments: each unit got one arm, and only its outcome is known."""
 
 from dataclasses import dataclass
 
@@ -12,20 +12,20 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True, eq=False)
 class LoggedExperiment:
-    """A randomised experiment as it was logged, in the file's order.
+    """A logged randomised experiment, in the file's order.
 
     Parameters
     ----------
     features
         Shape (n, p).
     actions
-        The arm each unit got, as its place in `names`, shape (n,).
+        The arm of each unit, as an index into `names`, shape (n,).
     rewards
         The outcome under that arm, shape (n,).
     names
-        The arms' names, the control first.
+        The names of the arms, control first.
     columns
-        The features' names.
+        The names of the features.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class LoggedExperiment:
         if np.shape(self.features) != wanted:
             raise InvalidArgumentError(
                 "features",
-                f"of shape {wanted}: a row for each action and a column for each name",
+                f"of shape {wanted}: one row per action and one column per name",
                 f"shape {np.shape(self.features)}",
             )
         if np.shape(self.rewards) != (n,):

@@ -20,16 +20,16 @@ ATTRIBUTES = (
 
 
 def mushroom() -> Labelled:
-    """Load Mushroom: all levels one-hot, '?' among them, every row scaled to unit length.
+    """Load Mushroom: all levels one-hot, including '?', and every row scaled to unit length.
 
-    Levels and classes are in sorted order (class 0 is 'e', edible), rows in the file's.
+    Levels and classes are sorted (class 0 is 'e', edible); rows are in the file's order.
 
     Raises
     ------
     MissingDatasetError
-        Where agaricus-lepiota.data, plain or compressed, is in none of the folders looked in.
+        If agaricus-lepiota.data, plain or gzipped, is not in the data folder.
     DamagedDatasetError
-        Where its checksum is wrong.
+        If its checksum is wrong.
     """
     schema = dict.fromkeys(("class", *ATTRIBUTES), pl.String)
     table = pl.read_csv(public("mushroom"), has_header=False, schema=schema)

@@ -1,8 +1,8 @@
 """Run a pure function over pieces: in processes here, on Dask or on Ray, with the same results.
 
-An engine does pieces anywhere and in any order. Results come back by the place of their piece, and
-statistics are merged in a tree that depends on the number of pieces alone, so that the bits of a
-result do not depend on the engine.
+An engine runs pieces anywhere and in any order. Each result comes back with the place of its piece,
+and statistics are merged in a tree that depends only on the number of pieces: the bits of a result
+do not depend on the engine.
 """
 
 from seqbatch.engine.address import ENGINES, open_engine

@@ -9,23 +9,23 @@ from seqbatch.engine.base import PATIENCE, Engine
 from seqbatch.engine.local import Here, Processes
 from seqbatch.errors import EngineError, InvalidArgumentError
 
-#: The names, as a person may write them.
+#: The addresses that you may give.
 ENGINES = ("local", "dask", "ray", "dask://HOST:PORT", "ray://HOST:PORT")
 
 
 @contextmanager
 def open_engine(engine: str | Engine = "local", *, jobs: int = 1) -> Iterator[Engine]:
-    """Open an engine for as long as the block runs; one that is open already is left so.
+    """Open an engine, and close it at the end of the block; an engine that is given stays open.
 
     Parameters
     ----------
     engine
-        ``"local"``: processes of this machine, or this process alone where ``jobs`` is 1.
+        ``"local"``: processes of this machine, or only this process if ``jobs`` is 1.
         ``"dask"``, ``"ray"``: a cluster of such processes, started on loopback.
-        ``"dask://HOST:PORT"``, ``"ray://HOST:PORT"``: a cluster that is there, by the address of
-        its scheduler or its Ray Client server. Or an engine that is open.
+        ``"dask://HOST:PORT"``, ``"ray://HOST:PORT"``: a running cluster, by the address of its
+        scheduler or its Ray Client server. Or an open engine.
     jobs
-        How many processes to start; a cluster that is there has its own.
+        How many processes to start; a running cluster has its own.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def open_engine(engine: str | Engine = "local", *, jobs: int = 1) -> Iterator[En
     """
     arguments.integer("jobs", jobs)
     if isinstance(engine, Engine):
-        _refuse_jobs(jobs, "an engine that is open")
+        _refuse_jobs(jobs, "an open engine")
         yield engine
         return
     opened = _opened(engine, jobs)
@@ -53,7 +53,7 @@ def _opened(engine: str, jobs: int) -> Engine:
     if kind not in ("dask", "ray") or (has_address and not address):
         raise InvalidArgumentError("engine", f"one of {', '.join(ENGINES)}", repr(engine))
     if has_address:
-        _refuse_jobs(jobs, "a cluster that is there")
+        _refuse_jobs(jobs, "a running cluster")
         _require_listener(engine, address)
     try:
         return _cluster(kind, address or None, jobs)
@@ -84,7 +84,7 @@ def _refuse_jobs(jobs: int, thing: str) -> None:
 
 
 def _require_listener(engine: str, address: str) -> None:
-    """Refuse an address at which nobody listens: libraries would try for a long time."""
+    """Refuse an address at which nothing listens: the libraries would try for a long time."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and int(port) < 1 << 16):
         raise InvalidArgumentError("engine", f"one of {', '.join(ENGINES)}", repr(engine))

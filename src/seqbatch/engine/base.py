@@ -1,9 +1,10 @@
-"""What every engine can do, how tasks run through it, and how results merge."""
+"""The engine: submits pieces to an executor, collects their results, and merges them."""
 
 import pickle
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What every engine can do: take a piece, say which are finished, hand out what became of them.
+# What every engine can do: run a function on a piece in the future, and end.
 
 
 #: How often the process that works on a piece may die before the piece is given up.
@@ -27,7 +28,7 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What became of a piece: a value, or the error that the function raised.
+    """The result of a piece: a value, or the error that the function raised.
 
     Parameters
     ----------
@@ -45,34 +46,39 @@ class TaskResult:
 
 
 class Engine(ABC):
-    """Does pieces of work somewhere.
+    """Runs a function on pieces, through an executor of :mod:`concurrent.futures`.
 
     Attributes
     ----------
     name
         What a person calls it.
     room
-        How many pieces are handed over before the first must be finished.
+        How many pieces are submitted before the first must be finished.
+    dead
+        Errors of a future whose process died.
+    tries
+        How often such a piece is submitted. A cluster tries again by itself.
     """
 
     name: str
     room: int
+    dead: tuple[type[Exception], ...] = ()
+    tries: int = 1
 
     @abstractmethod
-    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
-        """Hand a piece over; return what it is known by from then on."""
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
+        """Return the future of a piece."""
 
-    @abstractmethod
-    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
-        """Wait until at least one of these is finished; return those that are."""
+    def outcome(self, future: "Future[Any]") -> TaskResult:
+        """Return the result of a future that is done; raise what kept the piece from being run."""
+        result = future.result()
+        assert isinstance(result, TaskResult)
+        return result
 
-    @abstractmethod
-    def outcome(self, handle: Any) -> TaskResult:
-        """Return what became of a finished piece."""
-
-    @abstractmethod
-    def forget(self, handles: Collection[Any]) -> None:
-        """Begin none of these any more: nobody waits for them."""
+    def forget(self, futures: "Collection[Future[Any]]") -> None:
+        """Cancel pieces whose results are not needed any more."""
+        for future in futures:
+            future.cancel()
 
     @abstractmethod
     def close(self) -> None:
@@ -80,7 +86,7 @@ class Engine(ABC):
 
 
 def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
-    """Apply a function in a process of an engine, such that its error can travel back."""
+    """Apply a function in a process of an engine; an error is returned in a form that pickles."""
     try:
         return TaskResult(value=function(piece))
     except Exception as error:
@@ -88,7 +94,7 @@ def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
 
 
 def travelling(error: Exception) -> Exception:
-    """Return an error that survives the way to another process, with the same text."""
+    """Return an error that can be sent to another process, with the same text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:
@@ -97,14 +103,12 @@ def travelling(error: Exception) -> Exception:
     return copy
 
 
-def lost(reason: object) -> TaskResult:
-    """Return what became of a piece whose processes died, one after the other."""
-    return TaskResult(
-        error=EngineError(
-            f"every process that worked on it ended before it was done ({reason}). Was it killed, "
-            "or out of memory? A script that uses several processes must do so under "
-            'if __name__ == "__main__".'
-        )
+def lost(reason: object) -> EngineError:
+    """Return the error for a piece whose processes died, one after the other."""
+    return EngineError(
+        f"every process that worked on it ended before it was done ({reason}). Was it killed, or "
+        "out of memory? A script that uses several processes must do so under "
+        'if __name__ == "__main__".'
     )
 
 
@@ -119,10 +123,10 @@ Result = TypeVar("Result")
 def as_completed(
     engine: Engine, function: Callable[[Piece], Result], pieces: Iterable[Piece]
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the place and the result of every piece, in the order in which they are finished.
+    """Yield the place and the result of every piece, in the order in which they finish.
 
-    An error of the function is raised as it is, with a note that names the piece. Pieces that have
-    not begun by then are forgotten, as they are when the generator is closed.
+    An error of the function is raised unchanged, with a note that names the piece. Pieces that have
+    not begun by then are cancelled, also when you close the generator.
 
     Parameters
     ----------
@@ -131,7 +135,7 @@ def as_completed(
     function
         A pure function of one piece. Other processes must be able to import it.
     pieces
-        Plain data. They are taken as there is room for them.
+        Plain data, read when there is room for them.
     """
     return _results(engine, function, pieces, ordered=False)
 
@@ -143,38 +147,68 @@ def over_batches(
 ) -> Generator[Result, None, None]:
     """Yield the result for every Arrow batch, in the order of the batches, in flat memory.
 
-    See :func:`as_completed`. A batch is read when there is room for it, and no more than twice the
-    engine's room are anywhere at a time.
+    See :func:`as_completed`. A batch is read when there is room for it. At most twice the engine's
+    room of batches and results are held at a time.
     """
     with closing(_results(engine, function, batches, ordered=True)) as results:
         for _, result in results:
             yield result
 
 
+@dataclass
+class _Task:
+    """A piece with its place among all, and how often a process died over it."""
+
+    place: int
+    piece: Any
+    deaths: int = 0
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.piece, "name", f"piece {self.place + 1}"))
+
+
 def _results(
     engine: Engine, function: Callable[[Any], Any], pieces: Iterable[Any], *, ordered: bool
 ) -> Generator[tuple[int, Any], None, None]:
-    coming, under_way = enumerate(pieces), dict[Any, tuple[int, str]]()
+    coming = (_Task(place, piece) for place, piece in enumerate(pieces))
+    under_way: dict[Future[Any], _Task] = {}
     # Results that wait for that of an earlier piece.
     held, due = dict[int, Any](), 0
     try:
         while True:
             room = min(engine.room, 2 * engine.room - len(held)) - len(under_way)
-            for place, piece in islice(coming, max(room, 0)):
-                name = str(getattr(piece, "name", f"piece {place + 1}"))
-                under_way[engine.submit(function, piece)] = (place, name)
+            for task in islice(coming, max(room, 0)):
+                under_way[engine.submit(function, task.piece)] = task
             if not under_way:
                 return
-            for handle in engine.finished(under_way):
-                place, name = under_way.pop(handle)
-                held[place] = _value(engine.outcome(handle), name)
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                task = under_way.pop(future)
+                outcome = _outcome(engine, future, task)
+                if outcome is None:
+                    under_way[engine.submit(function, task.piece)] = task
+                    continue
+                held[task.place] = _value(outcome, task.name)
                 if not ordered:
-                    yield place, held.pop(place)
+                    yield task.place, held.pop(task.place)
             while due in held:
                 yield due, held.pop(due)
                 due += 1
     finally:
         engine.forget(under_way)
+
+
+def _outcome(engine: Engine, future: "Future[Any]", task: _Task) -> TaskResult | None:
+    """Return the result of a future; None where its process died and the piece is to be retried."""
+    try:
+        return engine.outcome(future)
+    except engine.dead as error:
+        task.deaths += 1
+        if task.deaths < engine.tries:
+            return None
+        return TaskResult(error=lost(error if engine.tries == 1 else f"{engine.tries} times"))
+    except Exception as error:
+        return TaskResult(error=EngineError(f"engine {engine.name} could not run it: {error}"))
 
 
 def _value(outcome: TaskResult, name: str) -> Any:
@@ -197,14 +231,14 @@ Value = TypeVar("Value")
 def merge_tree(merge: Callable[[Value, Value], Value], values: Iterable[Value]) -> Value:
     """Merge values two by two, neighbours first, until one is left.
 
-    Which are merged with which depends on their number alone: floating point sums have the same
-    bits wherever the values were made. Values are merged as they come, and at most one of each
-    level of the tree is kept.
+    The tree depends only on the number of values: floating point sums have the same bits wherever
+    the values were made. Values are merged as they come, and at most one of each level of the tree
+    is kept.
 
     Parameters
     ----------
     merge
-        Makes one of two neighbours, the earlier one first.
+        Merges two neighbours, the earlier one first.
     values
         At least one.
 

@@ -2,7 +2,8 @@
 
 import logging
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,41 +11,42 @@ from typing import Any
 import dask
 import distributed
 
-from seqbatch.engine.base import PATIENCE, Engine, TaskResult, attempted, lost
+from seqbatch.engine.base import PATIENCE, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces a thread of the cluster that are under way, so that none waits for the next.
+#: Pieces under way for each thread of the cluster: with two, no thread waits for its next piece.
 AHEAD = 2
 
 
 class Uninterrupted(distributed.WorkerPlugin):
-    """Has workers ignore an interrupt, which reaches all processes of a terminal."""
+    """Makes workers ignore an interrupt, which reaches all processes of a terminal."""
 
     name = "uninterrupted"
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002
-        """Ignore it from now on; the process that started the cluster says when to end."""
+        """Ignore interrupts: the process that started the cluster ends it."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Dask(Engine):
-    """Does pieces on a Dask cluster, which gives those of a dead worker to another.
+    """Runs pieces on a Dask cluster, which gives the pieces of a dead worker to another.
 
     Parameters
     ----------
     address
         HOST:PORT of the scheduler; None to start a cluster on this machine's loopback.
     jobs
-        How many processes to start for the latter.
+        How many processes to start in that case.
     """
 
     name = "dask"
+    dead = (distributed.KilledWorker,)
 
     def __init__(self, address: str | None, *, jobs: int) -> None:
         self._stack = ExitStack()
         try:
-            # A piece goes with its task, so that it can be done again when a worker dies; Dask
-            # would rather have large ones elsewhere, and says so from 10 MB on.
+            # A piece is sent with its task, which can then be run again when a worker dies. Dask
+            # warns about that from 10 MB on.
             quiet = {"distributed.admin.large-graph-warning-threshold": "10GB"}
             self._stack.enter_context(dask.config.set(quiet))
             where = self._started(jobs) if address is None else f"tcp://{address}"
@@ -53,6 +55,8 @@ class Dask(Engine):
             if address is None:
                 client.register_plugin(Uninterrupted())
             self.room = AHEAD * self._threads(address)
+            # Not pure: hashing the data of a piece would cost more than running it.
+            self._executor: Executor = client.get_executor(pure=False)
         except BaseException:
             self._stack.close()
             raise
@@ -75,32 +79,9 @@ class Dask(Engine):
             raise EngineError(f"the Dask cluster at {address} has no workers.") from None
         return sum(self._client.nthreads().values())
 
-    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
-        """Make a task of it; not a pure one by Dask's word, which would look at all of its data."""
-        return self._client.submit(attempted, function, piece, pure=False)
-
-    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
-        """Wait for the first."""
-        with self._client.as_current():
-            found = distributed.wait(list(under_way), return_when="FIRST_COMPLETED")
-        done: Collection[Any] = found.done
-        return done
-
-    def outcome(self, handle: Any) -> TaskResult:
-        """Return what became of a finished piece."""
-        try:
-            outcome = handle.result()
-        except distributed.KilledWorker as error:
-            return lost(error)
-        except Exception as error:
-            return TaskResult(error=EngineError(f"Dask could not do it: {error}"))
-        assert isinstance(outcome, TaskResult)
-        return outcome
-
-    def forget(self, handles: Collection[Any]) -> None:
-        """Begin none of these any more."""
-        if handles:
-            self._client.cancel(list(handles))
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
+        """Return the future of a piece."""
+        return self._executor.submit(attempted, function, piece)
 
     def close(self) -> None:
         """Leave the cluster, and end it if it was started here."""

@@ -1,15 +1,17 @@
 """Engines on this machine: this process, or several."""
 
+import os
 import pickle
 import signal
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection, parent_process, resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
+from threading import Thread
 from typing import Any
 
-from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, lost, travelling
+from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, travelling
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
@@ -17,57 +19,37 @@ from seqbatch.errors import InvalidArgumentError
 
 
 class Here(Engine):
-    """Does every piece as soon as it is handed over."""
+    """Runs every piece as soon as it is submitted."""
 
     name = "local"
     room = 1
 
-    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
-        """Do the piece; its outcome stands for it."""
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
+        """Run the piece; the future is done."""
+        future: Future[Any] = Future()
         try:
-            return _Done(TaskResult(value=function(piece)))
+            future.set_result(TaskResult(value=function(piece)))
         except Exception as error:
-            return _Done(TaskResult(error=error))
-
-    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
-        """Return all of them."""
-        return list(under_way)
-
-    def outcome(self, handle: Any) -> TaskResult:
-        """Return what became of a piece."""
-        done: TaskResult = handle.outcome
-        return done
-
-    def forget(self, handles: Collection[Any]) -> None:
-        """Do nothing: what was handed over is done."""
+            future.set_result(TaskResult(error=error))
+        return future
 
     def close(self) -> None:
         """Do nothing: no process was started."""
 
 
-class _Done:
-    """A piece that is done, told from others by itself."""
-
-    def __init__(self, outcome: TaskResult) -> None:
-        self.outcome = outcome
-
-
 # ----------------------------------------------------------------------
 # The engine of several processes on this machine.
 #
-# Each process has a pipe of its own, so that the death of one is told from that of any other: its
-# piece goes to a new process, and the others go on. An executor of the standard library would lose
-# them all.
+# Each process has an executor to itself. An executor of many processes breaks as a whole when one
+# of them dies, and does not tell which piece that one had.
 
 
 #: Seconds that a process has to end by itself.
 GRACE = 5
-# A fresh process inherits no threads, locks or generator states.
-_SPAWN = get_context("spawn")
 
 
 class Processes(Engine):
-    """Does pieces in a number of processes, each one piece at a time.
+    """Runs pieces in a number of processes, each one piece at a time.
 
     Parameters
     ----------
@@ -76,39 +58,39 @@ class Processes(Engine):
     """
 
     name = "local"
+    dead = (BrokenExecutor,)
+    tries = TRIES
 
     def __init__(self, jobs: int) -> None:
         self.room = jobs
-        self._waiting: deque[_Piece] = deque()
-        self._done: dict[_Piece, TaskResult] = {}
         self._workers: list[_Worker] = []
 
-    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
-        """Give the piece to an idle process, or have it wait for one."""
-        made = _Piece(_packed((function, piece)))
-        self._waiting.append(made)
-        self._hand_out()
-        return made
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
+        """Give the piece to an idle process, or to the one with the fewest."""
+        packed = _packed((function, piece))
+        while True:
+            worker = min(self._workers, key=_Worker.load, default=None)
+            if worker is None or (worker.load() and len(self._workers) < self.room):
+                worker = _Worker()
+                self._workers.append(worker)
+            try:
+                return worker.submit(packed)
+            except BrokenExecutor:
+                self._end([worker])
 
-    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
-        """Wait for processes that answer or die."""
-        while not (found := [piece for piece in under_way if piece in self._done]):
-            busy = {worker.connection: worker for worker in self._workers if worker.piece}
-            for connection in wait(list(busy)):
-                self._hear(busy[connection])  # type: ignore[index]
-            self._hand_out()
-        return found
+    def outcome(self, future: "Future[Any]") -> TaskResult:
+        """Return the result of a future that is done."""
+        content = future.result()
+        try:
+            outcome = pickle.loads(content)
+        except Exception as error:
+            return TaskResult(error=error)
+        assert isinstance(outcome, TaskResult)
+        return outcome
 
-    def outcome(self, handle: Any) -> TaskResult:
-        """Return what became of a finished piece."""
-        return self._done.pop(handle)
-
-    def forget(self, handles: Collection[Any]) -> None:
-        """Begin none of these any more, and stop working on them."""
-        self._waiting = deque(piece for piece in self._waiting if piece not in handles)
-        self._end([each for each in self._workers if each.piece in handles])
-        for piece in handles:
-            self._done.pop(piece, None)
+    def forget(self, futures: "Collection[Future[Any]]") -> None:
+        """Cancel pieces, and end the processes that work on them."""
+        self._end([each for each in self._workers if each.works_on(futures)])
 
     def close(self) -> None:
         """End all processes."""
@@ -121,37 +103,6 @@ class Processes(Engine):
         for worker in workers:
             self._workers.remove(worker)
             worker.end()
-
-    def _hand_out(self) -> None:
-        """Give waiting pieces to idle processes, of which new ones are started up to the limit."""
-        idle = [worker for worker in self._workers if worker.piece is None]
-        while self._waiting:
-            if not idle:
-                if len(self._workers) == self.room:
-                    return
-                idle.append(_Worker())
-                self._workers.append(idle[0])
-            worker, piece = idle.pop(), self._waiting.popleft()
-            if not worker.take(piece):
-                self._bury(worker, piece)
-
-    def _hear(self, worker: "_Worker") -> None:
-        piece = worker.piece
-        assert piece is not None
-        try:
-            self._done[piece] = worker.answer()
-        except (EOFError, OSError):
-            self._bury(worker, piece)
-
-    def _bury(self, worker: "_Worker", piece: "_Piece") -> None:
-        """Take a dead process off the list; its piece is the next to be done, or given up."""
-        self._workers.remove(worker)
-        code = worker.end()
-        piece.deaths += 1
-        if piece.deaths < TRIES:
-            self._waiting.appendleft(piece)
-        else:
-            self._done[piece] = lost(f"{TRIES} times, the last with exit code {code}")
 
 
 def _packed(work: tuple[Callable[[Any], Any], Any]) -> bytes:
@@ -166,62 +117,56 @@ def _packed(work: tuple[Callable[[Any], Any], Any]) -> bytes:
         ) from error  # fmt: skip
 
 
-class _Piece:
-    """A piece on its way."""
+class _Context(SpawnContext):
+    """Starts fresh processes, without threads or locks of this one, and remembers them."""
 
-    def __init__(self, packed: bytes) -> None:
-        self.packed = packed
-        self.deaths = 0
+    def __init__(self) -> None:
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        """Make a process; an executor has no way to end one that is at work."""
+        self.started.append(SpawnProcess(*args, **kwargs))
+        return self.started[-1]
 
 
 class _Worker:
-    """A process and this end of its pipe."""
+    """An executor of one process."""
 
     def __init__(self) -> None:
-        self.connection, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
+        self._context = _Context()
+        self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_begin)
+        self._futures: list[Future[bytes]] = []
+
+    def submit(self, packed: bytes) -> "Future[bytes]":
+        """Hand a piece over; BrokenExecutor where the process has died."""
+        # The executor starts its process with the first piece.
         with _uninterrupted():
-            self._process.start()
-        # Or else the pipe would not end with the process.
-        theirs.close()
-        self.piece: _Piece | None = None
+            future = self._executor.submit(_answer, packed)
+        self._futures.append(future)
+        return future
 
-    def take(self, piece: _Piece) -> bool:
-        """Send a piece; return whether the process was still there."""
-        try:
-            self.connection.send_bytes(piece.packed)
-        except OSError:
-            return False
-        self.piece = piece
-        return True
+    def load(self) -> int:
+        """Return how many pieces it has."""
+        self._futures = [future for future in self._futures if not future.done()]
+        return len(self._futures)
 
-    def answer(self) -> TaskResult:
-        """Return what became of the piece; EOFError or OSError where the process has died."""
-        content = self.connection.recv_bytes()
-        self.piece = None
-        try:
-            outcome = pickle.loads(content)
-        except Exception as error:
-            return TaskResult(error=error)
-        assert isinstance(outcome, TaskResult)
-        return outcome
+    def works_on(self, futures: "Collection[Future[Any]]") -> bool:
+        """Say whether any of these is neither done nor another's."""
+        return self.load() > 0 and any(future in futures for future in self._futures)
 
     def dismiss(self) -> None:
         """Tell the process to end, at once where it is at work."""
-        if self.piece is not None:
-            self._process.terminate()
-        self.connection.close()
+        if self.load():
+            for process in self._context.started:
+                process.terminate()
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def end(self) -> int | None:
-        """Have the process end; return its exit code."""
-        self.dismiss()
-        self._process.join(GRACE)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-        code = self._process.exitcode
-        self._process.close()
-        return code
+    def end(self) -> None:
+        """Wait for the process that was told to end, and kill it if it does not."""
+        for process in self._context.started:
+            if not connection.wait([process.sentinel], GRACE):
+                process.kill()
+            process.join()
 
 
 @contextmanager
@@ -239,21 +184,24 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(connection: Connection) -> None:
-    """Do pieces until the other end is closed."""
-    # An interrupt reaches all processes of a terminal; the first one says when to end.
+def _begin() -> None:
+    """Prepare a process: the one that started it says when to end, or ends itself."""
+    # An interrupt reaches all processes of a terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        try:
-            packed = connection.recv_bytes()
-            connection.send_bytes(_answer(packed))
-        except (EOFError, OSError):
-            return
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is killed; an executor would wait for ever."""
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _answer(packed: bytes) -> bytes:
+    """Run a piece; return its result as bytes, since one that cannot be read ends an executor."""
     try:
-        outcome = attempted(*pickle.loads(packed))
-        return pickle.dumps(outcome)
+        return pickle.dumps(attempted(*pickle.loads(packed)))
     except Exception as error:  # what cannot be imported here, or cannot be sent back
         return pickle.dumps(TaskResult(error=travelling(error)))

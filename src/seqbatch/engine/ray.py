@@ -7,31 +7,32 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, lost
+from seqbatch.engine.base import TRIES, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces a core of the cluster that are under way, so that none waits for the next.
+#: Pieces under way for each core of the cluster: with two, no core waits for its next piece.
 AHEAD = 2
 LOOPBACK = "127.0.0.1"
-#: Bytes that a Ray started here may hold pieces and results in.
+#: Bytes of memory in which a Ray started here holds pieces and results.
 STORE = 1 << 28
 #: Ray makes sockets in its folder, whose names have at most a hundred characters.
 LONGEST = 40
 
 
 class Ray(Engine):
-    """Does pieces on Ray, which gives those of a dead worker to another.
+    """Runs pieces on Ray, which gives the pieces of a dead worker to another.
 
     Parameters
     ----------
     address
-        HOST:PORT of a cluster's Ray Client server; None to start a Ray that listens on this
-        machine's loopback alone.
+        HOST:PORT of a cluster's Ray Client server; None to start a Ray that listens only on this
+        machine's loopback.
     jobs
-        How many processes to start for the latter.
+        How many processes to start in that case.
     """
 
     name = "ray"
@@ -44,6 +45,7 @@ class Ray(Engine):
             self._stack.close()
             raise
         self._ray = ray
+        self.dead = (ray.exceptions.WorkerCrashedError,)
         self._task = ray.remote(num_cpus=1, max_retries=TRIES)(attempted)
         self.room = AHEAD * max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
@@ -91,30 +93,15 @@ class Ray(Engine):
             ) from None
         return ray
 
-    def submit(self, function: Callable[[Any], Any], piece: Any) -> Any:
-        """Make a task of it."""
-        return self._task.remote(function, piece)
+    def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
+        """Return the future of a piece: Ray has no executor, but its tasks have futures."""
+        future: Future[Any] = self._task.remote(function, piece).future()
+        return future
 
-    def finished(self, under_way: Collection[Any]) -> Collection[Any]:
-        """Wait for the first."""
-        done: Collection[Any] = self._ray.wait(list(under_way), num_returns=1)[0]
-        return done
-
-    def outcome(self, handle: Any) -> TaskResult:
-        """Return what became of a finished piece."""
-        try:
-            outcome = self._ray.get(handle)
-        except self._ray.exceptions.WorkerCrashedError as error:
-            return lost(error)
-        except Exception as error:
-            return TaskResult(error=EngineError(f"Ray could not do it: {error}"))
-        assert isinstance(outcome, TaskResult)
-        return outcome
-
-    def forget(self, handles: Collection[Any]) -> None:
-        """Begin none of these any more."""
-        for handle in handles:
-            self._ray.cancel(handle)
+    def forget(self, futures: "Collection[Future[Any]]") -> None:
+        """Cancel tasks: cancelling a future does not cancel its task."""
+        for future in futures:
+            self._ray.cancel(future.object_ref)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Leave the cluster, and end it if it was started here."""

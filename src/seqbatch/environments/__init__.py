@@ -1,4 +1,4 @@
-"""Contexts and rewards with known truth; one family a file."""
+"""Simulated environments: contexts and rewards with a known truth, one family per file."""
 
 from seqbatch.environments.adversary import WorstCase
 from seqbatch.environments.arrays import ArrayEnvironment, classification

@@ -1,4 +1,4 @@
-"""The adversary of the lower bound, made for a given grid (Section 3.4)."""
+"""The adversary of the lower bound: a worst-case environment for a given grid (Section 3.4)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,18 +23,18 @@ from seqbatch.environments.base import (
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """Two actions on axes that no earlier batch has shown, a coin deciding which one pays.
+    """Two actions on axes that no earlier batch has shown; a coin decides which one pays.
 
-    With d' pairs of axes, the d' largest batches each get a pair of their own: their units show
-    e_{2k-1} and e_{2k}, of which a fair coin gives one the mean 1/sqrt(d') and the other 0. Other
-    batches show zeros. Whatever the method, the expected regret is at least half the units of those
-    batches over sqrt(d'). d' is the number, up to floor(d/2), at which that is largest, so that it
+    With d' pairs of axes, each of the d' largest batches gets its own pair: its units show e_{2k-1}
+    and e_{2k}, and a fair coin gives one of them the mean 1/sqrt(d') and the other 0. All other
+    batches show zeros. For any method, the expected regret is at least half the units of the d'
+    batches over sqrt(d'). The number d' <= floor(d/2) is chosen to maximise this bound, which then
     equals ``theory.adversarial_lower_bound_on``.
 
     Parameters
     ----------
     ends
-        The grid's ends: the adversary knows the grid, not the learner's coins.
+        The grid's ends: the adversary knows the grid, but not the learner's randomness.
     dim
         d.
     noise
@@ -66,7 +66,7 @@ class WorstCase:
 
     @cached_property
     def pairs(self) -> Integers:
-        """For each batch the number of its pair of axes, from 0, or -1 where it has none."""
+        """The number of each batch's pair of axes, from 0; -1 if it has none."""
         sizes = np.diff(np.concatenate([[0], self.ends]))
         order = np.argsort(-sizes, kind="stable")[: self.dim // 2]
         count = np.arange(1, len(order) + 1)
@@ -86,7 +86,7 @@ class WorstCase:
 
 @dataclass(frozen=True)
 class WorstCaseInstance:
-    """The adversary's units, in blocks."""
+    """The adversary's units in blocks."""
 
     environment: WorstCase
     seed: SeedSequence

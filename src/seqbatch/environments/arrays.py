@@ -1,4 +1,4 @@
-"""Environments made of arrays: labelled data, a user's own, and logged experiments."""
+"""Environments from arrays: labelled data, your own data and logged experiments."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,23 +15,23 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True, eq=False)
 class ArrayEnvironment:
-    """Contexts and rewards that are given, in their order.
+    """Given contexts and rewards, in the given order.
 
     Parameters
     ----------
     contexts
-        In the layout's shape.
+        The contexts, in the layout's shape.
     rewards
         The reward of every unit under every action, shape (n, K); regret is measured on them.
     layout
         See :class:`~seqbatch.core.problem.Problem`.
     logged
-        Where only one action's outcome is known, which one it was; `rewards` then holds it in that
-        column. A simulation counts only the units whose logged action is the one chosen: without
-        bias if the log was uniformly random. Regret is then not known, and NaN.
+        If only one action's outcome is known, the action that was logged; `rewards` then holds its
+        outcome in that column. A simulation counts only the units whose logged action is the chosen
+        one, which is unbiased if the log was uniformly random. Regret is then unknown (NaN).
     eligible
         Which actions each unit may get, booleans (n, K); None for all. Regret is measured against
-        the best of them.
+        the best eligible action.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class ArrayEnvironment:
 
     @property
     def units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return len(self._arrays[1])
 
     def instance(self, seed: SeedSequence) -> "ArrayInstance":
@@ -107,7 +107,7 @@ class ArrayInstance:
 
 
 def _require_possible(logged: Integers, eligible: Bools | None) -> None:
-    """Refuse a log of actions that its units may not get."""
+    """Refuse a log in which a unit got an action for which it is not eligible."""
     if eligible is None:
         return
     wrong = np.flatnonzero(~eligible[np.arange(len(logged)), logged])
@@ -115,14 +115,14 @@ def _require_possible(logged: Integers, eligible: Bools | None) -> None:
         raise InvalidArgumentError(
             "logged",
             "an eligible action of every unit",
-            f"action {logged[wrong[0]]} in row {wrong[0]}, which is not eligible there",
+            f"action {logged[wrong[0]]} in row {wrong[0]}, which is not eligible",
         )
 
 
 def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> ArrayEnvironment:
-    """Make labelled data a problem: an action is a guess of the label, right guesses earn 1.
+    """Turn labelled data into a bandit: an action guesses the label, and a right guess earns 1.
 
-    The rows' order is kept (Section 6.1).
+    The order of rows is kept (Section 6.1).
 
     >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
     [[0.0, 1.0], [1.0, 0.0]]

@@ -11,8 +11,8 @@ from seqbatch.environments.linear import LinearEnvironment, lengths
 class Ball(LinearEnvironment):
     """Contexts uniform in the ball of radius 1, with covariance I / (d + 2).
 
-    Bounded, rotationally symmetric and spread over every direction whatever one projection is: the
-    conditions of Proposition 3. For independent coordinates see
+    Bounded, rotationally symmetric, and with variance in every direction conditional on any one
+    projection: the conditions of Proposition 3. For independent coordinates see
     :class:`~seqbatch.environments.Uniform`.
 
     Examples
@@ -25,7 +25,7 @@ class Ball(LinearEnvironment):
     """
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
-        """Draw a direction, and a radius of the right law."""
+        """Draw a direction, and a radius with the right distribution."""
         values = random.standard_normal((units, self.slots, self.dim))
         radius = random.random((units, self.slots, 1)) ** (1 / self.dim)
         return radius * values / lengths(values)

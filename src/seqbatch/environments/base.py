@@ -1,9 +1,9 @@
-"""What every environment is: contexts and rewards with known truth, in blocks.
+"""The interface of every environment: contexts and rewards with a known truth, in blocks.
 
-An environment is a frozen description. :meth:`Environment.instance` makes one instance of it, with
-its true parameter, from a seed; an instance hands out its units in blocks of :data:`BLOCK`, each
-from a seed of its own. Unit t is therefore the same whatever was drawn before it, in whatever
-chunks, by whichever process, and memory does not grow with the number of units.
+An environment is a frozen description. :meth:`Environment.instance` draws one instance with its
+true parameter from a seed. An instance returns its units in blocks of :data:`BLOCK`, each drawn
+from its own seed. Unit t is therefore the same whatever was drawn before it, in any chunks and by
+any process, and memory does not grow with the number of units.
 
 Within an instance every policy sees the same contexts, noise and draws: comparisons are paired.
 """
@@ -18,7 +18,7 @@ from numpy.random import Generator, SeedSequence
 from seqbatch.core import Layout
 from seqbatch.core.arrays import Bools, Floats, Integers
 
-#: Units in a block. Part of what a seed means: another number would give other units.
+#: Units per block. Seeds depend on it: another number would give other units.
 BLOCK = 4_096
 
 
@@ -33,14 +33,14 @@ class Block:
     means
         The mean reward of every action, shape (n, K).
     noise
-        What is added to the mean of the action taken, shape (n,).
+        The noise added to the mean of the chosen action, shape (n,).
     draws
-        One uniform number in [0, 1) a unit, for the policy's randomness, shape (n,).
+        One uniform number in [0, 1) per unit, for the policy's randomness, shape (n,).
     logged
-        The action that was taken when the data were logged, shape (n,), where the outcomes of
-        other actions are not known; None where all are.
+        The action taken when the data were logged, shape (n,), if the outcomes of other actions
+        are unknown; None if all are known.
     eligible
-        Which actions each unit may get, shape (n, K), at least one for each; None for all.
+        Which actions each unit may get, shape (n, K), at least one per unit; None for all.
     """
 
     contexts: Floats
@@ -55,7 +55,7 @@ class Block:
 
     @cached_property
     def best(self) -> Floats:
-        """The mean reward of each unit's best eligible action, shape (n,); NaN if not known."""
+        """The mean reward of each unit's best eligible action, shape (n,); NaN if unknown."""
         if self.logged is not None:
             return np.full(len(self), np.nan)
         means = self.means
@@ -66,9 +66,9 @@ class Block:
 
 
 class Random(Protocol):
-    """What the laws of contexts draw from: NumPy's generator, or many trials' at once.
+    """The random number generator of contexts: NumPy's, or one that draws for many trials at once.
 
-    Draws for many trials have an axis of trials before the shape that was asked for.
+    Draws for many trials have an axis of trials before the requested shape.
     """
 
     def standard_normal(self, size: tuple[int, ...], /) -> Any:
@@ -81,7 +81,7 @@ class Random(Protocol):
         """Draw uniformly from [low, high)."""
 
     def chisquare(self, df: float, size: tuple[int, ...], /) -> Any:
-        """Draw from the chi-square law."""
+        """Draw from the chi-square distribution."""
 
 
 @runtime_checkable
@@ -90,7 +90,7 @@ class Instance(Protocol):
 
     @property
     def theta(self) -> Floats | None:
-        """The true parameter, shape (models, dim), or None where there is none."""
+        """The true parameter, shape (models, dim), or None if there is no true parameter."""
 
     def block(self, index: int) -> Block:
         """Return units index * BLOCK and following; fewer than BLOCK only at the end."""
@@ -98,7 +98,7 @@ class Instance(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Where contexts and rewards come from."""
+    """A source of contexts and rewards with a known truth."""
 
     @property
     def actions(self) -> int:
@@ -110,34 +110,34 @@ class Environment(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """How contexts are laid out."""
+        """The layout of the contexts."""
 
     @property
     def units(self) -> int | None:
-        """How many units there are, or None for as many as wanted."""
+        """The number of units, or None if unlimited."""
 
     def instance(self, seed: SeedSequence) -> Instance:
         """Draw an instance; the same seed gives the same one."""
 
 
 def branch(seed: SeedSequence, *key: int) -> SeedSequence:
-    """Return the seed at a place of the tree below `seed`.
+    """Return the seed at a position of the tree below `seed`.
 
-    The tag keeps these places apart from the children that ``seed.spawn`` gives.
+    The tag keeps these seeds apart from the children of ``seed.spawn``.
     """
     return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, TAG, *key))
 
 
 def generator(seed: SeedSequence) -> Generator:
-    """Return the generator of a seed."""
+    """Return the random number generator of a seed."""
     return Generator(np.random.SFC64(seed))
 
 
-#: What comes before every place of an instance's seed tree, and the places.
+#: The prefix of all positions in an instance's seed tree, and the positions.
 TAG = 0x5EB0
 PARAMETER, UNITS, DRAWS, ELIGIBLE = 0, 1, 2, 4
 
 
 def block_draws(seed: SeedSequence, index: int, units: int) -> Floats:
-    """Return the policy's draws for a block, from a branch that no environment uses."""
+    """Return the policy's draws for a block, from a branch reserved for them."""
     return generator(branch(seed, DRAWS, index)).random(units)

@@ -1,4 +1,4 @@
-"""Gaussian contexts that differ between actions and go together (Assumption 3)."""
+"""Gaussian contexts with action-specific, correlated covariances (Assumption 3)."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,11 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelatedGaussian(LinearEnvironment):
-    """The K contexts of a unit are jointly N(0, Sigma), Sigma of dK rows, independent over units.
+    """A unit's K contexts are jointly N(0, Sigma) with Sigma of size dK; units are independent.
 
-    The eigenvalues of Sigma are equally spaced in [kappa/d, 1/d] and its axes are turned at random,
-    so that actions have covariances of their own and are correlated: the setting of Proposition 1.
+    The eigenvalues of Sigma are equally spaced in [kappa/d, 1/d] and its axes are rotated at
+    random. Actions thus have different covariances and are correlated: the setting of Proposition
+    1.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class CorrelatedGaussian(LinearEnvironment):
         arguments.number("kappa", self.kappa, above=0, at_most=1)
         if self.layout == "block":
             raise InvalidArgumentError(
-                "layout", "'shared' or 'disjoint', with a vector for each action", "'block'"
+                "layout", "'shared' or 'disjoint', with one vector per action", "'block'"
             )
 
     def shape(self, random: Generator) -> Floats:
@@ -50,6 +51,6 @@ class CorrelatedGaussian(LinearEnvironment):
         return np.sqrt(values)[:, None] * random_rotation(random, size).T
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:
-        """Draw all of a unit's contexts together."""
+        """Draw a unit's contexts jointly."""
         values = turned(random.standard_normal((units, shape.shape[-1])), shape)
         return values.reshape(*values.shape[:-1], self.actions, self.dim)

@@ -15,7 +15,7 @@ from seqbatch.environments.linear import LinearEnvironment, random_rotation, tur
 class Gaussian(LinearEnvironment):
     """Contexts N(0, Sigma), independent over actions and units.
 
-    The eigenvalues of Sigma are equally spaced in [kappa/d, 1/d], and its axes are turned at
+    The eigenvalues of Sigma are equally spaced in [kappa/d, 1/d], and its axes are rotated at
     random: the setting of Theorem 2, and the first environment of Section 6.2.
 
     Parameters
@@ -39,16 +39,16 @@ class Gaussian(LinearEnvironment):
         arguments.number("kappa", self.kappa, above=0, at_most=1)
 
     def shape(self, random: Generator) -> Floats:
-        """Return a root of Sigma: a diagonal, turned."""
+        """Return a root of Sigma: a diagonal matrix, rotated."""
         values = np.linspace(self.kappa, 1.0, self.dim) / self.dim
         if self.dim == 1:
             values = np.ones(1)
         return np.sqrt(values)[:, None] * random_rotation(random, self.dim).T
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:
-        """Draw standard normals and give them their covariance."""
+        """Draw standard normals and transform them to the covariance Sigma."""
         return turned(self.normals(random, units), shape)
 
     def normals(self, random: Random, units: int) -> Array:
-        """Draw what the contexts are before they have their covariance."""
+        """Draw the contexts before they are transformed to their covariance."""
         return random.standard_normal((units, self.slots, self.dim))

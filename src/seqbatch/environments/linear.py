@@ -1,4 +1,4 @@
-"""Linear rewards over contexts drawn independently in time: what the synthetic families share."""
+"""The base class of synthetic environments: linear rewards, contexts independent over time."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from seqbatch.environments.base import (
 
 @dataclass(frozen=True, kw_only=True)
 class LinearEnvironment:
-    """Rewards <x, theta> plus Gaussian noise; a subclass says how contexts are drawn.
+    """Rewards <x, theta> plus Gaussian noise; subclasses define how contexts are drawn.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class LinearEnvironment:
     actions
         K.
     layout
-        See :class:`~seqbatch.core.problem.Problem`. theta has one row for each model.
+        See :class:`~seqbatch.core.problem.Problem`. theta has one row per model.
     noise
         The standard deviation of the reward's noise.
     norm
-        The length of each row of theta, whose direction is uniform on the sphere.
+        The norm of each row of theta, whose direction is uniform on the sphere.
     """
 
     dim: int
@@ -55,33 +55,33 @@ class LinearEnvironment:
 
     @property
     def slots(self) -> int:
-        """How many vectors a unit shows."""
+        """The number of vectors per unit."""
         return 1 if self.layout == "block" else self.actions
 
     def instance(self, seed: SeedSequence) -> "LinearInstance":
-        """Draw theta and whatever else stays fixed within an instance."""
+        """Draw theta and everything else that is fixed within an instance."""
         random = generator(branch(seed, PARAMETER))
         theta = random.standard_normal((1 if self.layout == "shared" else self.actions, self.dim))
         theta *= self.norm / np.linalg.norm(theta, axis=1, keepdims=True)
         return LinearInstance(self, seed, theta, self.shape(random))
 
     def shape(self, random: Generator) -> Floats:  # noqa: ARG002
-        """Return what the contexts of an instance have in common; the identity by default."""
+        """Return the matrix that shapes an instance's contexts; the identity by default."""
         return np.eye(self.dim)
 
     def contexts(self, random: Any, units: int, shape: Array) -> Array:
         """Return contexts (n, slots, dim).
 
-        `random` is NumPy's generator. For the laws of this package it may also be one that draws
-        for many trials (:class:`~seqbatch.environments.base.Random`): contexts and shape then have
-        an axis of trials in front.
+        `random` is NumPy's generator. The environments of this package also accept a generator that
+        draws for many trials (:class:`~seqbatch.environments.base.Random`): contexts and shape then
+        have a leading axis of trials.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class LinearInstance:
-    """A theta, a shape of the contexts, and units in blocks."""
+    """One theta and one shape of the contexts, with units in blocks."""
 
     environment: LinearEnvironment
     seed: SeedSequence
@@ -90,7 +90,7 @@ class LinearInstance:
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem that says how contexts are laid out; its horizon is of no account."""
+        """The problem that defines the layout; its horizon is not used."""
         kind = self.environment
         return Problem(ends=(1,), actions=kind.actions, dim=kind.dim, layout=kind.layout)
 
@@ -110,22 +110,22 @@ class LinearInstance:
 
 
 def turned(values: Array, shape: Array) -> Array:
-    """Return values @ shape: every vector of a trial by the trial's own shape."""
+    """Return values @ shape, with each trial's own shape."""
     if shape.ndim == 2:
         return values @ shape
-    # One product a trial: broadcasting would make one of every unit.
+    # One product per trial: broadcasting would make one per unit.
     flat = values.reshape(shape.shape[0], -1, shape.shape[-1])
     return (flat @ shape).reshape(values.shape)
 
 
 def lengths(values: Array) -> Array:
-    """Return the length of every vector, with the vectors' axis kept."""
+    """Return the norm of every vector, keeping the vectors' axis."""
     xp = namespace(values)
     return xp.sqrt(xp.sum(values * values, axis=-1, keepdims=True))
 
 
 def random_rotation(random: Generator, dim: int) -> Floats:
-    """Return an orthogonal matrix, uniform among all."""
+    """Return a uniformly random orthogonal matrix."""
     q, r = np.linalg.qr(random.standard_normal((dim, dim)))
     rotation: Floats = q * np.sign(np.diag(r))
     return rotation

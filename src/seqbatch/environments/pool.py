@@ -1,4 +1,4 @@
-"""Contexts drawn from a pool of rows, with a shared parameter (Section 6.3)."""
+"""Contexts drawn from a pool of rows, with one shared parameter (Section 6.3)."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch,
 
 @runtime_checkable
 class DenseRows(Protocol):
-    """Rows that are made dense when they are asked for."""
+    """Rows that are converted to dense vectors on request."""
 
     @property
     def dim(self) -> int:
@@ -28,14 +28,14 @@ class DenseRows(Protocol):
 
 @runtime_checkable
 class CountedRows(DenseRows, Protocol):
-    """Rows of small whole numbers, times one scale: a device holds them in a byte each."""
+    """Rows of small integers times one scale: a device stores them in one byte each."""
 
     @property
     def scale(self) -> float:
-        """What the whole numbers are multiplied by."""
+        """The factor of the integers."""
 
     def counts(self, place: Any) -> Array:
-        """Return the whole numbers of all rows, as int8 where `place` says, shape (n, d)."""
+        """Return the integers of all rows as int8 on the device `place`, shape (n, d)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class FeaturePool:
     Parameters
     ----------
     rows
-        The pool, shape (n, d); or one that keeps its rows in another form (:class:`Rows`).
+        The pool, shape (n, d), or an object that stores its rows differently (:class:`DenseRows`).
     theta
         The shared parameter, d numbers.
     actions
@@ -105,11 +105,11 @@ class FeaturePool:
 
     @property
     def pool(self) -> DenseRows:
-        """The rows, in the form in which they are kept."""
+        """The rows in their stored form."""
         return self._parts[0]
 
     def instance(self, seed: SeedSequence) -> "PoolInstance":
-        """Return draws from the pool."""
+        """Return an instance that draws from the pool."""
         return PoolInstance(self, seed, self._parts[1])
 
 
@@ -137,10 +137,10 @@ class PoolInstance:
 def distinct(
     random: np.random.Generator, pool: int, shape: tuple[int, int]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Return rows of `shape[1]` distinct numbers below `pool`, each set as likely as any other.
+    """Return rows of `shape[1]` distinct numbers below `pool`, every set equally likely.
 
-    Column k is drawn from what the earlier ones left: a number below pool - k, moved past each of
-    them that it reaches, in order.
+    Column k is drawn from the numbers that earlier columns left: a number below pool - k,
+    incremented once for each earlier number, in ascending order, that it reaches.
     """
     chosen = np.empty(shape, dtype=np.int64)
     for k in range(shape[1]):

@@ -1,4 +1,4 @@
-"""An environment in which not every unit may get every action."""
+"""An environment with eligibility: each unit may get only some of the actions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ from seqbatch.errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class Restricted:
-    """Each unit may get each action with a probability of its own, independently of all else.
+    """Each unit may get each action with that action's probability, independently of all else.
 
-    A unit that nothing is left for may get the action of the highest share. Contexts, rewards and
-    draws are those of the environment inside; regret is against the best eligible action.
+    A unit left without any action may get the one with the highest share. Contexts, rewards and
+    draws are those of the wrapped environment; regret is relative to the best eligible action.
 
     Parameters
     ----------
@@ -56,8 +56,7 @@ class Restricted:
         if len(shares) != self.environment.actions or not any(shares):
             raise InvalidArgumentError(
                 "shares",
-                f"{self.environment.actions} numbers between 0 and 1, one for each action, not all "
-                "0",
+                f"{self.environment.actions} numbers between 0 and 1, one per action, not all 0",
                 shares,
             )
         object.__setattr__(self, "shares", shares)
@@ -74,22 +73,22 @@ class Restricted:
 
     @property
     def layout(self) -> Layout:
-        """How contexts are laid out."""
+        """The layout of the contexts."""
         return self.environment.layout
 
     @property
     def units(self) -> int | None:
-        """How many units there are, or None for as many as wanted."""
+        """The number of units, or None if unlimited."""
         return self.environment.units
 
     def instance(self, seed: SeedSequence) -> "RestrictedInstance":
-        """Draw an instance of the environment inside."""
+        """Draw an instance of the wrapped environment."""
         return RestrictedInstance(self, seed, self.environment.instance(seed))
 
 
 @dataclass(frozen=True)
 class RestrictedInstance:
-    """An instance with some actions out of reach."""
+    """An instance in which each unit may get only some of the actions."""
 
     environment: Restricted
     seed: SeedSequence
@@ -97,11 +96,11 @@ class RestrictedInstance:
 
     @property
     def theta(self) -> Floats | None:
-        """The true parameter, shape (models, dim), or None where there is none."""
+        """The true parameter, shape (models, dim), or None if there is no true parameter."""
         return self.inside.theta
 
     def block(self, index: int) -> Block:
-        """Return a block of the instance inside, and what each of its units may get."""
+        """Return a block of the wrapped instance, with the eligible actions of each unit."""
         block = self.inside.block(index)
         random = generator(branch(self.seed, ELIGIBLE, index))
         within = block.eligible
@@ -111,7 +110,7 @@ class RestrictedInstance:
 
 
 def drawn(random: np.random.Generator, within: Bools, shares: Floats) -> Bools:
-    """Draw who may get what of `within`, (n, K): each action by its share, at least one a unit."""
+    """Draw eligibility within `within`, (n, K): each action by its share, at least one per unit."""
     eligible = within & (random.random(within.shape) < shares)
     nothing = np.flatnonzero(~eligible.any(axis=1))
     eligible[nothing, np.where(within[nothing], shares, -1.0).argmax(axis=1)] = True

@@ -21,6 +21,6 @@ class Sphere(LinearEnvironment):
     """
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
-        """Draw standard normals and project them."""
+        """Draw standard normals and project them onto the sphere."""
         values = random.standard_normal((units, self.slots, self.dim))
         return values / lengths(values)

@@ -11,12 +11,12 @@ from seqbatch.environments.linear import LinearEnvironment
 
 @dataclass(frozen=True, kw_only=True)
 class StudentT(LinearEnvironment):
-    """Contexts from a multivariate t, scaled to covariance I/d.
+    """Contexts from a multivariate t distribution, scaled to covariance I/d.
 
     Parameters
     ----------
     freedom
-        nu, above 2 so that the covariance exists; 5 in the paper.
+        nu, the degrees of freedom, above 2 (for the covariance to exist); 5 in the paper.
     dim, actions, layout, noise, norm
         See :class:`~seqbatch.environments.linear.LinearEnvironment`.
 
@@ -34,7 +34,7 @@ class StudentT(LinearEnvironment):
         arguments.number("freedom", self.freedom, above=2)
 
     def contexts(self, random: Random, units: int, shape: Array) -> Array:  # noqa: ARG002
-        """Draw normals over the root of a chi-square mean, one for each vector."""
+        """Draw normals over the root of a scaled chi-square, one per vector."""
         values = random.standard_normal((units, self.slots, self.dim))
         squares = random.chisquare(self.freedom, (units, self.slots, 1)) / self.freedom
         scale = math.sqrt((self.freedom - 2) / self.freedom / self.dim)

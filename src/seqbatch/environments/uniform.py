@@ -10,7 +10,7 @@ from seqbatch.environments.linear import LinearEnvironment
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(LinearEnvironment):
-    """Contexts uniform on [-1, 1)^d, over sqrt(d): bounded by 1, with independent coordinates.
+    """Contexts uniform on [-1, 1)^d / sqrt(d): norm at most 1, with independent coordinates.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""What may be said after adaptive waves: estimates with intervals that hold.
+"""Statistical inference after adaptive waves: estimates with valid confidence intervals.
 
-Pure functions over arrays, which need no campaign. Waves of :class:`Rows` are summed up once, by
-:func:`summarise`; what is asked afterwards, by :func:`pool`, :func:`run_value`, :func:`look` and
-the others, costs next to nothing. :func:`evaluate` judges any policy on any logged table.
+Pure functions over arrays; they need no campaign. :func:`summarise` makes one pass over waves of
+:class:`Rows`. Everything afterwards, such as :func:`pool`, :func:`run_value` and :func:`look`, uses
+the summaries and is cheap. :func:`evaluate` estimates the value of any policy from any logged
+table.
 """
 
 from seqbatch.inference.boundaries import (
@@ -12,7 +13,7 @@ from seqbatch.inference.boundaries import (
     futility_boundaries,
     spent,
 )
-from seqbatch.inference.coefficients import Coefficients, batched_least_squares, lift_coefficients
+from seqbatch.inference.coefficients import Coefficients, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.drift import Drift, drift
 from seqbatch.inference.estimates import (
@@ -31,12 +32,7 @@ from seqbatch.inference.evaluate import Evaluation, evaluate
 from seqbatch.inference.intervals import Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.looks import Look, Looks, look
-from seqbatch.inference.multiplicity import (
-    dunnett_critical,
-    group_sequential_holm,
-    holm,
-    simultaneous_lifts,
-)
+from seqbatch.inference.multiplicity import dunnett_critical, holm, simultaneous_lifts
 from seqbatch.inference.precision import detectable_lift, planned_error, planned_path
 from seqbatch.inference.rows import Rows
 from seqbatch.inference.rules import NextRule, RunValue, gain_over_best, judge_next_rule, run_value
@@ -68,7 +64,6 @@ __all__ = [
     "WaveEstimate",
     "WaveSummary",
     "anytime",
-    "batched_least_squares",
     "boundaries",
     "chances_to_stop",
     "detectable_lift",
@@ -79,7 +74,6 @@ __all__ = [
     "evaluate",
     "futility_boundaries",
     "gain_over_best",
-    "group_sequential_holm",
     "holm",
     "judge_next_rule",
     "lift_coefficients",

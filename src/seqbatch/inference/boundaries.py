@@ -1,4 +1,4 @@
-"""Group-sequential boundaries: alpha spending, futility, and the chance to stop early."""
+"""Group-sequential boundaries: alpha spending, futility, and the probability of stopping early."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Group-sequential boundaries by alpha spending, for any number of looks at any information.
+# Boundaries by alpha spending, for any number of looks at any information.
 #
-# Before the boundary is crossed, the statistic's density is carried from look to look by numerical
-# integration (Armitage, McPherson and Rowe 1969), and each boundary is set to spend what the
-# spending function allows (Lan and DeMets 1983). One-sided; both sides have the same boundary.
+# The density of the statistic on paths that have not crossed a boundary is carried from look to
+# look by numerical integration (Armitage, McPherson and Rowe 1969). Each boundary is set to spend
+# what the spending function allows (Lan and DeMets 1983). One-sided; both sides are symmetric.
 
 
 RULES = ("obrien-fleming", "pocock")
-#: Beyond this the normal distribution has nothing left that would count.
+#: Beyond this, the normal distribution is negligible.
 FAR = 9.0
-#: Gauss and Legendre's quadrature in panels of at most two standard deviations of an increment.
+#: Gauss-Legendre nodes per panel of at most two standard deviations of an increment.
 NODES = 20
 
 
 def spent(information: float, *, rule: str, alpha: float = 0.025) -> float:
-    """Return the error that may be spent until this fraction of the information is in.
+    """Return the error that may be spent up to this information fraction.
 
     O'Brien-Fleming type 2 - 2 Phi(z_{1-alpha/2} / sqrt t), Pocock type alpha ln(1 + (e - 1) t).
 
@@ -39,7 +39,7 @@ def spent(information: float, *, rule: str, alpha: float = 0.025) -> float:
     rule
         ``"obrien-fleming"`` or ``"pocock"``.
     alpha
-        The whole error, one-sided.
+        The total error, one-sided.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def boundaries(
 ) -> tuple[float, ...]:
     """Return the boundary of the standardised statistic at each look.
 
-    A look that may spend next to nothing has the boundary infinity.
+    The boundary is infinite for a look that may spend practically nothing.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def boundaries(
 
 @lru_cache(maxsize=256)
 def _boundaries(times: tuple[float, ...], rule: str, alpha: float) -> tuple[float, ...]:
-    """Compute them once: the same looks are asked about wave after wave."""
+    """Compute the boundaries, cached because the same looks recur wave after wave."""
     state, found, before = None, [], 0.0
     for time in times:
         total = spent(time, rule=rule, alpha=alpha)
@@ -96,30 +96,32 @@ def _boundaries(times: tuple[float, ...], rule: str, alpha: float) -> tuple[floa
 
 
 def require_information(information: Sequence[float]) -> list[float]:
-    """Return fractions that grow and lie between 0 and 1, or say which rule they break."""
+    """Return the information fractions after checking that they increase and lie in (0, 1]."""
     times = [arguments.number("information", t, above=0, at_most=1 + 1e-9) for t in information]
     if any(later <= earlier for earlier, later in pairwise(times)):
-        raise InvalidArgumentError("information", "fractions that grow from look to look", times)
+        raise InvalidArgumentError(
+            "information", "fractions that increase from look to look", times
+        )
     return times
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """The statistic Z at a look, on paths that have not crossed a boundary before.
+    """The distribution of the statistic Z at a look, on paths that have not stopped before.
 
-    Before it is cut off it is a mixture: `weights` of normals around `centres`, all of deviation
-    `deviation`. Cut off by :meth:`kept`, it is that density between two boundaries.
+    It is a mixture of normals around `centres`, with `weights` and the common standard deviation
+    `deviation`. :meth:`kept` truncates it to the paths between two boundaries.
 
     Parameters
     ----------
     time
-        The information.
+        The information fraction.
     centres, weights
         The mixture that earlier looks left.
     deviation
-        Of the part of Z that is new.
+        The standard deviation of the increment of Z.
     drift
-        The mean of Z when all information is in; 0 under the null hypothesis.
+        The mean of Z at full information; 0 under the null hypothesis.
     low, high
         Where paths stop.
     """
@@ -138,19 +140,19 @@ class Density:
         return cls(time, np.array([drift * sqrt(time)]), np.ones(1), 1.0, drift)
 
     def above(self, bound: float) -> float:
-        """Return the probability to be above a bound now, and not to have stopped before."""
+        """Return the probability of being above a bound now without having stopped before."""
         from scipy.special import ndtr
 
         return float(self.weights @ ndtr((self.centres - bound) / self.deviation))
 
     def below(self, bound: float) -> float:
-        """Return the probability to be below a bound now, and not to have stopped before."""
+        """Return the probability of being below a bound now without having stopped before."""
         from scipy.special import ndtr
 
         return float(self.weights @ ndtr((bound - self.centres) / self.deviation))
 
     def upper(self, error: float) -> float:
-        """Return the bound that is crossed upward with this probability."""
+        """Return the bound that Z exceeds with this probability."""
         from scipy.optimize import brentq
 
         if error < 1e-15:
@@ -158,7 +160,7 @@ class Density:
         return float(brentq(lambda b: self.above(b) - error, -FAR, 2 * FAR, xtol=1e-10))
 
     def lower(self, error: float) -> float:
-        """Return the bound that is crossed downward with this probability."""
+        """Return the bound that Z falls below with this probability."""
         from scipy.optimize import brentq
 
         if error < 1e-15:
@@ -168,16 +170,16 @@ class Density:
         return float(brentq(lambda b: self.below(b) - error, -2 * FAR, 2 * FAR, xtol=1e-10))
 
     def kept(self, low: float, high: float) -> "Density":
-        """Return the same where paths outside (low, high) stop now."""
+        """Return the same distribution, with paths outside (low, high) stopped now."""
         return Density(self.time, self.centres, self.weights, self.deviation, self.drift, low, high)
 
     def carried(self, time: float) -> "Density":
-        """Return Z at the next look, on the paths that went on."""
+        """Return the distribution of Z at the next look, on the paths that continue."""
         middle = self.drift * sqrt(self.time)
         low = max(self.low, middle - FAR)
         high = max(min(self.high, middle + FAR), low)
         new = sqrt(1 - self.time / time)
-        # Nodes as dense as the narrower of the two normals that are integrated.
+        # Nodes must be as dense as the narrower of the two normals in the integrand requires.
         z, weights = _nodes(low, high, width=min(new, self.deviation))
         away = (z[:, None] - self.centres) / self.deviation
         density = np.exp(-(away**2) / 2) @ self.weights / (self.deviation * sqrt(2 * pi))
@@ -193,12 +195,12 @@ class Density:
 
 @cache
 def gauss_legendre(count: int) -> tuple[Floats, Floats]:
-    """Return nodes and weights between -1 and 1."""
+    """Return Gauss-Legendre nodes and weights on [-1, 1]."""
     return np.polynomial.legendre.leggauss(count)
 
 
 def _nodes(low: float, high: float, *, width: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights between two numbers, for functions that vary over this width."""
+    """Return nodes and weights on an interval, for functions that vary over this width."""
     nodes, weights = gauss_legendre(NODES)
     panels = max(ceil((high - low) / (2 * width)), 2)
     ends = np.linspace(low, high, panels + 1)
@@ -208,20 +210,20 @@ def _nodes(low: float, high: float, *, width: float) -> tuple[Floats, Floats]:
 
 
 # ----------------------------------------------------------------------
-# When to give up: bounds below which success has become unlikely.
+# Futility bounds, below which success has become unlikely.
 #
-# They are not binding: success boundaries do not count on them, so that going on below one costs
-# no error.
+# They are non-binding: success boundaries do not rely on them, and continuing below one does not
+# inflate the error.
 
 
 def futility_boundaries(
     information: Sequence[float], *, rule: str, alpha: float = 0.025, power: float = 0.9
 ) -> tuple[float, ...]:
-    """Return the bound of the statistic below which stopping for futility is suggested.
+    """Return the bound at each look below which stopping for futility is suggested.
 
-    The chance to miss an effect, 1 - power, is spent over the looks by the same rule as the error.
-    The effect is that at which the bounds for futility and success meet when all information is
-    in: with it, the campaign succeeds with probability `power` even if every bound is obeyed.
+    The probability of missing an effect, 1 - power, is spent over the looks by the same rule as the
+    error. The effect is the one at which futility and success bounds meet at full information: with
+    it, the campaign succeeds with probability `power` even if every futility bound is followed.
 
     Parameters
     ----------
@@ -230,7 +232,7 @@ def futility_boundaries(
     rule, alpha
         See :func:`~seqbatch.inference.boundaries.spent`.
     power
-        The chance of success at the effect that the campaign is for.
+        The probability of success at the effect that the campaign is designed for.
 
     Examples
     --------
@@ -245,23 +247,23 @@ def futility_boundaries(
     success = boundaries(times, rule=rule, alpha=alpha)
 
     def excess(drift: float) -> float:
-        return _obeyed(times, success, drift, rule, miss)[1] - power
+        return _followed(times, success, drift, rule, miss)[1] - power
 
     effect = float(brentq(excess, 0.01, 12, xtol=1e-9))
-    return tuple(_obeyed(times, success, effect, rule, miss)[0])
+    return tuple(_followed(times, success, effect, rule, miss)[0])
 
 
-def _obeyed(
+def _followed(
     times: Sequence[float], success: Sequence[float], drift: float, rule: str, miss: float
 ) -> tuple[list[float], float]:
-    """Return the bounds at an effect of this drift, and the chance of success if all are obeyed."""
+    """Return the bounds at this drift, and the probability of success if all are followed."""
     state, found, before, won = None, [], 0.0, 0.0
     for time, high in zip(times, success, strict=True):
         total = spent(time, rule=rule, alpha=miss)
         state = Density.first(time, drift) if state is None else state.carried(time)
         won += state.above(high)
         last = time == times[-1]
-        # Never above the bound of success, and equal to it at the end.
+        # Never above the success bound, and equal to it at the end.
         low = high if last else min(state.lower(total - before), high)
         found.append(low)
         before = total
@@ -270,18 +272,18 @@ def _obeyed(
 
 
 # ----------------------------------------------------------------------
-# What several looks cost where each of them uses the boundary of a single one.
+# The error of several looks that all use the bound of a single one.
 
 
 def error_of_looks(information: Sequence[float], *, bound: float) -> float:
-    """Return the two-sided error of stopping at the first look beyond a bound, if nothing differs.
+    """Return the two-sided error of stopping at the first look beyond a bound, under the null.
 
     Parameters
     ----------
     information
         t_1 < t_2 < ..., fractions of the information at the looks.
     bound
-        The one of all looks, such as 1.96.
+        The bound at every look, for example 1.96.
 
     Examples
     --------
@@ -299,29 +301,29 @@ def error_of_looks(information: Sequence[float], *, bound: float) -> float:
 
 
 # ----------------------------------------------------------------------
-# Before the campaign: how likely a look is to find a lift, and so to stop early.
+# The probability that each planned look finds a lift.
 
 
 def chances_to_stop(
     information: Sequence[float], means: Sequence[float], *, rule: str, alpha: float = 0.025
 ) -> tuple[float, ...]:
-    """Return the probability that each look is the first at which a lift is found.
+    """Return the probability that each look is the first to find a lift.
 
-    Found is a statistic above the boundary; paths that fell below its negative have stopped, too,
-    with the opposite verdict, which does not count.
+    A lift is found if the statistic exceeds the boundary. Paths that fell below the negative
+    boundary have also stopped, with the opposite verdict, and do not count.
 
     Parameters
     ----------
     information
         t_1 < t_2 < ..., fractions of the information at the planned looks.
     means
-        The mean of the statistic at each look: the lift over its standard error by then.
+        The mean of the statistic at each look: the lift over its standard error at that time.
     rule, alpha
         See :func:`~seqbatch.inference.boundaries.spent`.
 
     Examples
     --------
-    A lift that a single look at the end finds with probability 0.9, and three looks:
+    A lift that a single look at the end finds with probability 0.9, with three looks:
 
     >>> means = [3.2415 * sqrt(t) for t in (1 / 3, 2 / 3, 1)]
     >>> chances = chances_to_stop([1 / 3, 2 / 3, 1], means, rule="obrien-fleming")
@@ -330,12 +332,12 @@ def chances_to_stop(
     """
     times = require_information(information)
     if len(means) != len(times):
-        raise InvalidArgumentError("means", f"{len(times)} numbers, one a look", len(means))
+        raise InvalidArgumentError("means", f"{len(times)} numbers, one per look", len(means))
     state, found, before = None, [], (0.0, 0.0)
     for time, mean, bound in zip(
         times, means, boundaries(times, rule=rule, alpha=alpha), strict=True
     ):
-        # The drift of the part that is new: the statistic's mean need not grow evenly.
+        # The drift of the increment: the statistic's mean need not grow evenly.
         drift = (mean * sqrt(time) - before[1]) / (time - before[0])
         if state is None:
             state = Density.first(time, drift)

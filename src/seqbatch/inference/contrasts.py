@@ -1,7 +1,7 @@
-"""The contrasts that can be asked for: means, lifts, the campaign as run and its gains.
+"""The contrasts to estimate: means, lifts, and the value and gains of the campaign as run.
 
-Each contrast turns the scores of a unit into one number, and says what that number costs: how
-much noise the inverse probabilities bring in, known before any outcome.
+Each contrast turns a unit's scores into one number and has a cost, known before any outcome: the
+noise that the inverse probabilities add.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from seqbatch.core.arrays import Floats
 
 
 class Contrast(Protocol):
-    """A question about the units' scores."""
+    """A quantity to estimate from the units' scores."""
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Its name."""
 
     @property
     def arms(self) -> int:
-        """How many actions it compares."""
+        """The number of actions compared."""
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
         """Return s_i of each unit, from G_i(a) and p_i(a), both of shape (n, K)."""
 
     def costs(self, probabilities: Floats) -> Floats:
-        """Return the sum of 1/p_i over the contrast's actions; infinite where one has no chance."""
+        """Return the sum of 1/p_i over the contrast's actions; infinite if a probability is 0."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mean:
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Its name."""
         return f"mean of action {self.action}"
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
@@ -53,7 +53,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Lift:
-    """How much one action brings over another, control unless said otherwise."""
+    """The difference in mean outcome between two actions; over control by default."""
 
     action: int
     over: int = 0
@@ -61,7 +61,7 @@ class Lift:
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Its name."""
         return f"lift of action {self.action} over action {self.over}"
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
@@ -91,14 +91,14 @@ class AsRun:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much the campaign as run brought over giving one action to all."""
+    """The gain of the campaign as run over giving one action to all units."""
 
     over: int = 0
     arms: ClassVar[int] = 1
 
     @property
     def name(self) -> str:
-        """What it is, in words."""
+        """Its name."""
         return f"gain of the run over action {self.over}"
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
@@ -112,9 +112,9 @@ class Gain:
 
 @dataclass(frozen=True)
 class GainOverRandom:
-    """How much the campaign as run brought over assigning every unit uniformly at random.
+    """The gain of the campaign as run over assigning every unit uniformly at random.
 
-    Among all actions, or some; of these, among those that the unit could get.
+    `among` restricts random assignment to some actions; each unit gets only eligible ones.
     """
 
     among: tuple[int, ...] | None = None
@@ -122,7 +122,7 @@ class GainOverRandom:
     name: ClassVar[str] = "gain of the run over random assignment"
 
     def of(self, scores: Floats, probabilities: Floats) -> Floats:
-        """Return V_i less the mean of G_i(a) over actions."""
+        """Return V_i minus the mean of G_i(a) over actions."""
         some = self._some(scores)
         random: Floats = some.mean(axis=1)
         if np.isnan(random).any():
@@ -159,6 +159,6 @@ def as_run(scores: Floats, probabilities: Floats) -> Floats:
 
 
 def _inverse(probabilities: Floats) -> Floats:
-    """Return 1/p, infinite where p is 0."""
+    """Return 1/p, infinite if p is 0."""
     with np.errstate(divide="ignore"):
         return 1 / probabilities

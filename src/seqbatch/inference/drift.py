@@ -1,11 +1,11 @@
-"""Drift: whether lifts and units are the same in every wave."""
+"""Drift: tests whether lifts, means and features are the same in every wave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import Contrast, Lift, Mean
 from seqbatch.inference.estimates import Pooled, pool
 from seqbatch.inference.multiplicity import holm
@@ -14,16 +14,16 @@ from seqbatch.inference.summary import WaveSummary
 
 @dataclass(frozen=True, kw_only=True)
 class SameInAllWaves:
-    """A test that something is the same in all waves.
+    """A test that a quantity is the same in all waves.
 
     Parameters
     ----------
     about
-        What.
+        The quantity.
     statistic
         Q, or the largest standardised difference of a feature between a wave and the first.
     p_value
-        By Holm over the tests of its kind.
+        Adjusted by Holm's method over the tests of its kind.
     """
 
     about: str
@@ -33,21 +33,21 @@ class SameInAllWaves:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """What changed between waves.
+    """Tests for changes between waves.
 
     Parameters
     ----------
     outcomes
-        Means and lifts.
+        Tests of means and lifts.
     features
-        Who the units were.
+        Tests of feature means.
     """
 
     outcomes: tuple[SameInAllWaves, ...]
     features: tuple[SameInAllWaves, ...]
 
     def found(self, alpha: float = 0.05) -> list[str]:
-        """Return what differs between waves, by tests that err together with this probability."""
+        """Return the quantities that differ between waves; `alpha` is the overall error rate."""
         return [one.about for one in (*self.outcomes, *self.features) if one.p_value < alpha / 2]
 
     def tables(self) -> list[Table]:
@@ -67,24 +67,24 @@ class Drift:
 def drift(
     summaries: Sequence[WaveSummary], shares: Sequence[float], *, labels: Sequence[str] = ()
 ) -> Drift:
-    """Test whether actions' means and lifts, and the units' features, are the same in all waves.
+    """Test whether means, lifts and features are the same in all waves.
 
-    Lifts that differ mean that one number does not tell the story: show the waves. Means that
-    drift alike leave the lifts as they are.
+    If lifts differ, one number does not describe them: show the waves. Means that change equally
+    for all actions leave the lifts unchanged.
 
     Parameters
     ----------
     summaries
         The waves.
     shares
-        The plan's share of each wave.
+        The planned share of each wave.
     labels
-        The features' names, the constant's first.
+        The names of the features, the constant first.
     """
     actions = len(summaries[0].evidence.assigned)
-    asked: list[Contrast] = [Mean(action) for action in range(actions)]
-    asked += [Lift(action) for action in range(1, actions)]
-    pooled = [pool(summaries, contrast, shares) for contrast in asked]
+    contrasts: list[Contrast] = [Mean(action) for action in range(actions)]
+    contrasts += [Lift(action) for action in range(1, actions)]
+    pooled = [pool(summaries, contrast, shares) for contrast in contrasts]
     known = [one for one in pooled if isinstance(one, Pooled)]
     adjusted = holm([one.same_p for one in known])
     return Drift(
@@ -99,7 +99,7 @@ def drift(
 def _features(
     summaries: Sequence[WaveSummary], labels: Sequence[str]
 ) -> tuple[SameInAllWaves, ...]:
-    """Compare every feature's mean in each later wave with that of the first."""
+    """Compare each feature's mean in every later wave with the first wave."""
     from scipy.special import ndtr
 
     first, later = summaries[0].features, [one.features for one in summaries[1:]]

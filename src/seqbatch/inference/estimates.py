@@ -1,4 +1,4 @@
-"""Estimates: of one wave, pooled over waves, naive, and anytime-valid."""
+"""Estimates of contrasts: for one wave, pooled over waves, naive, and anytime-valid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, Lift
 from seqbatch.inference.intervals import Interval, interval_table, student, unknown
@@ -18,18 +18,19 @@ from seqbatch.inference.rows import ClusterSums, ScoreSums, shared_covariance
 from seqbatch.inference.summary import Segment, WaveSummary
 
 # ----------------------------------------------------------------------
-# The plan of shares: how much of the variance each wave may contribute, fixed in advance.
+# The plan of shares: how much of the variance each wave contributes, fixed in advance.
 #
-# Whatever is fixed before the first outcome keeps pooled estimates normal; D only buys efficiency.
+# Any shares fixed before the first outcome keep pooled estimates asymptotically normal. The costs
+# D_m only affect efficiency.
 
 
-#: What a policy does with its preferred action: it settles on it, or draws it ever more often.
+#: How a policy treats its preferred action: it settles on it, or draws it more and more often.
 POLICIES = ("greedy", "thompson")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOfShares:
-    """Shares of the variance, wave by wave.
+    """Shares of the variance by wave.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class PlanOfShares:
     costs
         D_m of one action: the planned mean of 1/p; a contrast of two actions costs twice that.
     shares
-        share_m; they add up to 1.
+        share_m; they sum to 1.
     """
 
     sizes: tuple[int, ...]
@@ -47,12 +48,12 @@ class PlanOfShares:
 
     @property
     def information(self) -> tuple[float, ...]:
-        """t_m, the fraction of the information that is in after each wave."""
+        """t_m, the information fraction after each wave."""
         sums = list(accumulate(self.shares))
         return tuple(one / sums[-1] for one in sums)
 
     def tables(self) -> list[Table]:
-        """Return the plan as people see it."""
+        """Return the plan as a table."""
         columns = ("wave", "units", "planned 1/p", "share", "information")
         parts = zip(self.sizes, self.costs, self.shares, self.information, strict=True)
         rows = [(wave, *part) for wave, part in enumerate(parts, start=1)]
@@ -77,24 +78,24 @@ def plan_of_shares(
 ) -> PlanOfShares:
     """Fix each wave's share of the variance, before the first outcome.
 
-    D_1 = K, as the first wave is uniform; later waves D_m = (1/K)/high + (1 - 1/K)/low, with
-    low = h/K + (1-h) f and high = 1 - (K-1) low; under Thompson sampling the geometric mean of
-    both. share_m = (n_m/D_m) / sum_j (n_j/D_j).
+    D_1 = K, because the first wave is uniform. Later waves have
+    D_m = (1/K)/high + (1 - 1/K)/low, with low = h/K + (1-h) f and high = 1 - (K-1) low; under
+    Thompson sampling, the geometric mean of K and this. share_m = (n_m/D_m) / sum_j (n_j/D_j).
 
     Parameters
     ----------
     sizes
-        Planned units of each wave.
+        The planned number of units of each wave.
     actions
         K.
     randomised
         h, the share of units assigned uniformly at random.
     floor
-        f, the least probability of an action among the others.
+        f, the minimum probability of an action for the other units.
     policy
-        ``"greedy"`` for whatever prefers one action to all others, ``"thompson"``.
+        ``"greedy"`` for policies that prefer one action to all others, or ``"thompson"``.
     uniform
-        How many waves are assigned uniformly at random before any outcome is known.
+        The number of waves assigned uniformly at random before any outcome is known.
 
     Examples
     --------
@@ -112,9 +113,9 @@ def plan_of_shares(
     if low <= 0 and len(units) > blind:
         raise InvalidArgumentError(
             "randomised",
-            "above 0 where floor is 0",
+            "above 0 if floor is 0",
             h,
-            "Without either, actions that are not preferred teach nothing after the first wave.",
+            "Otherwise actions that are not preferred teach nothing after the first wave.",
         )
     costs = [float(K)] * blind
     if len(units) > blind:
@@ -130,9 +131,9 @@ def plan_of_shares(
 def share_when_assigned(
     *, spent: Sequence[float], units: int, cost: float, planned_rest: float
 ) -> float:
-    """Set a wave's share when it is assigned, where sizes were not known in advance.
+    """Set a wave's share when it is assigned, if sizes were not known in advance.
 
-    It may depend on anything but the wave's own outcomes; what is spent stays spent.
+    It may depend on anything but the wave's own outcomes; shares already spent do not change.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def share_when_assigned(
     cost
         C_m, the mean of the contrast's 1/p over the units as assigned.
     planned_rest
-        The sum of n_j/D_j over the waves still planned after this one; 0 for the last.
+        The sum of n_j/D_j over the waves planned after this one; 0 for the last.
 
     Examples
     --------
@@ -155,38 +156,38 @@ def share_when_assigned(
 
 
 # ----------------------------------------------------------------------
-# What one wave says about a contrast: mean, moderated variance, degrees of freedom.
+# One wave: mean, moderated variance, degrees of freedom.
 
 
-#: How many degrees of freedom the variance expected from the logged probabilities counts for.
+#: The degrees of freedom given to the variance expected from the logged probabilities.
 PRIOR_DF = 10.0
-#: A variance below this part of the expected one is none.
+#: A variance below this fraction of the expected one counts as 0.
 ROUNDING = 1e-20
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaveEstimate:
-    """A contrast in one wave.
+    """The estimate of a contrast from one wave.
 
     Parameters
     ----------
     about
-        What is estimated.
+        The name of the contrast.
     units
         n_m.
     estimate
         theta_m, the mean of the scores.
     raw_variance
-        v_m, by the scores alone.
+        v_m, from the scores alone.
     variance
-        v~_m, moderated by what the logged probabilities lead one to expect.
+        v~_m, moderated towards the variance expected from the logged probabilities.
     cost
         C_m, the mean of the contrast's 1/p.
     df
-        Degrees of freedom of v_m.
+        The degrees of freedom of v_m.
     effective
-        How many outcomes the wave is worth: r n_m arms / C_m, those of an action in a trial in
-        which each of `arms` actions is as likely.
+        The effective number of outcomes, r n_m arms / C_m: the number per action in a trial in
+        which all `arms` actions are equally likely.
     """
 
     about: str
@@ -199,12 +200,12 @@ class WaveEstimate:
     effective: float
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Return the wave's own interval."""
+        """Return the confidence interval of this wave alone."""
         return student(self.about, self.estimate, self.variance, self.df, level=level)
 
 
 def moderated(raw: float, df: float, expected: float) -> float:
-    """Return a variance pulled to the expected one, as if by ten more degrees of freedom."""
+    """Return a variance shrunk towards the expected one, as if by ten more degrees of freedom."""
     return (df * raw + PRIOR_DF * expected) / (df + PRIOR_DF)
 
 
@@ -217,19 +218,19 @@ def degrees_of_freedom(units: float, kurtosis: float, effective: float) -> float
 def estimate_wave(
     summary: WaveSummary, contrast: Contrast, segment: Segment | None = None
 ) -> WaveEstimate | None:
-    """Return what a wave says about a contrast, or None where it says nothing.
+    """Return a wave's estimate of a contrast, or None if there is none.
 
-    It does not where no outcome came back, where the segment has no unit, and where one of the
-    contrast's actions could not be given to some unit.
+    There is none if no outcome came back, if the segment has no unit, or if some unit could not get
+    one of the contrast's actions.
 
     Parameters
     ----------
     summary
         The wave.
     contrast
-        The question, one of those that were summed up.
+        One of the contrasts in the summary.
     segment
-        A partition and a level, for the units of one segment.
+        A partition and a level, to use only the units of one segment.
     """
     place = summary.place(contrast)
     tally = summary.overall if segment is None else summary.segments.get(segment)
@@ -243,21 +244,21 @@ def estimate_wave(
 def estimate_tally(
     tally: ScoreSums, place: int, *, about: str, arms: int, noise: float
 ) -> WaveEstimate:
-    """Return what the sums over some units of a wave say about one column.
+    """Return the estimate of one column from sums over units of a wave.
 
     Parameters
     ----------
     tally
-        The sums; some outcome must have come back.
+        The sums, with at least one outcome.
     place
         The column.
     about, arms
-        What is estimated, and how many actions it compares.
+        The name of the contrast, and the number of actions that it compares.
     noise
         sigma^2.
     """
     units, cost = tally.units, float(tally.costs[place] / tally.units)
-    # What costs nothing compares control with itself: there is neither a gain nor doubt about it.
+    # A cost of 0 means that control is compared with itself: gain and uncertainty are 0.
     effective = arms**2 * tally.share_returned * units / cost if cost else float(units)
     theta = float(tally.moments.mean[place])
     expected = noise * cost / (tally.share_returned * units)
@@ -279,11 +280,11 @@ def estimate_tally(
 def _spread(
     tally: ScoreSums, place: int, theta: float, *, negligible: float
 ) -> tuple[float, float, float]:
-    """Return v_m, the kurtosis of what it sums, and how much clusters widen it."""
+    """Return v_m, the kurtosis of its terms, and the design effect of clusters."""
     moments = tally.moments
     alone = float(moments.variance[place] / moments.count)
     if alone <= negligible:
-        # Equal but for rounding, as the gains of a uniform wave over random assignment.
+        # Equal up to rounding, for example the gain over random assignment in a uniform wave.
         return 0.0, 1.0, 1.0
     if tally.clusters is None:
         return alone, float(moments.kurtosis[place]), 1.0
@@ -300,14 +301,14 @@ def _of_clusters(clusters: ClusterSums, place: int, theta: float) -> tuple[float
 
 
 # ----------------------------------------------------------------------
-# All waves together: a pooled estimate whose parts of the variance were fixed in advance.
+# All waves: pooled estimates whose variance shares were fixed in advance.
 
 
-#: Below this many effective outcomes in a wave, coverage has not been shown.
+#: With fewer effective outcomes in a wave, coverage has not been demonstrated.
 ENOUGH = 30
-FEW = f"Fewer than {ENOUGH} effective outcomes in some wave: coverage is not shown for so few."
-EQUAL = "All outcomes so far are equal, so that nothing is known of their noise."
-NOTHING = "No wave has outcomes and a chance of every action compared."
+FEW = f"Fewer than {ENOUGH} effective outcomes in some wave: coverage is not demonstrated."
+EQUAL = "All outcomes so far are equal, so their noise is unknown."
+NOTHING = "No wave has outcomes and a positive probability for every action compared."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,13 +318,13 @@ class Pooled(Interval):
     Parameters
     ----------
     waves
-        What each used wave says.
+        The estimates of the waves used.
     weights
-        Their weights, which add up to 1.
+        Their weights, which sum to 1.
     heterogeneity, same_p
-        Q, and its p-value: one value in all waves.
+        Q, and the p-value of the hypothesis that all waves have the same value.
     by_size
-        The average of the waves by their sizes, to be shown where they differ.
+        The average of the waves weighted by size, to show if they differ.
     """
 
     waves: tuple[WaveEstimate, ...]
@@ -333,7 +334,7 @@ class Pooled(Interval):
     by_size: float
 
     def tables(self) -> list[Table]:
-        """Return the pooled interval, and what each wave says."""
+        """Return the pooled interval, and the estimate of each wave."""
         columns = ("wave used", "units", "estimate", "low", "high", "weight", "effective outcomes")
         own = [wave.interval(self.level) for wave in self.waves]
         rows = [
@@ -353,28 +354,28 @@ def pool(
     level: float = 0.95,
     segment: Segment | None = None,
 ) -> Interval:
-    """Return a mean or lift over all waves, with an interval that holds after adaptive waves.
+    """Return a mean or lift over all waves, with an interval that is valid after adaptive waves.
 
-    The weights are sqrt(share_m n_m / C_m), so that each wave's part of the variance is what the
-    plan says, whatever the policy did; weights that are merely known before the wave's outcomes
-    would not do. The result is a :class:`Pooled`, or says why nothing is known.
+    The weights are sqrt(share_m n_m / C_m): each wave's part of the variance is then its planned
+    share, whatever the policy did. Weights that are merely known before the wave's outcomes would
+    not suffice. The result is a :class:`Pooled`, or an unknown interval with the reason.
 
     Parameters
     ----------
     summaries
-        The waves so far, as :func:`summarise` returns them.
+        The waves so far, from :func:`summarise`.
     contrast
         A mean or a lift.
     shares
-        The plan's share of each wave; those of later waves do no harm.
+        The planned share of each wave; shares of later waves are ignored.
     level
         The coverage.
     segment
-        A partition and a level, for the units of one segment.
+        A partition and a level, to use only the units of one segment.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     if len(shares) < len(summaries):
-        rule = f"at least {len(summaries)}, one for each wave"
+        rule = f"at least {len(summaries)}, one per wave"
         raise InvalidArgumentError("shares", rule, len(shares))
     found = [estimate_wave(one, contrast, segment) for one in summaries]
     weights = [
@@ -385,14 +386,14 @@ def pool(
 
 
 def pooling_weight(share: float, wave: WaveEstimate) -> float:
-    """Return sqrt(share_m n_m / C_m); it is n_m / sqrt(D_m C_m) where sizes are as planned."""
+    """Return sqrt(share_m n_m / C_m), which is n_m / sqrt(D_m C_m) if sizes are as planned."""
     return sqrt(share * wave.units / wave.cost)
 
 
 def pool_by_size(
     summaries: Sequence[WaveSummary], contrast: Contrast, *, level: float = 0.95
 ) -> Interval:
-    """Return a value or gain of the campaign as run: every wave counts by its units."""
+    """Return the value or gain of the campaign as run, with every wave weighted by its units."""
     found = [estimate_wave(one, contrast) for one in summaries]
     weights = [0.0 if wave is None else float(wave.units) for wave in found]
     return combined(summaries, contrast, found, weights, level=level)
@@ -407,7 +408,7 @@ def combined(
     level: float,
     segment: Segment | None = None,
 ) -> Interval:
-    """Return the weighted mean of the waves that say something."""
+    """Return the weighted mean of the waves that have an estimate."""
     used = [place for place, wave in enumerate(found) if wave is not None and weights[place] > 0]
     waves = [wave for place in used if (wave := found[place]) is not None]
     if not waves or summaries[-1].evidence.all_equal:
@@ -442,7 +443,7 @@ def pooled_df(parts: Floats, df: Floats) -> float:
 
 
 def _same(theta: Floats, pooled: float, variances: Floats) -> tuple[float, float]:
-    """Return Q = sum (theta_m - theta)^2 / v~_m and its p-value by chi-square of M - 1."""
+    """Return Q = sum (theta_m - theta)^2 / v~_m and its chi-square p-value, with M - 1 df."""
     from scipy.special import chdtrc
 
     if len(theta) < 2 or not variances.all():
@@ -458,7 +459,7 @@ def _clusters(summary: WaveSummary, segment: Segment | None) -> ClusterSums | No
 def _between(
     clusters: Sequence[ClusterSums | None], column: int, share: Floats, theta: Floats
 ) -> float:
-    """Return what clusters that are in several waves add to the variance of the weighted mean."""
+    """Return the covariance between waves that share clusters, in the weighted mean's variance."""
     total = 0.0
     for one, other in combinations(range(len(clusters)), 2):
         first, second = clusters[one], clusters[other]
@@ -466,31 +467,31 @@ def _between(
             means = float(theta[one]), float(theta[other])
             covariance = shared_covariance(first, second, column, means)
             total += 2 * float(share[one] * share[other]) * covariance
-    # Units that share a cluster resemble one another: less than nothing would be chance.
+    # Units of a cluster resemble one another: a negative sum would be chance.
     return max(total, 0.0)
 
 
 # ----------------------------------------------------------------------
-# The interval that most tools print, for comparison: it does not hold after adaptive waves.
+# The interval that most tools print, for comparison: it is not valid after adaptive waves.
 
 
 WARNING = (
-    "Difference in means over all waves, as if units had been assigned at random: biased by whom "
-    "the policy chose, and too sure of itself."
+    "Difference in means over all waves, as if units had been assigned at random: biased by the "
+    "policy's choices, and too narrow."
 )
 
 
 def naive_lift(evidence: Evidence, action: int, *, over: int = 0, level: float = 0.95) -> Interval:
-    """Return the difference of two actions' mean outcomes with Welch's interval, marked not valid.
+    """Return the difference of two actions' means with Welch's interval, marked as not valid.
 
     Parameters
     ----------
     evidence
-        Of all waves: that of the last wave's summary.
+        The evidence of all waves, from the last wave's summary.
     action, over
-        The actions.
+        The two actions.
     level
-        The coverage that it claims.
+        The nominal coverage.
     """
     about = f"naive {Lift(action, over).name}"
     means, variances, counts = zip(*(_mean(evidence, one) for one in (action, over)), strict=True)
@@ -515,10 +516,10 @@ def _mean(evidence: Evidence, action: int) -> tuple[float, float, int]:
 
 
 # ----------------------------------------------------------------------
-# The anytime alternative: an interval that holds at any look, without a plan, at a price.
+# The anytime interval, which is valid at any look and without a plan, but wider.
 #
-# A normal mixture boundary (Robbins 1970): valid whatever the policy made of the variance. At the
-# end it is about half as wide again as the pooled interval.
+# It is a normal mixture boundary (Robbins 1970), valid for any variance that the policy induces. At
+# the end it is about 1.5 times as wide as the pooled interval.
 
 
 def anytime(
@@ -528,7 +529,7 @@ def anytime(
     *,
     level: float = 0.95,
 ) -> Interval:
-    """Return the interval after the waves so far, valid at all looks together.
+    """Return the interval after the waves so far, valid simultaneously at all looks.
 
     w_m = n_m/C_m, S = sum w_m (theta_m - theta), V = sum w_m^2 v~_m; theta is inside while
     |S| <= sqrt((V + rho) ln((V + rho)/(rho alpha^2))).
@@ -540,7 +541,7 @@ def anytime(
     contrast
         A mean or a lift.
     plan
-        Where the interval is tightest: at the end of this plan. It holds without it being kept.
+        The plan at whose end the interval is tightest; it is valid even if the plan is not kept.
     level
         The coverage.
     """
@@ -562,18 +563,18 @@ def anytime(
         level=level,
         low=theta - half,
         high=theta + half,
-        note="Anytime interval: covers at all looks together, planned or not.",
+        note="Anytime interval: valid at all looks together, planned or not.",
     )
 
 
 def _variance_at_end(first: WaveSummary, contrast: Contrast, plan: PlanOfShares) -> float:
-    """Return V_end = sigma_1^2/r sum n_m/D_m, by the first wave's noise."""
+    """Return V_end = sigma_1^2/r sum n_m/D_m, with the first wave's noise."""
     sizes = zip(plan.sizes, plan.costs, strict=True)
     information = sum(size / (contrast.arms * cost) for size, cost in sizes)
-    # Without any noise in the first wave, any scale will do.
+    # If the first wave has no noise, any scale will do.
     return (first.noise or 1.0) / first.overall.share_returned * information
 
 
 def _tightest(variance: float, alpha: float) -> float:
-    """Return rho, at which the boundary is tightest when V reaches this variance."""
+    """Return the rho for which the boundary is tightest when V reaches this variance."""
     return variance / (-2 * log(alpha) + log(-2 * log(alpha)) + 1)

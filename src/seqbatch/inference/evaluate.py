@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what another policy would have earned, from any log with probabilities."""
+"""Off-policy evaluation: the value of another policy, from any log with probabilities."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.intervals import Interval, interval_table, student
 from seqbatch.inference.model import OutcomeModel, ReturnedByAction, score
@@ -26,19 +26,19 @@ class Evaluation:
     Parameters
     ----------
     inverse_probability
-        Outcomes weighted by how much likelier the policy makes their action: no bias, much noise.
+        Outcomes weighted by the ratio of the policy's and the log's probabilities: unbiased, noisy.
     self_normalised
-        The same, divided by the mean weight: less noise, a little bias.
+        The same, divided by the mean weight: less noise, slightly biased.
     doubly_robust
-        A model's predictions, corrected by weighted residuals: what to read first.
+        A model's predictions, corrected by weighted residuals: the one to read first.
     units
-        How many units the log has.
+        The number of units in the log.
     effective
         The effective sample size, (sum w)^2 / sum w^2 over units with outcomes.
     largest_weight
-        The largest weight; where it is large, a single unit decides.
+        The largest weight; if it is large, a single unit dominates the estimates.
     unsupported
-        The share of the policy's choices that the log could never have made.
+        The share of the policy's choices that had probability 0 in the log.
     """
 
     inverse_probability: Interval
@@ -61,24 +61,27 @@ class Evaluation:
 
     def __str__(self) -> str:
         return (
-            f"{str(self.doubly_robust).removesuffix('.')}. {self.effective:,.0f} of "
-            f"{self.units:,} units' worth of outcomes; largest weight {self.largest_weight:,.1f}."
+            f"{str(self.doubly_robust).removesuffix('.')}. Effective sample size "
+            f"{self.effective:,.0f} of {self.units:,} units; largest weight "
+            f"{self.largest_weight:,.1f}."
         )
 
 
 def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evaluation:
-    """Return what a policy would have brought the units of a log.
+    """Estimate the mean outcome of a policy on the units of a log.
 
-    The intervals take units, or clusters, as independent. They hold for logs whose probabilities
-    do not depend on the log's own earlier outcomes; for adaptive waves pool wave by wave instead.
+    The intervals assume that units, or clusters, are independent. They are valid for logs whose
+    probabilities do not depend on the log's own earlier outcomes; for adaptive waves, pool wave by
+    wave instead.
 
     Parameters
     ----------
     log
-        Rows, or an iterable of pieces that can be gone through twice.
+        Rows, or a re-iterable of pieces.
     policy
-        Probabilities of shape (n, K) for a single piece, or a function from rows to them.
+        Probabilities of shape (n, K) for a single piece, or a function from rows to probabilities.
     level
+        The coverage.
         The coverage.
 
     Examples
@@ -86,8 +89,8 @@ def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evalua
     >>> import numpy as np
     >>> rows = Rows.of(np.ones((4, 1)), [0, 1, 1, 0], np.full((4, 2), 0.5), [1.0, 3.0, 5.0, 1.0])
     >>> always_1 = np.tile([0.0, 1.0], (4, 1))
-    >>> made = evaluate(rows, always_1)
-    >>> made.inverse_probability.estimate, made.self_normalised.estimate, made.effective
+    >>> result = evaluate(rows, always_1)
+    >>> result.inverse_probability.estimate, result.self_normalised.estimate, result.effective
     (4.0, 4.0, 2.0)
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
@@ -102,7 +105,7 @@ def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evalua
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Sums over units; columns of moments: w y, w, and the doubly robust score."""
+    """Sums over units; the columns of moments are w y, w, and the doubly robust score."""
 
     moments: Moments
     cross: float
@@ -123,9 +126,9 @@ class _Weighed:
         )
 
     def variances(self) -> tuple[list[float], float]:
-        """Return those of the three estimates' means, and their degrees of freedom.
+        """Return the variances of the three estimates, and their degrees of freedom.
 
-        The ratio's is that of w (y - ratio) / mean w, to first order.
+        The variance of the ratio is that of w (y - ratio) / mean w, to first order.
         """
         n, (plain, mean, _) = self.moments.count, self.moments.mean.tolist()
         ratio = plain / mean
@@ -162,8 +165,8 @@ def _evaluation(sums: _Weighed, level: float) -> Evaluation:
     if not mean:
         raise InvalidArgumentError(
             "policy",
-            "one whose actions the log has outcomes of",
-            "one whose choices never came up",
+            "one that chooses actions with outcomes in the log",
+            "one whose choices never occur in the log",
         )
     squares = float(moments.second[1] + n * mean**2)
     variances, df = sums.variances()
@@ -178,7 +181,7 @@ def _evaluation(sums: _Weighed, level: float) -> Evaluation:
     ]
     unsupported = sums.unsupported / n
     if unsupported > ROUNDING:
-        note = f"{unsupported:.1%} of the policy's choices had no chance in the log: not estimable."
+        note = f"{unsupported:.1%} of the policy's choices have probability 0 in the log."
         named = [replace(one, valid=False, note=note) for one in named]
     return Evaluation(
         inverse_probability=named[0],
@@ -196,7 +199,7 @@ def _wanted(log: Wave, policy: Probabilities) -> Iterator[tuple[Rows, Floats]]:
     if not callable(policy) and not isinstance(log, Rows):
         raise InvalidArgumentError(
             "policy",
-            "a function from rows to probabilities where the log comes in pieces",
+            "a function from rows to probabilities if the log comes in pieces",
             type(policy).__name__,
         )
     for rows in pieces(log):
@@ -204,7 +207,7 @@ def _wanted(log: Wave, policy: Probabilities) -> Iterator[tuple[Rows, Floats]]:
         wanted = arguments.floats("policy", given, (rows.count, rows.actions_number))
         wrong = (wanted < 0).any(axis=1) | (np.abs(wanted.sum(axis=1) - 1) > ROUNDING)
         if wrong.any():
-            rule = "probabilities of at least 0 and 1 in total for each unit"
+            rule = "probabilities of at least 0 that sum to 1 for each unit"
             received = f"{wanted[wrong][0]} for unit {wrong.argmax()}"
             raise InvalidArgumentError("policy", rule, received)
         yield rows, wanted

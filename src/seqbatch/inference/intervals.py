@@ -1,19 +1,20 @@
-"""An estimate with its interval."""
+"""Estimates with confidence intervals, and how they are shown."""
 
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
 
-from seqbatch.display import Table, number, shown
+from seqbatch.display import number
+from seqbatch.document import Table, shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """An estimate and the interval around it.
+    """An estimate with its confidence interval.
 
     Parameters
     ----------
     about
-        What is estimated.
+        The name of the estimated quantity.
     estimate, error
         The estimate and its standard error.
     df
@@ -23,9 +24,9 @@ class Interval:
     low, high
         The interval.
     valid
-        Whether it covers as it says after an adaptive campaign.
+        Whether the coverage holds after an adaptive campaign.
     note
-        What a reader must know.
+        A remark for the reader.
     """
 
     about: str
@@ -40,12 +41,12 @@ class Interval:
 
     @property
     def known(self) -> bool:
-        """Whether there is an estimate at all."""
+        """Whether there is an estimate."""
         return isfinite(self.estimate)
 
     @property
     def p_value(self) -> float:
-        """Two-sided, of the hypothesis that the truth is 0."""
+        """The two-sided p-value of the hypothesis that the true value is 0."""
         from scipy.special import stdtr
 
         if not self.known or not self.error:
@@ -54,11 +55,11 @@ class Interval:
 
     @property
     def row(self) -> tuple[object, ...]:
-        """Return the row of a table."""
+        """The row of this interval in a table."""
         return (self.about, self.estimate, self.low, self.high, "yes" if self.valid else "NO")
 
     def tables(self) -> list[Table]:
-        """Return the interval as people see it."""
+        """Return the interval as a table."""
         return [interval_table(self.about, [self])]
 
     def _repr_html_(self) -> str:
@@ -66,7 +67,7 @@ class Interval:
 
     def __str__(self) -> str:
         if not self.known:
-            return f"{self.about}: not known. {self.note}".rstrip()
+            return f"{self.about}: unknown. {self.note}".rstrip()
         mark = "" if self.valid else "; NOT VALID"
         text = (
             f"{self.about}: {number(self.estimate, 3)} ({self.level:.0%} interval "
@@ -82,21 +83,21 @@ def interval_table(title: str, intervals: "list[Interval]") -> Table:
 
 
 def quantile(tail: float, df: float) -> float:
-    """Return Student's t with this probability above it.
+    """Return the quantile of Student's t with this probability above it.
 
     >>> round(quantile(0.025, float("inf")), 3), round(quantile(0.025, 10), 3)
     (1.96, 2.228)
     """
     from scipy.special import ndtri, stdtrit
 
-    # stdtrit is slow and inexact far out; there the normal is the same to all digits.
+    # stdtrit is slow and inexact for large df, where the normal agrees to all digits.
     return -float(ndtri(tail) if df > 1e8 else stdtrit(df, tail))
 
 
 def student(
     about: str, estimate: float, variance: float, df: float, *, level: float, note: str = ""
 ) -> Interval:
-    """Return the two-sided interval of an estimate by Student's t."""
+    """Return the two-sided Student t interval of an estimate."""
     error = sqrt(variance)
     half = quantile((1 - level) / 2, df) * error
     return Interval(
@@ -112,7 +113,7 @@ def student(
 
 
 def unknown(about: str, *, level: float, note: str) -> Interval:
-    """Return an interval that says why there is none."""
+    """Return an unknown interval with the reason."""
     return Interval(
         about=about, estimate=nan, error=nan, df=nan, level=level, low=nan, high=nan, note=note
     )

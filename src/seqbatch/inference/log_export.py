@@ -1,7 +1,7 @@
-"""Logged tables for other programs: Open Bandit Pipeline, Vowpal Wabbit, Parquet.
+"""Export of logged tables: Open Bandit Pipeline, Vowpal Wabbit, Parquet.
 
-The first two know no missing outcomes: units without one are left out, which does no harm only
-where missing has nothing to do with outcomes.
+The first two do not support missing outcomes: units without one are left out. That is harmless only
+if missingness is unrelated to outcomes.
 """
 
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_bandit_feedback(log: Rows) -> dict[str, Any]:
-    """Return the feedback dictionary that Open Bandit Pipeline's estimators take.
+    """Return the feedback dictionary for Open Bandit Pipeline's estimators.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def open_bandit_feedback(log: Rows) -> dict[str, Any]:
     Examples
     --------
     >>> rows = Rows.of([[1.0], [1.0]], [0, 1], [[0.5, 0.5], [0.2, 0.8]], [3.0, float("nan")])
-    >>> made = open_bandit_feedback(rows)
-    >>> made["n_rounds"], made["pscore"].tolist(), made["pi_b"].shape
+    >>> feedback = open_bandit_feedback(rows)
+    >>> feedback["n_rounds"], feedback["pscore"].tolist(), feedback["pi_b"].shape
     (1, [0.5], (1, 2, 1))
     """
     back = log.returned
@@ -41,7 +41,7 @@ def open_bandit_feedback(log: Rows) -> dict[str, Any]:
         "context": log.features[back],
         "action_context": np.eye(log.actions_number),
         "action": log.actions[back],
-        # One action for each unit: there are no positions in a list.
+        # One action per unit: there are no positions in a list.
         "position": None,
         "reward": log.outcomes[back],
         "expected_reward": None,
@@ -53,15 +53,15 @@ def open_bandit_feedback(log: Rows) -> dict[str, Any]:
 def vowpal_wabbit_lines(log: Wave, *, labels: Sequence[str] = ()) -> Iterator[str]:
     """Yield the log in Vowpal Wabbit's format for ``--cb``: ``action:cost:probability | features``.
 
-    Actions count from 1 and costs are negative outcomes, as Vowpal Wabbit wants them. The constant
-    is left out: Vowpal Wabbit adds its own.
+    Actions are numbered from 1 and costs are negative outcomes, as Vowpal Wabbit requires. The
+    constant is left out, because Vowpal Wabbit adds its own.
 
     Parameters
     ----------
     log
         The units; those without an outcome are left out.
     labels
-        The features' names, the constant's first.
+        The names of the features, the constant first.
 
     Examples
     --------
@@ -85,9 +85,9 @@ def vowpal_wabbit_lines(log: Wave, *, labels: Sequence[str] = ()) -> Iterator[st
 
 
 def write_parquet(log: Wave, path: str | Path, *, labels: Sequence[str] = ()) -> int:
-    """Write the log as Parquet, every column with its description; return how many units.
+    """Write the log as Parquet with a description of every column; return the number of units.
 
-    The descriptions are in the metadata of each field, and all together, as JSON, in the schema's
+    The descriptions are in the metadata of each field, and all together as JSON in the schema's
     metadata under ``data_dictionary``.
 
     Parameters
@@ -97,7 +97,7 @@ def write_parquet(log: Wave, path: str | Path, *, labels: Sequence[str] = ()) ->
     path
         The file.
     labels
-        The features' names, the constant's first.
+        The names of the features, the constant first.
     """
     import pyarrow.parquet as pq
 
@@ -116,10 +116,10 @@ def write_parquet(log: Wave, path: str | Path, *, labels: Sequence[str] = ()) ->
 
 
 def data_dictionary(rows: Rows, labels: Sequence[str] = ()) -> dict[str, str]:
-    """Return what each column of :func:`write_parquet` holds."""
+    """Return a description of each column of :func:`write_parquet`."""
     words = {
         "action": "the action that the unit got, from 0; 0 is control",
-        "outcome": "what came back; missing where nothing did",
+        "outcome": "the outcome; null if it is missing",
         "probability": "the logged probability of the action that the unit got",
     }
     for action in range(rows.actions_number):
@@ -129,7 +129,7 @@ def data_dictionary(rows: Rows, labels: Sequence[str] = ()) -> dict[str, str]:
     for name in rows.groups:
         words[f"segment_{name}"] = "a segment declared before the campaign"
     if rows.clusters is not None:
-        words["cluster"] = "units that share it are not independent"
+        words["cluster"] = "units with the same cluster are not independent"
     return words
 
 
@@ -153,7 +153,7 @@ def _table(rows: Rows, labels: Sequence[str]) -> "pa.Table":
 def _plain(column: Any) -> "pa.Array":
     import pyarrow as pa
 
-    # NumPy's own texts are of fixed width, which Arrow does not know.
+    # NumPy's fixed-width strings are unknown to Arrow.
     return pa.array(column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column))
 
 

@@ -1,4 +1,4 @@
-"""Looks after each wave: boundary, statistic, and what the stopping rule says."""
+"""Looks after each wave: statistic, boundary, and the verdict of the stopping rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from itertools import accumulate
 from math import inf, isfinite, nan, ulp
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, number, shown
+from seqbatch.display import number
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.boundaries import boundaries, futility_boundaries
 from seqbatch.inference.contrasts import Contrast
@@ -15,7 +16,7 @@ from seqbatch.inference.intervals import Interval, quantile
 from seqbatch.inference.summary import WaveSummary
 
 RULES = ("obrien-fleming", "pocock", "none")
-#: What a look may say.
+#: The possible verdicts of a look.
 SUCCESS, HARM, FUTILITY, ON = "stop: success", "stop: harm", "stop: futility", "go on"
 
 
@@ -26,15 +27,15 @@ class Look:
     Parameters
     ----------
     wave
-        After which wave, from 1.
+        The wave after which it happened, from 1.
     information
-        t_m.
+        t_m, the information fraction.
     statistic
-        The pooled estimate over its error, on the scale of a standard normal.
+        The pooled estimate over its standard error, on the scale of a standard normal.
     boundary, futility
-        Where success and harm begin, and below which it is not worth going on.
+        The boundary of success and harm, and the bound below which continuing is futile.
     repeated
-        The repeated interval, which covers at all looks together.
+        The repeated confidence interval, which covers at all looks together.
     """
 
     wave: int
@@ -46,7 +47,7 @@ class Look:
 
     @property
     def verdict(self) -> str:
-        """What the rule says."""
+        """The verdict of the stopping rule."""
         if self.statistic >= self.boundary:
             return SUCCESS
         if self.statistic <= -self.boundary:
@@ -61,11 +62,11 @@ class Looks:
     Parameters
     ----------
     about
-        What is looked at.
+        The name of the contrast.
     rule
         The spending function.
     looks
-        One for each wave at which something could be seen.
+        One per wave at which a look was possible.
     """
 
     about: str
@@ -74,7 +75,7 @@ class Looks:
 
     @property
     def verdict(self) -> str:
-        """What the rule says after the last wave."""
+        """The verdict after the last wave."""
         return self.looks[-1].verdict if self.looks else ON
 
     def tables(self) -> list[Table]:
@@ -109,7 +110,7 @@ class Looks:
 
     def __str__(self) -> str:
         if not self.looks:
-            return f"{self.about}: no look yet, as all outcomes so far are equal."
+            return f"{self.about}: no look yet, because all outcomes so far are equal."
         last = self.looks[-1]
         return (
             f"{self.about}, after wave {last.wave}: the statistic is {number(last.statistic, 3)}, "
@@ -126,11 +127,10 @@ def look(
     level: float = 0.95,
     power: float | None = None,
 ) -> Looks:
-    """Look after each wave so far, with boundaries that keep the error of all looks together.
+    """Look after each wave so far, with boundaries that control the error of all looks together.
 
-    While all outcomes are equal nothing can be seen: there is no look, and nothing is spent. With
-    ``rule="none"`` every look uses the boundary of a single one, and several of them err more
-    often than they say.
+    While all outcomes are equal, no look is possible and no error is spent. With ``rule="none"``
+    every look uses the boundary of a single one; several looks then err more often than stated.
 
     Parameters
     ----------
@@ -139,18 +139,18 @@ def look(
     contrast
         A mean or a lift.
     shares
-        The plan's shares, at least of the waves so far; with `power`, of all waves.
+        The planned shares, at least of the waves so far; with `power`, of all waves.
     rule
         ``"obrien-fleming"``, ``"pocock"`` or ``"none"``.
     level
-        The coverage of all repeated intervals together.
+        The joint coverage of all repeated intervals.
     power
-        The chance of success at the effect that the campaign is for: adds bounds for futility.
-        Leave it out for none.
+        The probability of success at the effect that the campaign is designed for, which adds
+        futility bounds; None for no such bounds.
     """
     arguments.choice("rule", rule, RULES)
     alpha = (1 - level) / 2
-    # Shares are parts of the whole plan: before its end they add up to less than 1.
+    # Shares refer to the whole plan: before its end they sum to less than 1.
     times = [1.0 if time > 1 - 1e-9 else time for time in accumulate(shares)]
     seen = [place for place, one in enumerate(summaries) if not one.evidence.all_equal]
     bounds = _bounds([times[place] for place in seen], rule, alpha)
@@ -164,10 +164,10 @@ def look(
 
 
 def repeated(pooled: Interval, bound: float, *, level: float) -> Interval:
-    """Return theta ± t_df(tail Phi(-b)) se: covers at all looks together."""
+    """Return theta ± t_df(tail Phi(-b)) se, the interval that covers at all looks together."""
     from scipy.special import ndtr
 
-    # Beyond any tail that a double holds there is no interval to give.
+    # Beyond the smallest tail of a double, the interval is infinite.
     tail = float(ndtr(-bound))
     half = quantile(tail, pooled.df) * pooled.error if tail > 1e-300 else inf
     return Interval(
@@ -183,9 +183,9 @@ def repeated(pooled: Interval, bound: float, *, level: float) -> Interval:
 
 
 def standardised(pooled: Interval) -> float:
-    """Return theta/se, moved from Student's t to the standard normal with the same tail.
+    """Return theta/se, converted from Student's t to the standard normal with the same tail.
 
-    It is finite: beyond 38 or so a tail is smaller than any number, and counts as the smallest.
+    The result is finite: a tail below the smallest number (beyond about 38) counts as that number.
 
     >>> from seqbatch.inference.intervals import student
     >>> round(standardised(student("a lift", 2.228, 1.0, 10, level=0.95)), 2)
@@ -224,7 +224,7 @@ def _futility(
     if rule == "none" or power is None:
         return [-inf] * len(times)
     if times[-1] < 1:
-        rule_text = "those of all waves where power is given, 1 in total"
+        rule_text = "those of all waves if power is given, with sum 1"
         raise InvalidArgumentError("shares", rule_text, f"{times[-1]:g} in total")
     return futility_boundaries(times, rule=rule, alpha=alpha, power=power)
 

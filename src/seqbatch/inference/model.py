@@ -12,25 +12,25 @@ from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.inference.rows import ClusterSums, Rows, Wave, pieces
 
 # ----------------------------------------------------------------------
-# What outcomes of waves 1 to m say about each action: ridge regressions from kept sums.
+# The outcome model: a ridge regression per action, from sums over waves 1 to m.
 
 
-#: Penalties of the ridge regressions: hardly any on the constant, one on standardised columns.
+#: Penalties of the ridge regressions: tiny on the constant, 1 on standardised columns.
 ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Sums over units that a model needs; they add up over pieces and waves in any order.
+    """Sums over units for fitting models; they can be added over pieces and waves in any order.
 
     Parameters
     ----------
     statistics
-        Gram and moment of the units with outcomes, one cell for each action.
+        Gram matrix and moment of the units with outcomes, one cell per action.
     assigned
-        How many units got each action, with or without an outcome.
+        The number of units of each action, with or without an outcome.
     lowest, highest
-        The extreme outcomes.
+        The smallest and the largest outcome.
     """
 
     statistics: Statistics
@@ -57,7 +57,7 @@ class Evidence:
         )
 
     def without(self, other: "Evidence") -> "Evidence":
-        """Return the evidence without units that are part of it; the extremes stay."""
+        """Return the evidence without units that are part of it; the extremes are unchanged."""
         return replace(
             self,
             statistics=self.statistics.subtract(other.statistics),
@@ -66,18 +66,18 @@ class Evidence:
 
     @property
     def all_equal(self) -> bool:
-        """Whether no two outcomes differ, so that there is nothing to look at yet."""
+        """Whether all outcomes so far are equal, in which case there is nothing to analyse."""
         return not self.lowest < self.highest
 
     @property
     def share_returned(self) -> float:
-        """The share of all units whose outcome came back."""
+        """The share of units with an outcome."""
         return float(self.statistics.count.sum() / max(self.assigned.sum(), 1))
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeModel:
-    """A ridge regression for each action.
+    """A ridge regression per action.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class OutcomeModel:
 
     @classmethod
     def fitted(cls, evidence: Evidence) -> "OutcomeModel":
-        """Fit every action's regression to all outcomes of that action."""
+        """Fit each action's regression to all outcomes of that action."""
         penalty = np.full(evidence.statistics.dim, ON_COLUMNS)
         penalty[0] = ON_CONSTANT
         inverse: Floats = np.linalg.inv(evidence.statistics.gram + np.diag(penalty)).astype(
@@ -105,7 +105,7 @@ class OutcomeModel:
         return rows.features @ self.coefficients.T
 
     def leverages(self, rows: Rows) -> Floats:
-        """Return x'G_a x at the action that each unit got."""
+        """Return x'G_a x for the action of each unit."""
         leverage = np.empty(rows.count)
         for action, inverse in enumerate(self.inverse):
             here = np.flatnonzero(rows.actions == action)
@@ -115,54 +115,54 @@ class OutcomeModel:
 
 
 # ----------------------------------------------------------------------
-# How likely an outcome comes back: by action, or by action and features.
+# The probability that an outcome comes back: by action, or by action and features.
 
 
-#: Newton's method on a strictly convex function settles in a few steps; these are plenty.
+#: Newton's method converges in a few steps on this strictly convex function; these are plenty.
 STEPS, SETTLED = 50, 1e-10
 
 
 class Returned(Protocol):
-    """Says how likely the outcome of each unit was to come back, under the action it got."""
+    """A model of the probability that a unit's outcome comes back, given its action."""
 
     def of(self, rows: Rows) -> Floats:
-        """Return q of each unit."""
+        """Return q for each unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnedByAction:
-    """q_a: the share of outcomes back among units of an action.
+    """q_a: the share of units of an action with an outcome.
 
-    One prior observation at the overall share keeps it above 0.
+    One prior observation at the overall share keeps it positive.
     """
 
     shares: Floats
 
     @classmethod
     def fitted(cls, evidence: Evidence) -> "ReturnedByAction":
-        """Count over all waves so far."""
-        # Where nothing came back at all, no outcome is weighted: any share above 0 will do.
+        """Compute the shares over all waves so far."""
+        # If no outcome came back, nothing is weighted: any positive share will do.
         back, prior = evidence.statistics.count, evidence.share_returned or 1.0
         return cls((back + prior) / (evidence.assigned + 1))
 
     def of(self, rows: Rows) -> Floats:
-        """Return q of each unit."""
+        """Return q for each unit."""
         return self.shares[rows.actions]
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnedByFeatures:
-    """q_a(x): a ridge logistic regression for each action.
+    """q_a(x): a ridge logistic regression per action.
 
-    For outcomes that may be missing by feature. Sums do not suffice here: every step of Newton's
-    method goes through all waves so far again.
+    Use it if missingness may depend on features. Sums do not suffice here: every Newton step makes
+    another pass over all waves so far.
     """
 
     coefficients: Floats
 
     @classmethod
     def fitted(cls, rows: Iterable[Rows], evidence: Evidence) -> "ReturnedByFeatures":
-        """Fit to whether outcomes came back, over all waves so far."""
+        """Fit the regressions to all waves so far."""
         actions, columns = len(evidence.assigned), evidence.statistics.dim
         penalty = np.full(columns, ON_COLUMNS)
         penalty[0] = ON_CONSTANT
@@ -177,7 +177,8 @@ class ReturnedByFeatures:
                     slope[action] += x.T @ (piece.returned[here] - q)
                     curvature[action] += (x * (q * (1 - q))[:, None]).T @ x
             step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
-            # Where all or none came back the constant runs off; a bounded step keeps it finite.
+            # If all or no outcomes came back, the constant diverges; a bounded step keeps it
+            # finite.
             step *= np.minimum(1, 5 / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
             b = b + step
             if np.abs(step).max() < SETTLED:
@@ -185,7 +186,7 @@ class ReturnedByFeatures:
         return cls(b)
 
     def of(self, rows: Rows) -> Floats:
-        """Return q of each unit."""
+        """Return q for each unit."""
         return _logistic(np.einsum("np,np->n", rows.features, self.coefficients[rows.actions]))
 
 
@@ -197,7 +198,7 @@ def _logistic(z: Floats) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# Doubly robust scores: what each action would have brought a unit, without bias of the policy.
+# Doubly robust scores: the outcome of each unit under each action, free of the policy's bias.
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +208,10 @@ class Scores:
     Parameters
     ----------
     values
-        G_i(a), shape (n, K): the model's prediction, corrected by the unit's own outcome where
-        the unit got action a.
+        G_i(a), shape (n, K): the model's prediction, corrected by the unit's outcome for the action
+        that it got.
     residuals
-        e_i, the outcome less its leave-one-out prediction; NaN where no outcome came back.
+        e_i, the outcome minus its leave-one-out prediction; NaN without an outcome.
     """
 
     values: Floats
@@ -220,17 +221,17 @@ class Scores:
 def score(rows: Rows, model: OutcomeModel, returned: Returned) -> Scores:
     """Return G_i(a) = mu_a(x_i) + 1{A_i = a} R_i e_i / (p_i(a) q_a).
 
-    The model may have seen the units' own outcomes: a unit's residual, and its prediction of the
-    action it got, are those of the regression without that unit, which its leverage gives at once.
+    The model may have been fitted to these units. A unit's residual, and the prediction for its
+    action, are therefore those of the regression without that unit, computed from its leverage.
 
     Parameters
     ----------
     rows
         The units.
     model
-        Fitted to all waves up to theirs.
+        The model fitted to all waves up to theirs.
     returned
-        How likely their outcomes were to come back.
+        The probability that their outcomes come back.
     """
     values = model.predictions(rows)
     own = np.arange(rows.count), rows.actions
@@ -243,21 +244,21 @@ def score(rows: Rows, model: OutcomeModel, returned: Returned) -> Scores:
 
 
 def inverse_weights(rows: Rows, returned: Returned) -> Floats:
-    """Return 1 / (p q) of each unit at the action it got."""
+    """Return 1 / (p q) of each unit for its action."""
     return 1 / (rows.taken * returned.of(rows))
 
 
 # ----------------------------------------------------------------------
-# Least squares of one action in one wave, by its own outcomes alone.
+# Least squares for one action in one wave.
 
 
-#: A wave is used where an action has this many outcomes more than there are columns.
+#: A wave is used if an action has at least this many outcomes more than columns.
 SPARE = 4
 
 
 @dataclass(frozen=True, eq=False)
 class ActionFit:
-    """Least squares of one action in one wave.
+    """Least squares for one action in one wave.
 
     Parameters
     ----------
@@ -265,29 +266,23 @@ class ActionFit:
         b, shape (P,).
     covariance
         By HC3, over clusters where there are some, shape (P, P).
-    inverse
-        (sum w x x')^-1.
-    residual_squares
-        The sum of squared residuals.
     count
-        How many outcomes.
+        The number of outcomes.
     """
 
     coefficients: Floats
     covariance: Floats
-    inverse: Floats
-    residual_squares: float
     count: int
 
 
-def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
-    """Fit one action's outcomes in one wave, weighted by 1/p or not; None where there are too few.
+def fit_action(wave: Wave, action: int) -> ActionFit | None:
+    """Fit one action's outcomes in one wave, weighted by 1/p; None where there are too few.
 
-    Two passes over the wave: the sandwich needs residuals.
+    This takes two passes over the wave, because the sandwich estimator needs residuals.
     """
     gram = moment = None
     count = 0
-    for x, y, w, _ in _outcomes(wave, action, weighted):
+    for x, y, w, _ in _outcomes(wave, action):
         gram = (x * w[:, None]).T @ x + (0 if gram is None else gram)
         moment = x.T @ (w * y) + (0 if moment is None else moment)
         count += len(y)
@@ -295,13 +290,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
         return None
     inverse = np.linalg.pinv(gram, hermitian=True).astype(np.float64)
     b = inverse @ moment
-    meat, squares, clusters = np.zeros_like(gram), 0.0, None
-    for x, y, w, names in _outcomes(wave, action, weighted):
+    meat, clusters = np.zeros_like(gram), None
+    for x, y, w, names in _outcomes(wave, action):
         residuals = y - x @ b
         leverage = w * np.einsum("np,np->n", x @ inverse, x)
-        # A unit that alone determines a coefficient has leverage 1, and no residual of its own.
+        # A unit that alone determines a coefficient has leverage 1 and residual 0.
         scaled = w * residuals / np.maximum(1 - leverage, 1e-9)
-        squares += float(residuals @ residuals)
         if names is None:
             meat += (x * scaled[:, None] ** 2).T @ x
         else:
@@ -309,15 +303,12 @@ def fit_action(wave: Wave, action: int, *, weighted: bool) -> ActionFit | None:
             clusters = part if clusters is None else clusters.merge(part)
     if clusters is not None:
         meat = clusters.sums.T @ clusters.sums
-    return ActionFit(b, inverse @ meat @ inverse, inverse, squares, count)
+    return ActionFit(b, inverse @ meat @ inverse, count)
 
 
-def _outcomes(
-    wave: Wave, action: int, weighted: bool
-) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
+def _outcomes(wave: Wave, action: int) -> Iterator[tuple[Floats, Floats, Floats, AnyArray | None]]:
     """Yield features, outcomes, weights and clusters of units that got an action and answered."""
     for rows in pieces(wave):
         here = rows.returned & (rows.actions == action)
-        w = 1 / rows.taken[here] if weighted else np.ones(int(here.sum()))
         names = None if rows.clusters is None else rows.clusters[here]
-        yield rows.features[here], rows.outcomes[here], w, names
+        yield rows.features[here], rows.outcomes[here], 1 / rows.taken[here], names

@@ -1,4 +1,4 @@
-"""Several questions at once: Holm, and Dunnett against one control."""
+"""Multiple comparisons: Holm's method, and Dunnett's intervals against one control."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,23 +9,23 @@ import numpy as np
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import boundaries, gauss_legendre
+from seqbatch.inference.boundaries import gauss_legendre
 from seqbatch.inference.contrasts import Lift, Mean
 from seqbatch.inference.estimates import estimate_wave, pool
 from seqbatch.inference.intervals import Interval, quantile
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
-# Several questions at once, by Holm: at one look, and over several looks.
+# Several questions at once, by Holm.
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return adjusted p-values: reject those below alpha, and all errors together stay below it.
+    """Return Holm-adjusted p-values: rejecting those below alpha keeps the overall error at alpha.
 
     Parameters
     ----------
     p_values
-        One for each question.
+        One per hypothesis.
 
     Examples
     --------
@@ -40,72 +40,30 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted.tolist())
 
 
-def group_sequential_holm(
-    statistics: Floats, information: Sequence[float], *, rule: str, alpha: float = 0.025
-) -> tuple[int | None, ...]:
-    """Return the look, from 1, at which each hypothesis is rejected, or None (Maurer, Bretz 2013).
-
-    Of h hypotheses still open each is tested with boundaries at alpha/h. A rejection leaves its
-    part of alpha to the others, which are tested again at the same look.
-
-    Parameters
-    ----------
-    statistics
-        Standardised, shape (hypotheses, looks); large ones speak against the hypothesis.
-    information
-        Fractions at the looks so far.
-    rule, alpha
-        See :func:`~seqbatch.inference.boundaries.spent`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.array([[2.0, 3.5], [1.0, 2.1], [0.0, 1.0]])
-    >>> group_sequential_holm(z, [0.5, 1.0], rule="obrien-fleming")
-    (2, None, None)
-    """
-    z = np.asarray(statistics, dtype=np.float64)
-    if z.ndim != 2 or z.shape[1] != len(information):
-        rule_text = f"an array of shape (hypotheses, {len(information)})"
-        raise InvalidArgumentError("statistics", rule_text, f"shape {z.shape}")
-    bounds = {
-        open_ones: boundaries(information, rule=rule, alpha=alpha / open_ones)
-        for open_ones in range(1, len(z) + 1)
-    }
-    rejected: list[int | None] = [None] * len(z)
-    for place in range(len(information)):
-        while still := [one for one, when in enumerate(rejected) if when is None]:
-            strongest = still[int(np.argmax(z[still, place]))]
-            if z[strongest, place] < bounds[len(still)][place]:
-                break
-            rejected[strongest] = place + 1
-    return tuple(rejected)
-
-
 # ----------------------------------------------------------------------
-# Several actions against one control, by Dunnett: all intervals cover together.
+# Dunnett's intervals for several actions against one control, which cover jointly.
 
 
-#: Nodes of the integrals over control's part and over the estimated error.
+#: Quadrature nodes for control's component and for the estimated error.
 NODES, SCALES = 64, 24
 
 
 def dunnett_critical(
     loadings: Sequence[float], *, level: float = 0.95, df: float = inf, two_sided: bool = True
 ) -> float:
-    """Return c with P(all |t_a| <= c) = level, where t_a and t_b correlate by l_a l_b.
+    """Return c with P(all |t_a| <= c) = level, if t_a and t_b have correlation l_a l_b.
 
-    Comparisons with one control correlate in this way: given the control's part they are
-    independent. Where all have as many units as control, every loading is sqrt(1/2).
+    Comparisons with one control have this structure: they are independent given the control's
+    component. If all actions have as many units as control, every loading is sqrt(1/2).
 
     Parameters
     ----------
     loadings
         l_a of each comparison, below 1.
     level
-        The probability that no statistic lies outside.
+        The probability that no statistic exceeds c.
     df
-        Degrees of freedom of the shared variance.
+        The degrees of freedom of the common variance.
     two_sided
         Whether both sides count.
 
@@ -126,7 +84,7 @@ def dunnett_critical(
     def excess(bound: float) -> float:
         return _inside(bound, parts, scales, two_sided) - level
 
-    # One comparison alone needs no less, and Bonferroni no more.
+    # The solution lies between that of a single comparison and Bonferroni's.
     tail = (1 - level) / (2 if two_sided else 1)
     low, high = quantile(tail, df), quantile(tail / len(parts), df)
     return float(brentq(excess, low - 0.01, high + 0.01, xtol=1e-8))
@@ -135,7 +93,7 @@ def dunnett_critical(
 def _inside(
     bound: float, loadings: Floats, distribution: tuple[Floats, Floats], two_sided: bool
 ) -> float:
-    """Return the probability that no statistic lies beyond the bound."""
+    """Return the probability that no statistic exceeds the bound."""
     from scipy.special import ndtr
 
     scales, chances = distribution
@@ -145,17 +103,17 @@ def _inside(
         8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / sqrt(2 * np.pi),
     )
     rest = np.sqrt(1 - loadings**2)
-    # Axes: the scale of the estimated error, the control's part, the comparisons.
+    # Axes: the scale of the estimated error, the control's component, the comparisons.
     high = (bound * scales[:, None, None] - shared[:, None] * loadings) / rest
     inside = ndtr(high)
     if two_sided:
-        # By symmetry P(Z < -c) given the control's part is P(Z > c) given its opposite.
+        # By symmetry, P(Z < -c) given the control's component is P(Z > c) given its negative.
         inside = inside + inside[:, ::-1] - 1
     return float(chances @ (inside.prod(axis=2) @ density))
 
 
 def _scales(df: float) -> tuple[Floats, Floats]:
-    """Return nodes for sqrt(chi-square/df), and their weights by its density."""
+    """Return nodes for sqrt(chi-square/df), and weights by its density."""
     from scipy.special import chdtri
 
     if df > 1e6:
@@ -171,20 +129,20 @@ def _scales(df: float) -> tuple[Floats, Floats]:
 def simultaneous_lifts(
     summaries: Sequence[WaveSummary], shares: Sequence[float], *, level: float = 0.95
 ) -> tuple[Interval, ...]:
-    """Return the lifts of all actions over control, with intervals that cover together.
+    """Return the lifts of all actions over control, with intervals that cover jointly.
 
-    How the lifts correlate follows from the logged probabilities: by control's part of the cost,
+    The correlation of the lifts follows from the logged probabilities: control's part of the cost,
     averaged over waves by their shares. Unequal waves and degrees of freedom make this an
-    approximation; the lowest degrees of freedom count for all.
+    approximation, which uses the lowest degrees of freedom.
 
     Parameters
     ----------
     summaries
         The waves.
     shares
-        The plan's share of each wave.
+        The planned share of each wave.
     level
-        The probability that all intervals cover.
+        The joint coverage.
     """
     actions = range(1, len(summaries[0].evidence.assigned))
     lifts = [pool(summaries, Lift(action), shares, level=level) for action in actions]
@@ -193,7 +151,7 @@ def simultaneous_lifts(
     loadings = [_loading(summaries, shares, action) for action in actions]
     df = min(lift.df for lift in lifts)
     bound = dunnett_critical(loadings, level=level, df=df)
-    note = f"Covers together with the other {len(lifts) - 1} (Dunnett)."
+    note = f"Covers jointly with the other {len(lifts) - 1} (Dunnett)."
     return tuple(
         replace(
             lift,
@@ -206,7 +164,7 @@ def simultaneous_lifts(
 
 
 def _loading(summaries: Sequence[WaveSummary], shares: Sequence[float], action: int) -> float:
-    """Return the root of control's part of the cost of a lift, averaged over waves."""
+    """Return the square root of control's part of a lift's cost, averaged over waves."""
     total = weight = 0.0
     for summary, share in zip(summaries, shares, strict=False):
         control, own = (estimate_wave(summary, Mean(one)) for one in (0, action))

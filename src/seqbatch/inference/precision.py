@@ -1,4 +1,4 @@
-"""The precision of a planned campaign: how precisely a lift will be known."""
+"""The precision of a planned campaign: expected standard errors and the detectable lift."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -20,9 +20,9 @@ def planned_error(
     returned: float = 1.0,
     lift_variance: float = 0.0,
 ) -> float:
-    """Return the standard error that a pooled lift over control will have, about.
+    """Return the approximate standard error of a pooled lift over control.
 
-    It is that of :func:`planned_path` at the end, of a policy that prefers one action.
+    It is the last of :func:`planned_path`, for a policy that prefers one action.
 
     Parameters
     ----------
@@ -61,26 +61,26 @@ def planned_path(
     returned: float = 1.0,
     lift_variance: float = 0.0,
 ) -> tuple[float, ...]:
-    """Return the standard error of a pooled lift over control after each wave, about.
+    """Return the approximate standard error of a pooled lift over control after each wave.
 
-    v_m = (sigma^2 C_m (1 + d_m)/r + V)/n_m with d_m = P/max(N_m - P - 1, P), the price of a model
-    fitted to N_m = r (n_1 + ... + n_m)/K outcomes. A wave's part of the variance is its share, so
-    that after m waves se = sqrt(t_m) / (sqrt(share_1/v_1) + ... + sqrt(share_m/v_m)).
+    v_m = (sigma^2 C_m (1 + d_m)/r + V)/n_m, where d_m = P/max(N_m - P - 1, P) is the cost of a
+    model fitted to N_m = r (n_1 + ... + n_m)/K outcomes. A wave's part of the variance is its
+    share, hence after m waves se = sqrt(t_m) / (sqrt(share_1/v_1) + ... + sqrt(share_m/v_m)).
 
     Parameters
     ----------
     plan
-        Sizes, costs and shares of the waves.
+        The sizes, costs and shares of the waves.
     actions
         K.
     columns
-        P, the columns of the model.
+        P, the number of columns of the model.
     noise
         The standard deviation of outcomes around the model.
     returned
         r, the share of outcomes that come back.
     lift_variance
-        V, the variance between units of the lift itself.
+        V, the variance of the lift between units.
     """
     arguments.integer("columns", columns)
     arguments.number("noise", noise, at_least=0)
@@ -99,16 +99,16 @@ def planned_path(
 
 
 def detectable_lift(error: float, *, level: float = 0.95, power: float = 0.8) -> float:
-    """Return the lift that is found with this probability, given its standard error.
+    """Return the lift that is detected with this power, given its standard error.
 
     Parameters
     ----------
     error
-        The standard error, as of :func:`planned_error`.
+        The standard error, for example from :func:`planned_error`.
     level
-        The coverage of the interval that must leave out 0.
+        The coverage of the interval that must exclude 0.
     power
-        The probability to find it.
+        The probability of detecting the lift.
     """
     arguments.number("error", error, at_least=0)
     arguments.number("power", power, above=0, at_most=1 - 1e-9)

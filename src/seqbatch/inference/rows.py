@@ -1,4 +1,4 @@
-"""Logged units and the sums over them: scores, moments, clusters."""
+"""Logged units as rows, and the sums over them: moments, clusters, scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,38 +13,38 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 
 # ----------------------------------------------------------------------
-# Units with what was logged about them: the only data that inference needs.
+# Rows: units with everything that was logged, the only data that inference needs.
 
 
-#: How far logged probabilities may add up to something else than 1.
+#: The largest deviation of the sum of logged probabilities from 1.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Units of one wave, or a piece of it; a wave is one of these or several, in any order.
+    """Units of one wave, or a piece of it; a wave is one such object or several, in any order.
 
-    Make them by :meth:`of`, which checks.
+    Create them with :meth:`of`, which validates.
 
     Parameters
     ----------
     features
         The model's columns, shape (n, P): a constant first, the others standardised.
     actions
-        The action that each unit got, from 0; 0 is control.
+        The action of each unit, from 0; 0 is control.
     probabilities
         The logged probability of every action, shape (n, K).
     outcomes
-        What came back, NaN where nothing did.
+        The outcomes, NaN if missing.
     clusters
-        What units share where they are not independent, such as a customer; None where they are.
+        What dependent units have in common, for example a customer; None if all are independent.
     groups
-        Declared segments: for each name the level of every unit.
+        Declared segments: for each name, the level of every unit.
     eligible
-        Which actions each unit could have got, shape (n, K); None where all could get all.
+        Which actions each unit could have got, shape (n, K); None if all could get all.
     before_costs
-        The outcomes before what actions cost was taken off, by which it is told whether they are
-        all equal; None where nothing was.
+        The outcomes before costs were subtracted, which are used to check whether all are equal;
+        None if no costs were subtracted.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Rows:
         groups: Mapping[str, ArrayLike] | None = None,
         eligible: ArrayLike | None = None,
     ) -> "Rows":
-        """Return the rows, or say which rule they break."""
+        """Validate and return the rows."""
         x = arguments.floats("features", features, ("n", "P"))
         p = arguments.floats("probabilities", probabilities, (len(x), "K"))
         taken = _whole("actions", actions, len(x))
@@ -91,7 +91,7 @@ class Rows:
         return cls(x, taken, p, y, shared, named, _eligible(eligible, p))
 
     def some(self, among: Bools | slice) -> "Rows":
-        """Return some of the units, in the same order."""
+        """Return a subset of the units, in the same order."""
         return Rows(
             self.features[among],
             self.actions[among],
@@ -105,26 +105,26 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many units."""
+        """The number of units."""
         return len(self.actions)
 
     @property
     def actions_number(self) -> int:
-        """K, how many actions there are."""
+        """K, the number of actions."""
         return int(self.probabilities.shape[1])
 
     @cached_property
     def taken(self) -> Floats:
-        """The logged probability of the action that each unit got."""
+        """The logged probability of each unit's action."""
         return self.probabilities[np.arange(self.count), self.actions]
 
     @cached_property
     def returned(self) -> Bools:
-        """Whether each unit's outcome came back."""
+        """Whether each unit has an outcome."""
         return ~np.isnan(self.outcomes)
 
 
-#: A wave as functions take it: one piece, or several that can be gone through more than once.
+#: A wave as functions accept it: one piece, or a re-iterable of several.
 Wave = Rows | Iterable[Rows]
 
 
@@ -135,9 +135,9 @@ def pieces(wave: Wave) -> Iterable[Rows]:
     if iter(wave) is wave:
         raise InvalidArgumentError(
             "wave",
-            "rows, or an iterable of rows that can be gone through twice",
+            "rows, or an iterable of rows that can be iterated twice",
             type(wave).__name__,
-            "Hand over a list, or an object whose __iter__ starts anew.",
+            "Pass a list, or an object whose __iter__ starts again.",
         )
     return wave
 
@@ -155,7 +155,7 @@ def _eligible(eligible: ArrayLike | None, probabilities: Floats) -> Bools | None
         return None
     allowed = arguments.bools("eligible", eligible, probabilities.shape)
     _require(
-        "probabilities", "0 where an action is not eligible", not probabilities[~allowed].any(),
+        "probabilities", "0 for ineligible actions", not probabilities[~allowed].any(),
         "more",
     )  # fmt: skip
     return allowed
@@ -172,7 +172,7 @@ def _require_probabilities(probabilities: Floats, actions: Integers) -> None:
         "probabilities", "1 in total for each unit", worst <= ROUNDING, f"a total off by {worst}"
     )
     taken = probabilities[np.arange(len(actions)), actions]
-    _require("probabilities", "above 0 for the action that a unit got", (taken > 0).all(), 0.0)
+    _require("probabilities", "above 0 for the action of each unit", (taken > 0).all(), 0.0)
 
 
 def _require(name: str, rule: str, kept: object, received: object) -> None:
@@ -181,22 +181,22 @@ def _require(name: str, rule: str, kept: object, received: object) -> None:
 
 
 # ----------------------------------------------------------------------
-# Means and central moments of several columns, which add up over pieces.
+# Means and central moments of several columns, which can be merged over pieces.
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean, and sums of the second, third and fourth powers of deviations from it.
+    """Count, mean, and sums of the second, third and fourth powers of deviations from the mean.
 
-    Kept as central sums and merged by Pébay's formulas (2008): sums of plain powers would lose
-    every digit where the mean is large.
+    Stored as central sums and merged by Pébay's formulas (2008): sums of plain powers would lose
+    all digits if the mean is large.
 
     Parameters
     ----------
     count
-        How many rows.
+        The number of rows.
     mean, second, third, fourth
-        One number for each column.
+        One number per column.
 
     Examples
     --------
@@ -248,34 +248,34 @@ class Moments:
 
     @property
     def variance(self) -> Floats:
-        """The variance of a row, unbiased; 0 for a single row."""
+        """The unbiased variance of a row; 0 for a single row."""
         return self.second / max(self.count - 1, 1)
 
     @property
     def kurtosis(self) -> Floats:
-        """Fourth moment over squared second, 3 for a normal; 1, the lowest, where all are equal."""
+        """Fourth moment over squared second, 3 for a normal; 1, the minimum, if all are equal."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.second > 0, self.count * self.fourth / self.second**2, 1.0)
 
 
 # ----------------------------------------------------------------------
-# Sums over clusters: what errors are made of where units are not independent.
+# Sums over clusters, for standard errors if units are not independent.
 #
-# Unlike all other sums these grow, with the number of clusters: two numbers for each contrast.
+# Unlike all other sums, these grow with the number of clusters.
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """The units of each cluster, and the sums of their scores.
+    """The number of units of each cluster, and the sums of their scores.
 
     Parameters
     ----------
     names
         The clusters, sorted.
     counts
-        How many units each has.
+        The number of units of each.
     sums
-        The sums of their scores, one column for each contrast.
+        The sums of their scores, one column per contrast.
     """
 
     names: AnyArray
@@ -284,11 +284,11 @@ class ClusterSums:
 
     @classmethod
     def of(cls, names: AnyArray, columns: Floats) -> "ClusterSums":
-        """Return the sums of some units."""
+        """Return the sums over some units."""
         return cls._added(names, np.ones(len(names)), columns)
 
     def merge(self, other: "ClusterSums") -> "ClusterSums":
-        """Return the sums of both sets of units; a cluster may be in both."""
+        """Return the sums over both sets of units; a cluster may be in both."""
         return self._added(
             np.concatenate([self.names, other.names]),
             np.concatenate([self.counts, other.counts]),
@@ -305,14 +305,14 @@ class ClusterSums:
         return cls(unique, totals[:, 0], totals[:, 1:])
 
     def deviations(self, place: int, mean: float) -> Floats:
-        """Return each cluster's sum of deviations from a mean, of one column."""
+        """Return each cluster's sum of deviations from a mean, for one column."""
         return self.sums[:, place] - self.counts * mean
 
 
 def shared_covariance(
     one: ClusterSums, other: ClusterSums, place: int, means: tuple[float, float]
 ) -> float:
-    """Return the covariance of two waves' means that clusters in both of them bring about."""
+    """Return the covariance between the means of two waves due to clusters in both."""
     _, here, there = np.intersect1d(one.names, other.names, return_indices=True)
     first = one.deviations(place, means[0])[here]
     second = other.deviations(place, means[1])[there]
@@ -320,23 +320,23 @@ def shared_covariance(
 
 
 # ----------------------------------------------------------------------
-# All that is kept of some units of a wave, whatever is asked about them later.
+# Sums of scores over units of a wave, from which all estimates are computed.
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreSums:
-    """Sums over some units of a wave; they add up over pieces.
+    """Sums over some units of a wave, which can be merged over pieces.
 
     Parameters
     ----------
     outcomes
-        How many outcomes came back.
+        The number of outcomes.
     moments
-        Of the scores s_i, one column for each contrast.
+        Moments of the scores s_i, one column per contrast.
     costs
         Sums of the contrasts' costs.
     clusters
-        Sums over clusters; None where all units are independent.
+        Sums over clusters; None if all units are independent.
     """
 
     outcomes: int
@@ -346,12 +346,12 @@ class ScoreSums:
 
     @property
     def units(self) -> int:
-        """How many units."""
+        """The number of units."""
         return self.moments.count
 
     @property
     def share_returned(self) -> float:
-        """The share of outcomes that came back."""
+        """The share of units with an outcome."""
         return self.outcomes / self.units
 
     def merge(self, other: "ScoreSums") -> "ScoreSums":
@@ -369,7 +369,7 @@ class ScoreSums:
 
 @dataclass(frozen=True, eq=False)
 class ScoreColumns:
-    """Scores and costs of a piece, one column for each contrast, before they are summed."""
+    """Scores and costs of a piece, one column per contrast, before they are summed."""
 
     rows: Rows
     scores: Floats
@@ -377,10 +377,10 @@ class ScoreColumns:
 
     @classmethod
     def of(cls, rows: Rows, values: Floats, contrasts: Sequence[Contrast]) -> "ScoreColumns":
-        """Ask each contrast about each unit.
+        """Compute each contrast for each unit.
 
-        What a unit could not get is neither known nor 0: it has NaN in place of a score and of a
-        probability, and so has every contrast that asks for it.
+        For an action that a unit could not get, score and probability are NaN, and so is every
+        contrast that involves it.
         """
         p = rows.probabilities
         if rows.eligible is not None:
@@ -393,7 +393,7 @@ class ScoreColumns:
         )
 
     def tally(self, among: Bools | None = None) -> ScoreSums:
-        """Sum over all units, or some."""
+        """Sum over all units, or over some."""
         part = slice(None) if among is None else among
         scores, names = self.scores[part], self.rows.clusters
         return ScoreSums(

@@ -1,4 +1,4 @@
-"""Assignment rules and their value: the rule as run, and the rule to run next."""
+"""The value of assignment rules: the campaign as run, and the greedy rule to run next."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
 from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
 from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown
@@ -17,12 +17,12 @@ from seqbatch.inference.rows import Rows, ScoreColumns, ScoreSums, Wave, pieces
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
-# A rule that says which action a unit gets: the one with the highest prediction.
+# A rule that says which action a unit gets: the one with the best prediction.
 
 
 @dataclass(frozen=True, eq=False)
 class GreedyRule:
-    """To each unit the action with the highest prediction, the lowest among equals.
+    """To each unit the action with the best prediction, the first among equals.
 
     Parameters
     ----------
@@ -30,55 +30,61 @@ class GreedyRule:
         b_a of each action, shape (K, P).
     known
         Which actions have outcomes; the others are never given.
+    less
+        Whether a lower outcome is better.
     """
 
     coefficients: Floats
     known: Bools
+    less: bool = False
 
     @classmethod
-    def fitted(cls, evidence: Evidence) -> "GreedyRule":
+    def fitted(cls, evidence: Evidence, *, less: bool = False) -> "GreedyRule":
         """Fit the rule to all outcomes."""
-        return cls(OutcomeModel.fitted(evidence).coefficients, evidence.statistics.count > 0)
+        coefficients = OutcomeModel.fitted(evidence).coefficients
+        return cls(coefficients, evidence.statistics.count > 0, less)
 
     def predictions(self, features: Floats) -> Floats:
         """Return mu_a(x) of every action, shape (n, K)."""
         return features @ self.coefficients.T
 
     def actions(self, features: Floats, eligible: Bools | None = None) -> Integers:
-        """Return the action of each unit, among those that it may get."""
+        """Return the action of each unit, among the eligible ones."""
         allowed = self.known if eligible is None else self.known & eligible
-        usable = np.where(allowed, self.predictions(features), -np.inf)
-        best: Integers = usable.argmax(axis=1)
+        predictions, never = self.predictions(features), np.inf if self.less else -np.inf
+        usable = np.where(allowed, predictions, never)
+        best: Integers = usable.argmin(axis=1) if self.less else usable.argmax(axis=1)
         return best
 
 
 # ----------------------------------------------------------------------
-# The rule to run next: to each unit the action that all data say is best for it.
+# The rule to run next: for each unit the action that all data predict to be best.
 #
-# It is judged on the last wave alone, in folds: each fold by the rule and the model that were
-# fitted to all other units. Neither the mean of the largest predictions nor scores of units that
-# the rule was fitted to will do: both believe their own luck.
+# It is evaluated on the last wave, by cross-fitting: each fold with the rule and model fitted to
+# all other units. The mean of the largest predictions, or scores of units that the rule was fitted
+# to, would be too optimistic.
 
 
 ABOUT = "gain of the rule to run next over control"
 FOLDS = 5
-#: A unit supports the rule if its action and control had this probability; so many units must.
+#: A unit supports the rule if its chosen action and control both had at least this probability; at
+#: least this share of units must.
 LEAST_PROBABILITY, LEAST_SUPPORT = 0.001, 0.95
-APPROXIMATE = "Approximate: it is judged on the last wave, by rules fitted to four fifths of it."
+APPROXIMATE = "Approximate: evaluated on the last wave, by rules fitted to four fifths of it."
 
 
 @dataclass(frozen=True, kw_only=True)
 class NextRule:
-    """The rule to run next, judged.
+    """The rule to run next, with its estimated gain.
 
     Parameters
     ----------
     rule
-        Fitted to all data.
+        The rule, fitted to all data.
     gain
-        Its gain over giving control to all, or why that is not known.
+        Its gain over giving control to all units, or why that is unknown.
     supported
-        The share of the last wave's units that could have got what the rule wants, and control.
+        The share of the last wave's units that could have got both the rule's action and control.
     shares
         The share of the last wave's units that the rule gives each action.
     """
@@ -89,7 +95,7 @@ class NextRule:
     shares: tuple[float, ...]
 
     def tables(self) -> list[Table]:
-        """Return the gain, and who gets what."""
+        """Return the gain, and the share of units that get each action."""
         rows = list(enumerate(self.shares))
         given = Table("What the rule gives", ("action", "share of units"), rows)
         return [interval_table("The rule to run next", [self.gain]), given]
@@ -101,11 +107,13 @@ class NextRule:
         return f"{self.gain} {self.supported:.1%} of the units support the rule."
 
 
-def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) -> NextRule:
+def judge_next_rule(
+    last: Wave, summary: WaveSummary, *, level: float = 0.95, less: bool = False
+) -> NextRule:
     """Return the rule that all data suggest, and its gain over control.
 
-    Rows are put in folds by their place in the wave, or by their cluster. In another order the
-    folds differ, and the estimate a little.
+    Folds are assigned by position in the wave, or by cluster. A different order of rows gives
+    different folds and a slightly different estimate.
 
     Parameters
     ----------
@@ -115,9 +123,12 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
         Its summary.
     level
         The coverage.
+    less
+        Whether a lower outcome is better.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
-    rules = [GreedyRule.fitted(evidence) for evidence in _other_folds(last, summary.evidence)]
+    others = _other_folds(last, summary.evidence)
+    rules = [GreedyRule.fitted(evidence, less=less) for evidence in others]
     judged = reduce(
         _Judged.merge,
         (
@@ -127,7 +138,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
         ),
     )
     return NextRule(
-        rule=GreedyRule.fitted(summary.evidence),
+        rule=GreedyRule.fitted(summary.evidence, less=less),
         gain=_gain(judged, summary, level),
         supported=judged.support,
         shares=tuple((judged.given / judged.given.sum()).tolist()),
@@ -136,7 +147,7 @@ def judge_next_rule(last: Wave, summary: WaveSummary, *, level: float = 0.95) ->
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """Sums over units that were judged: what the rule gives them, and scores where supported."""
+    """Sums over evaluated units: the actions that the rule gives, and scores if supported."""
 
     supported: ScoreSums
     given: Integers
@@ -152,7 +163,7 @@ class _Judged:
 def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
     """Score the rule on units that it was not fitted to.
 
-    s_i = mu_pi - mu_0 + (e_i/(p q)) (1{A_i = pi(x_i)} - 1{A_i = 0}), which is 0 where pi is 0.
+    s_i = mu_pi - mu_0 + (e_i/(p q)) (1{A_i = pi(x_i)} - 1{A_i = 0}), which is 0 if pi is 0.
     """
     places, wanted = np.arange(rows.count), rule.actions(rows.features, rows.eligible)
     predicted, p = rule.predictions(rows.features), rows.probabilities
@@ -170,29 +181,30 @@ def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
 
 
 def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
-    """Return the interval, or refuse where overlap is missing."""
+    """Return the interval, or an unknown one if overlap is too small."""
     if judged.support < LEAST_SUPPORT:
         note = (
-            f"Refused: {judged.support:.1%} of the units could have got both what the rule wants "
-            f"and control (probability {LEAST_PROBABILITY:g} or more); {LEAST_SUPPORT:.0%} must."
+            f"Refused: {judged.support:.1%} of the units could have got both the rule's action "
+            f"and control (probability {LEAST_PROBABILITY:g} or more); {LEAST_SUPPORT:.0%} "
+            "are required."
         )
         return unknown(ABOUT, level=level, note=note)
     if not judged.supported.outcomes:
-        return unknown(ABOUT, level=level, note="No outcome of the last wave came back.")
+        return unknown(ABOUT, level=level, note="The last wave has no outcomes.")
     if summary.evidence.all_equal:
         return unknown(ABOUT, level=level, note=EQUAL)
-    made = estimate_tally(judged.supported, 0, about=ABOUT, arms=2, noise=summary.noise)
-    return replace(made.interval(level), note=APPROXIMATE)
+    estimate = estimate_tally(judged.supported, 0, about=ABOUT, arms=2, noise=summary.noise)
+    return replace(estimate.interval(level), note=APPROXIMATE)
 
 
 def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:
-    """Yield each piece with the folds of its units: by place in the wave, or by cluster."""
+    """Yield each piece with the folds of its units: by position in the wave, or by cluster."""
     first = 0
     for rows in pieces(wave):
         if rows.clusters is None:
             yield rows, np.arange(first, first + rows.count) % FOLDS
         else:
-            # Of any type; what all processes agree on is how a name is written.
+            # Names may have any type; their text is the same in all processes.
             names, places = np.unique(rows.clusters, return_inverse=True)
             marks = [sum(str(name).encode()) % FOLDS for name in names.tolist()]
             yield rows, np.array(marks, dtype=np.int64)[places]
@@ -210,7 +222,7 @@ def _other_folds(wave: Wave, everything: Evidence) -> list[Evidence]:
 
 
 # ----------------------------------------------------------------------
-# What the campaign brought as it was run, and what it gained over simpler ways.
+# The value of the campaign as run, and its gains over simpler assignments.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,11 +234,11 @@ class RunValue:
     value
         The mean outcome as run.
     over_actions
-        The gain over giving one action to all, for each action.
+        The gain over giving each single action to all units.
     over_random
         The gain over assigning every unit uniformly at random.
     over_best
-        The gain over the best single action, whichever that is.
+        The gain over the best single action, which is unknown.
     """
 
     value: Interval
@@ -247,12 +259,12 @@ class RunValue:
 
 
 def run_value(summaries: Sequence[WaveSummary], *, level: float = 0.95) -> RunValue:
-    """Return what the campaign brought as run, and its gains.
+    """Return the value of the campaign as run, and its gains.
 
     Parameters
     ----------
     summaries
-        The waves, as :func:`summarise` returns them.
+        The waves, from :func:`summarise`.
     level
         The coverage.
     """
@@ -266,11 +278,14 @@ def run_value(summaries: Sequence[WaveSummary], *, level: float = 0.95) -> RunVa
     )
 
 
-def gain_over_best(gains: Sequence[Interval], *, level: float = 0.95) -> Interval:
+def gain_over_best(
+    gains: Sequence[Interval], *, level: float = 0.95, less: bool = False
+) -> Interval:
     """Return [min_a L_a at alpha/2, min_a U_a at alpha/(2K)]: which action is best is not known.
 
     The lower bound needs no correction: the gain over the best action is at least min_a L_a
     whenever that action's own bound holds. The upper bound picks the lowest of K, and pays for it.
+    Where a lower outcome is better, it is the highest gain, and the bounds change places.
 
     Parameters
     ----------
@@ -278,19 +293,26 @@ def gain_over_best(gains: Sequence[Interval], *, level: float = 0.95) -> Interva
         The gain over each action.
     level
         The coverage.
+    less
+        Whether a lower outcome is better.
     """
     about = "gain of the run over the best single action"
     if lacking := [gain for gain in gains if not gain.known]:
         return unknown(about, level=level, note=lacking[0].note)
-    tail = (1 - level) / 2
-    least = min(gains, key=lambda gain: gain.estimate)
+    tail, worst = (1 - level) / 2, max if less else min
+    least = worst(gains, key=lambda gain: gain.estimate)
+    # Of the two bounds, the one on the better side picks one of K.
+    below, above = (tail / len(gains), tail) if less else (tail, tail / len(gains))
+    leans = ("highest", "upward") if less else ("lowest", "downward")
     return Interval(
         about=about,
         estimate=least.estimate,
         error=least.error,
         df=least.df,
         level=level,
-        low=min(one.estimate - quantile(tail, one.df) * one.error for one in gains),
-        high=min(one.estimate + quantile(tail / len(gains), one.df) * one.error for one in gains),
-        note="The estimate is the lowest of several and leans downward; the interval does not.",
+        low=worst(one.estimate - quantile(below, one.df) * one.error for one in gains),
+        high=worst(one.estimate + quantile(above, one.df) * one.error for one in gains),
+        note="The estimate is the {} of several and leans {}; the interval does not.".format(
+            *leans
+        ),
     )

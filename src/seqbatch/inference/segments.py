@@ -1,4 +1,4 @@
-"""Lifts within segments: declared ones, and splits found in earlier waves."""
+"""Lifts within segments: declared segments, and splits found in earlier waves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Floats
-from seqbatch.display import Table, shown
+from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool, pooled_df
@@ -19,7 +19,7 @@ from seqbatch.inference.rows import Wave, pieces
 from seqbatch.inference.summary import Missing, Partition, Split, WaveSummary, summarise
 
 # ----------------------------------------------------------------------
-# For whom: lifts within segments, corrected for how many there are.
+# Declared segments, with p-values adjusted for their number.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +29,11 @@ class SegmentFinding:
     Parameters
     ----------
     partition, segment
-        What units are divided by, and which of the parts this is.
+        How units are divided, and the segment.
     interval
-        The contrast among the segment's units alone.
+        The contrast among the segment's units.
     adjusted_p
-        Its p-value by Holm over all segments asked about.
+        Its p-value, adjusted by Holm's method over all segments.
     """
 
     partition: str
@@ -51,7 +51,7 @@ class Segments:
     about
         The contrast.
     findings
-        One for each segment.
+        One per segment.
     """
 
     about: str
@@ -95,16 +95,16 @@ def within_segments(
 ) -> Segments:
     """Return a contrast within each segment of partitions that were fixed before the campaign.
 
-    Intervals are each segment's own; the p-values are corrected for the number of segments.
+    Each interval is for one segment alone; the p-values are adjusted for the number of segments.
 
     Parameters
     ----------
     summaries
-        The waves, summed up with these partitions.
+        The waves, summarised with these partitions.
     contrast
         A mean or a lift.
     shares
-        The plan's share of each wave.
+        The planned share of each wave.
     partitions
         How units are divided.
     level
@@ -134,12 +134,12 @@ def levels_of(summaries: Sequence[WaveSummary], partition: Partition) -> list[An
 
 
 def adjusted_p_values(intervals: Sequence[Interval]) -> tuple[float, ...]:
-    """Return Holm's p-values; what is not known counts as 1, as it was asked."""
+    """Return Holm-adjusted p-values; an unknown one counts as 1."""
     return holm([1.0 if np.isnan(one.p_value) else one.p_value for one in intervals])
 
 
 def difference(one: Interval, other: Interval, about: str) -> Interval:
-    """Return the difference of two estimates from different units."""
+    """Return the difference of two estimates from disjoint units."""
     if not (one.known and other.known):
         return unknown(about, level=one.level, note=f"{one.note} {other.note}".strip())
     parts = np.array([one.error**2, other.error**2])
@@ -149,30 +149,30 @@ def difference(one: Interval, other: Interval, about: str) -> Interval:
 
 
 # ----------------------------------------------------------------------
-# Segments that nobody declared: the strongest splits of earlier waves, judged on later ones.
+# Segments found in the data: the strongest splits of earlier waves, evaluated on later ones.
 #
-# Where a split was looked for, its size is luck in part. Waves that had no say in the choice are
-# the ones to ask.
+# The strength of a split is partly luck in the data in which it was found. It is therefore
+# evaluated on waves that were not used to find it.
 
 
-#: Where a feature may be split, and the smallest share of units on either side.
+#: The quantiles at which a feature may be split, and the minimum share of units on either side.
 QUANTILES, SMALLEST = (0.25, 0.5, 0.75), 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundSplit:
-    """A split, as the later waves see it.
+    """A split, evaluated on later waves.
 
     Parameters
     ----------
     split
-        What divides the units.
+        The feature and its threshold.
     above, below
         The contrast on either side.
     difference
-        Above less below.
+        Above minus below.
     adjusted_p
-        The difference's p-value by Holm over the splits that were chosen.
+        The p-value of the difference, adjusted by Holm's method over the chosen splits.
     """
 
     split: Split
@@ -184,16 +184,16 @@ class FoundSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundSplits:
-    """The strongest splits of earlier waves, judged on later ones.
+    """The strongest splits of earlier waves, evaluated on later ones.
 
     Parameters
     ----------
     about
         The contrast.
     searched, judged
-        How many waves had a say in the choice, and how many judged it.
+        The number of waves used to find the splits, and to evaluate them.
     splits
-        The strongest first, by the waves that chose.
+        The splits, the strongest first (in the waves in which they were found).
     """
 
     about: str
@@ -218,7 +218,7 @@ class FoundSplits:
         ]
         title = (
             f"{self.about}: splits found in the first {self.searched} waves, "
-            f"judged on the {self.judged} after"
+            f"evaluated on the {self.judged} after"
         )
         return [Table(title, columns, rows, words=("split",))]
 
@@ -242,30 +242,30 @@ def strongest_splits(
     missing: Missing = "by action",
     fitted: Sequence[WaveSummary] = (),
 ) -> FoundSplits:
-    """Find the features by which a contrast differs most, and judge them on fresh waves.
+    """Find the features by which a contrast differs most, and evaluate them on later waves.
 
     Parameters
     ----------
     waves
-        All waves; two passes over the first `search` of them and two over all, or one each with
-        `fitted`.
+        All waves. This makes two passes over the first `search` waves and two over all, or one each
+        with `fitted`.
     contrast
         A mean or a lift.
     shares
-        The plan's share of each wave.
+        The planned share of each wave.
     search
-        How many of the first waves choose.
+        The number of first waves in which to find splits.
     most
-        How many splits to judge; at most one for each feature.
+        The maximum number of splits to evaluate; at most one per feature.
     labels
-        The features' names, the constant's first.
+        The names of the features, the constant first.
     level, missing, fitted
         See :func:`~seqbatch.inference.estimates.pool` and
         :func:`~seqbatch.inference.summary.summarise`.
     """
     arguments.integer("search", search)
     if search >= len(waves):
-        rule = f"below the number of waves, {len(waves)}, so that some are left to judge"
+        rule = f"below the number of waves, {len(waves)}, to leave some for evaluation"
         raise InvalidArgumentError("search", rule, search)
     candidates = candidate_splits(waves[0], labels)
     ask = partial(summarise, contrasts=[contrast], missing=missing, fitted=fitted)
@@ -285,7 +285,7 @@ def strongest_splits(
 
 
 def candidate_splits(first: Wave, labels: Sequence[str] = ()) -> list[Split]:
-    """Return where features may be split: at quartiles of the first piece of the first wave."""
+    """Return the possible splits: at quartiles of the first piece of the first wave."""
     features = next(iter(pieces(first))).features
     found = []
     for column in range(1, features.shape[1]):
@@ -297,7 +297,7 @@ def candidate_splits(first: Wave, labels: Sequence[str] = ()) -> list[Split]:
 def _thresholds(values: Floats) -> list[float]:
     quartiles: AnyArray = np.unique(np.quantile(values, QUANTILES, method="lower"))
     shares = {float(one): float((values > one).mean()) for one in quartiles}
-    # A feature of 0 and 1 with few ones has all quartiles at 0: that is its only split.
+    # A 0/1 feature with few ones has all quartiles at 0: that is its only split.
     return [one for one, above in shares.items() if SMALLEST <= above <= 1 - SMALLEST]
 
 
@@ -321,7 +321,7 @@ def _strongest(
     candidates: Sequence[Split],
     most: int,
 ) -> list[Split]:
-    """Return the splits with the largest statistics, one for each feature."""
+    """Return the splits with the largest statistics, one per feature."""
     best: dict[int, tuple[float, Split]] = {}
     for split in candidates:
         gap = _sides(summaries, contrast, shares, split, 0.95)[2]

@@ -1,4 +1,4 @@
-"""The summary of a campaign's waves, in one pass over the data, overall and by segment."""
+"""Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ from seqbatch.inference.model import (
 from seqbatch.inference.rows import Moments, Rows, ScoreColumns, ScoreSums, Wave, pieces
 
 # ----------------------------------------------------------------------
-# Ways to divide units into segments.
+# Partitions of units into segments.
 
 
 class Partition(Protocol):
-    """Says in which segment a unit is; it must not look at outcomes."""
+    """A division of units into segments, which must not depend on outcomes."""
 
     @property
     def name(self) -> str:
-        """What it divides by."""
+        """Its name."""
 
     def levels(self, rows: Rows) -> AnyArray:
         """Return the segment of each unit."""
@@ -38,7 +38,7 @@ class Partition(Protocol):
 
 @dataclass(frozen=True)
 class Declared:
-    """A column of segments that came with the units, fixed before the campaign."""
+    """A column of segments that came with the units and was fixed before the campaign."""
 
     name: str
 
@@ -52,23 +52,23 @@ class Declared:
 
 @dataclass(frozen=True)
 class Eligible:
-    """Units that could have got each of some actions, and the others.
+    """Units that could have got all of the given actions, and the others.
 
     Parameters
     ----------
     actions
-        Their numbers.
+        The numbers of the actions.
     """
 
     actions: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        """What it divides by."""
+        """Its name."""
         return f"eligible for {' and '.join(f'action {action}' for action in self.actions)}"
 
     def levels(self, rows: Rows) -> AnyArray:
-        """Say for each unit whether it is eligible for all of them."""
+        """Return for each unit whether it is eligible for all of them."""
         if rows.eligible is None:
             return np.ones(rows.count, dtype=np.bool_)
         among: AnyArray = np.logical_and.reduce(rows.eligible[:, list(self.actions)], axis=1)
@@ -77,14 +77,14 @@ class Eligible:
 
 @dataclass(frozen=True)
 class Split:
-    """Units whose feature lies above a threshold, and the others.
+    """Units whose feature exceeds a threshold, and the others.
 
     Parameters
     ----------
     column
-        The place of the feature among the model's columns.
+        The index of the feature among the model's columns.
     threshold
-        A unit at the threshold lies below.
+        The threshold; a unit at the threshold is below.
     label
         The feature's name.
     """
@@ -95,21 +95,21 @@ class Split:
 
     @property
     def name(self) -> str:
-        """What it divides by."""
+        """Its name."""
         return f"{self.label or f'column {self.column}'} above {self.threshold:.4g}"
 
     def levels(self, rows: Rows) -> AnyArray:
-        """Say for each unit whether it lies above."""
+        """Return for each unit whether it is above."""
         above: AnyArray = rows.features[:, self.column] > self.threshold
         return above
 
 
 # ----------------------------------------------------------------------
-# A campaign's waves, summed up in one go through the data, whatever their size.
+# Summaries of waves.
 #
-# Wave by wave: a first pass over its pieces adds to the sums that the model needs, a second scores
-# its units. What remains is a few numbers for each contrast. Memory does not grow with the number
-# of units, but for sums over clusters; outcomes missing by feature need further passes.
+# For each wave, a first pass over its pieces adds to the sums for the model, and a second one
+# scores its units. Only a few numbers per contrast remain. Memory does not grow with the number of
+# units, except for sums over clusters; outcomes missing by features need further passes.
 
 
 Missing = Literal["by action", "by features"]
@@ -119,22 +119,22 @@ Segment = tuple[Partition, Any]
 
 @dataclass(frozen=True, eq=False)
 class WaveSummary:
-    """What is kept of a wave.
+    """The summary of a wave.
 
     Parameters
     ----------
     contrasts
-        What was asked, in the order of the tallies' columns.
+        The contrasts, in the order of the columns of the sums.
     overall
         Sums over the wave's units.
     segments
         Sums over the units of each segment.
     evidence
-        What the model of this wave was fitted to: waves 1 to m.
+        The evidence to which this wave's model was fitted: waves 1 to m.
     squared_residuals, residuals
-        Sum and number of the e_i^2 of waves 1 to m.
+        The sum and number of the e_i^2 of waves 1 to m.
     returned
-        How likely outcomes come back, as of this wave.
+        The model of missing outcomes, as of this wave.
     features
         Moments of the wave's features.
     """
@@ -157,7 +157,7 @@ class WaveSummary:
         """Return the column of a contrast."""
         if contrast not in self.contrasts:
             known = ", ".join(one.name for one in self.contrasts)
-            raise InvalidArgumentError("contrast", f"one of those summed up: {known}", contrast)
+            raise InvalidArgumentError("contrast", f"one of the summary: {known}", contrast)
         return self.contrasts.index(contrast)
 
 
@@ -170,44 +170,44 @@ def summarise(
     earlier: Sequence[WaveSummary] = (),
     fitted: Sequence[WaveSummary] = (),
 ) -> tuple[WaveSummary, ...]:
-    """Sum up the waves of a campaign, in their order.
+    """Summarise the waves of a campaign, in order.
 
     Parameters
     ----------
     waves
-        The units of each wave: rows, or an iterable of pieces that can be gone through twice.
+        The units of each wave: rows, or a re-iterable of pieces.
     contrasts
-        What will be asked; all means, lifts and gains if not said.
+        The contrasts to estimate later; by default all means, lifts and gains.
     partitions
-        Ways to divide units into segments.
+        Divisions of units into segments.
     missing
-        What missing outcomes depend on: the action alone, or features too, which takes several
+        What missing outcomes depend on: only the action, or also features, which takes several
         passes over all waves so far.
     earlier
-        Waves before these that were summed up already, which are returned with the others; not
-        where outcomes are missing by features.
+        Existing summaries of the waves before these, which are returned with the others; not
+        supported if outcomes are missing by features.
     fitted
-        Summaries of these very waves, made to answer other questions: their models are taken as
-        they are, which saves the passes that fitting takes.
+        Existing summaries of the same waves with other contrasts: their models are reused, which
+        saves the passes for fitting.
     """
     arguments.choice("missing", missing, ("by action", "by features"))
     if earlier and missing == "by features":
-        raise InvalidArgumentError("earlier", "none where missing is by features", len(earlier))
-    made = list(earlier)
+        raise InvalidArgumentError("earlier", "empty if missing is by features", len(earlier))
+    summaries = list(earlier)
     for number, wave in enumerate(waves):
         if fitted:
             known = fitted[number].evidence, fitted[number].returned
         else:
-            before = made[-1].evidence if made else None
+            before = summaries[-1].evidence if summaries else None
             known = _fitted(waves[: number + 1], before, missing)
-        made.append(_summary(wave, made, contrasts, partitions, *known))
-    return tuple(made)
+        summaries.append(_summary(wave, summaries, contrasts, partitions, *known))
+    return tuple(summaries)
 
 
 def _fitted(
     so_far: Sequence[Wave], before: Evidence | None, missing: Missing
 ) -> tuple[Evidence, Returned]:
-    """Go through the last wave, and through all where outcomes are missing by features."""
+    """Pass over the last wave, and over all waves if outcomes are missing by features."""
     evidence = gathered(so_far[-1], before)
     if missing == "by action":
         return evidence, ReturnedByAction.fitted(evidence)
@@ -268,7 +268,7 @@ def _divide(
 
 @dataclass(frozen=True)
 class _Chained:
-    """Several waves as one that can be gone through again."""
+    """Several waves as one re-iterable."""
 
     waves: Sequence[Iterable[Rows]]
 

@@ -1,8 +1,7 @@
-"""The paper's figures, each a declaration and an analysis, and some of our own."""
+"""The experiments: the paper's figures and a few more, each a declaration and an analysis."""
 
 from seqbatch.lab.batches import Batches
 from seqbatch.lab.comparison import Comparison, compare
-from seqbatch.lab.coverage import Coverage
 from seqbatch.lab.experiment import Claim, Experiment, Options, reproduce
 from seqbatch.lab.figure1 import Figure1
 from seqbatch.lab.figure2 import Figure2
@@ -16,7 +15,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         Figure2(),
         Figure3(),
         Batches(),
-        Coverage(),
     )
 }
 
@@ -25,7 +23,6 @@ __all__ = [
     "Batches",
     "Claim",
     "Comparison",
-    "Coverage",
     "Experiment",
     "Figure1",
     "Figure2",

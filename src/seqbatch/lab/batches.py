@@ -1,4 +1,4 @@
-"""Regret against the number of batches, under the adversary and under Gaussian contexts."""
+"""The experiment on the number of batches: regret against M, adversarial and Gaussian contexts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ COUNTS = {
     STOCHASTIC: (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 200, 500, 1_000, 2_000),
 }
 TRIALS = 50
-#: How many batches the picture calls a few.
+#: The number of batches that the picture calls a few.
 ENOUGH = 6
 BOUND = "lower bound: no method does better on average"
-#: What a reader of each panel should know.
+#: The note above each panel.
 NOTES = {
     ADVERSARY: [
         f"Up to d/2 = {DIM // 2} batches, each one meets two directions never seen before: slope "
@@ -39,14 +39,14 @@ NOTES = {
     ],
     STOCHASTIC: [
         "Geometric grids. The first batch shows all directions,",
-        "so that a few batches are nearly as good as thousands.",
+        "hence a few batches are nearly as good as thousands.",
     ],
 }
 
 
 @dataclass(frozen=True)
 class Batched:
-    """One number of batches in one of the two settings, some trials of it."""
+    """Some trials with one number of batches in one of the two settings."""
 
     setting: str
     batches: int
@@ -58,7 +58,7 @@ class Batched:
         return f"{self.setting}/{self.batches}/{self.trials}"
 
     def __call__(self) -> list[Row]:
-        """Run the setting's own policy on the setting's own grid."""
+        """Run the setting's policy on the setting's grid."""
         environment: Environment
         policy: Policy
         if self.setting == ADVERSARY:
@@ -67,7 +67,7 @@ class Batched:
             policy = SBUCB(gamma=1.0, ties="random")
             bound = theory.adversarial_lower_bound_on(grid, dim=DIM)
         else:
-            # Geometric for every M, so that the curve shows batches and not a change of grid.
+            # Geometric for every M: the curve then shows batches, not a change of grid.
             grid = grids.geometric(units=UNITS, dim=DIM, batches=self.batches)
             environment, policy = Gaussian(dim=DIM, actions=2, kappa=1.0), SBPE()
             bound = theory.certified_lower_bound_on(grid, dim=DIM, actions=2)
@@ -91,7 +91,7 @@ class Batched:
 
 @dataclass(frozen=True)
 class Batches:
-    """The paper's main message in one picture: how many batches are enough depends on contexts."""
+    """The paper's main message in one picture: how many batches suffice depends on contexts."""
 
     name: str = "batches"
     title: str = f"How many batches are enough: T = {UNITS:,}, d = {DIM}, two actions"
@@ -108,7 +108,7 @@ class Batches:
         return run_tasks(
             tasks,
             out=options.out,
-            # Without the number of trials: a run can be followed by one of more.
+            # Without the number of trials: a later run may add more.
             declaration=[(task.setting, task.batches) for task in tasks],
             jobs=options.jobs,
             engine=options.engine,
@@ -116,11 +116,11 @@ class Batches:
         )
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
-        """Draw the two settings side by side, with what no method can beat."""
+        """Draw the two settings side by side, with the lower bounds."""
         import altair as alt
 
         styles = looks({"SBUCB": "SBUCB", "SBPE": "SBPE"})
-        # Thin, on top and in no policy's colour, as SBUCB's regret lies on it.
+        # Thin, on top and in no policy's colour, because SBUCB's regret coincides with it.
         styles[BOUND] = LineStyle(INK, (3, 3), "stroke")
         lines = _lines(table)
         x = alt.X("batches:Q", title="number of batches M", **fitted(lines["batches"]))
@@ -146,7 +146,7 @@ class Batches:
         )
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
-        """Set the two theorems beside the table."""
+        """Compare the two theorems with the table."""
         import polars as pl
 
         worst = table.filter(environment=ADVERSARY).sort("batches")
@@ -177,7 +177,7 @@ class Batches:
 
 
 def _lines(table: "pl.DataFrame") -> "pl.DataFrame":
-    """Return the measured means with their intervals, and the bounds as a line of their own."""
+    """Return the measured means with their intervals, and the bounds as a separate line."""
     import polars as pl
 
     columns = ["environment", "batches", "line", "mean", "low", "high"]
@@ -194,7 +194,7 @@ def _lines(table: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def _bounded(worst: "pl.DataFrame") -> Claim:
-    """Compare the regret against the adversary with the least that any method can have."""
+    """Compare the regret under the adversary with the lower bound of any method."""
     ratios = {
         M: ratio(part["regret"], part["bound"])
         for (M,), part in worst.group_by("batches", maintain_order=True)

@@ -1,8 +1,8 @@
-"""One look for all pictures of the lab: a policy's colour, and marks that need no colour.
+"""The common style of the experiments' charts: colours by policy, markers, dashes, legend.
 
-Lines of one policy share its colour; dashes, then a lighter shade, tell them apart. Lines have
-markers of their own. Lines drawn later are thinner and have smaller markers, so that
-those which coincide are all seen. The legend is drawn by the same scales as the lines.
+Lines of one policy share its colour; dashes, then lighter shades, distinguish them. Every line has
+its own marker. Lines drawn later are thinner and have smaller markers, which keeps coinciding lines
+visible. The legend uses the same scales as the lines.
 """
 
 import math
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
-#: The last two, x and +, are paths, as Vega has no names for them.
+#: The last two, x and +, are paths, because Vega has no names for them.
 SHAPES = (
     "circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
     "triangle-left", "M-1,-1L1,1M-1,1L1,-1", "M0,-1L0,1M-1,0L1,0",
 )  # fmt: skip
 DASHES = ((1, 0), (7, 3), (2, 2), (10, 3, 2, 3))
-#: Measured at the legend's font size: the width of a letter, and of a sample of the line.
+#: Measured at the legend's font size: the width of a letter, of a line sample, and a row's height.
 LETTER, SAMPLE, ROW = 6.3, 44, 19
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one line is drawn."""
+    """The style of one line."""
 
     colour: str
     dash: tuple[int, ...]
@@ -37,23 +37,23 @@ class LineStyle:
 
 
 def looks(lines: Mapping[str, str]) -> dict[str, LineStyle]:
-    """Return the look of each line, given the name of its policy's class.
+    """Return the style of each line, given the name of its policy's class.
 
     >>> looks({"few": "SBPE", "many": "SBPE"})["many"]
-    Look(colour='#009E73', dash=(7, 3), shape='square')
+    LineStyle(colour='#009E73', dash=(7, 3), shape='square')
     """
     colours = [policy_colour(policy) for policy in lines.values()]
-    made = {}
+    styles = {}
     for place, (line, colour) in enumerate(zip(lines, colours, strict=True)):
         shade, dash = divmod(colours[:place].count(colour), len(DASHES))
-        # From the policy's first place on, so that policies differ too where lines coincide.
+        # Dashes start at the policy's first position, so coinciding policies differ as well.
         pattern = DASHES[(colours.index(colour) + dash) % len(DASHES)]
-        made[line] = LineStyle(_lighter(colour, shade), pattern, SHAPES[place % len(SHAPES)])
-    return made
+        styles[line] = LineStyle(_lighter(colour, shade), pattern, SHAPES[place % len(SHAPES)])
+    return styles
 
 
 def _lighter(colour: str, steps: int) -> str:
-    """Return the colour, each step halfway nearer to white."""
+    """Return the colour, halfway closer to white with each step."""
     parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{255 - (255 - part) // 2**steps:02X}" for part in parts)
 
@@ -68,11 +68,11 @@ def drawn(
 ) -> Any:
     """Draw the column `line` of a table as lines with markers.
 
-    With `interval` each marker has a bar from the column `low` to `high`; null draws none.
+    With `interval`, each marker has a bar from the columns `low` to `high`, unless they are null.
     """
     import altair as alt
 
-    # In the order of the styles, as what comes later lies on top.
+    # In the order of the styles, because later rows are drawn on top.
     order = {line: place for place, line in enumerate(styles)}
     rows = sorted(table.to_dicts(), key=lambda row: order[row["line"]])
     base = alt.Chart({"values": rows}).encode(x=x)
@@ -87,7 +87,7 @@ def drawn(
 
 
 def above_zero(summary: "pl.DataFrame") -> "pl.DataFrame":
-    """Cut intervals off at a tenth of their mean, as a logarithmic axis never reaches 0."""
+    """Truncate intervals at a tenth of their mean, because a logarithmic axis never reaches 0."""
     import polars as pl
 
     known = pl.col("low").is_not_null()
@@ -96,11 +96,11 @@ def above_zero(summary: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def interval_words(summary: "pl.DataFrame") -> str:
-    """Say what the bars are, and how wide at most: narrow ones hide behind their markers."""
+    """Explain the bars and state their largest width: narrow bars hide behind their markers."""
     trials = max(summary["trials"])
     widths = ((summary["high"] - summary["mean"]) / summary["mean"].abs()).drop_nulls()
     if widths.is_empty():
-        return f"{trials} trial, so that the error is not known."
+        return f"{trials} trial; the error is unknown."
     return f"Mean of {trials} trials with its 95% interval (at most ±{max(widths):.1%})."
 
 
@@ -112,7 +112,7 @@ def pictured(
     subtitle: Sequence[str],
     width: int,
 ) -> "alt.TopLevelMixin":
-    """Put a title, what a reader must know, and the legend above the panels."""
+    """Put a title, a subtitle and the legend above the panels."""
     import altair as alt
 
     chart: Any = alt.vconcat(legend(styles, width=width), panels, spacing=8)
@@ -125,13 +125,13 @@ def pictured(
 
 
 def legend(styles: Mapping[str, LineStyle], *, width: int) -> Any:
-    """Draw a piece of each line beside its name, by the scales that draw the lines."""
+    """Draw a sample of each line beside its name, with the scales of the lines."""
     import altair as alt
 
     column = SAMPLE + LETTER * max(map(len, styles)) + 14
     columns = min(max(1, int(width // column)), len(styles))
     rows = math.ceil(len(styles) / columns)
-    # Down the columns, so that the lines of one policy stand together.
+    # Down the columns, to keep the lines of one policy together.
     places = [(line, n // rows * column, n % rows) for n, line in enumerate(styles)]
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, width], nice=False, zero=False))
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[rows - 0.5, -0.5], nice=False))

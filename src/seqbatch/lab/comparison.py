@@ -1,4 +1,4 @@
-"""A user's own comparison, declared in TOML."""
+"""Your own comparison of policies, declared in a TOML file: runs it, tabulates and draws it."""
 
 import importlib
 import inspect
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqbatch import environments, policies
-from seqbatch.display import Table, cell, counted, shown, visible
+from seqbatch.display import cell, counted, visible
+from seqbatch.document import Table, shown
 from seqbatch.engine import Engine
 from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
@@ -29,16 +30,16 @@ KEYS = {"seed", "trials", "horizons", "method", "environments", "lines"}
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What a comparison found.
+    """The result of a comparison.
 
     Parameters
     ----------
     summary
         Mean regret of each line at each horizon; see :func:`seqbatch.simulation.summarise`.
     policies
-        The name of each line's policy.
+        The policy name of each line.
     files
-        What was written.
+        The files written.
     """
 
     summary: "pl.DataFrame"
@@ -46,7 +47,7 @@ class Comparison:
     files: tuple[Path, ...]
 
     def tables(self) -> list[Table]:
-        """Return the summary as people see it, one table for each environment."""
+        """Return the summary as one table per environment."""
         columns = ("policy", "units", "batches", "trials", "mean", "sd", "low", "high")
         title = "Regret in {}: mean, standard deviation, 95% interval of the mean"
         parts = self.summary.partition_by("environment", as_dict=True, maintain_order=True)
@@ -56,7 +57,7 @@ class Comparison:
         ]
 
     def chart(self) -> "alt.TopLevelMixin":
-        """Return the picture: regret against the horizon, one panel for each environment."""
+        """Return the chart: regret against the horizon, one panel per environment."""
         return chart(self.summary, self.policies)
 
     def __repr__(self) -> str:
@@ -80,21 +81,21 @@ def compare(
     engine: str | Engine = "local",
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Comparison:
-    """Run the comparison of a TOML file; return its summary and the files written.
+    """Run the comparison declared in a TOML file; return its summary and the files written.
 
     Parameters
     ----------
     spec
-        The file.
+        The TOML file.
     out
-        The folder for its files.
+        The output folder.
     jobs, engine
-        How many processes, and whose; see :func:`seqbatch.engine.open_engine`.
+        The number of processes and the engine; see :func:`seqbatch.engine.open_engine`.
     report
-        Called with the progress.
+        A function that is called with the progress.
     """
     declared = _read(spec)
-    # A class of the user's may stand beside the file, as it may beside a script.
+    # Your classes may be in a module next to the file, as for a script.
     if (folder := str(spec.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     lines = {name: _line(name, parts) for name, parts in declared["lines"].items()}
@@ -119,18 +120,18 @@ def compare(
     table.select(flat).write_csv(files[0])
     summary.write_csv(files[1])
     kinds = {name: type(line.policy).__name__ for name, line in lines.items()}
-    made = Comparison(summary, kinds, tuple(files))
-    picture = made.chart()
+    comparison = Comparison(summary, kinds, tuple(files))
+    picture = comparison.chart()
     for file in files[2:]:
         save(picture, file)
-    return made
+    return comparison
 
 
 def _read(spec: Path) -> dict[str, Any]:
     try:
         declared = tomllib.loads(spec.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InvalidArgumentError("spec", "a TOML file", f"{spec}, which is not there") from None
+        raise InvalidArgumentError("spec", "a TOML file", f"{spec}, which does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError("spec", "a TOML file", f"{spec}: {error}") from None
     except tomllib.TOMLDecodeError as error:
@@ -140,7 +141,7 @@ def _read(spec: Path) -> dict[str, Any]:
             raise InvalidArgumentError("spec", f"a file that declares {name}", str(spec))
     if unknown := sorted(set(declared) - KEYS):
         raise InvalidArgumentError(
-            "spec", f"made of {', '.join(sorted(KEYS))}", f"{', '.join(unknown)} in {spec}"
+            "spec", f"composed of {', '.join(sorted(KEYS))}", f"{', '.join(unknown)} in {spec}"
         )
     if not isinstance(declared["horizons"], list):
         raise InvalidArgumentError("horizons", "a list of whole numbers", declared["horizons"])
@@ -152,7 +153,7 @@ def _read(spec: Path) -> dict[str, Any]:
 
 
 def _environment(where: str, parts: dict[str, Any]) -> Environment:
-    """Make an environment; `eligible` says which share of units may get each action."""
+    """Build an environment; `eligible` is the share of units that may get each action."""
     inside: Environment = _made(
         Environment,
         environments,
@@ -164,7 +165,7 @@ def _environment(where: str, parts: dict[str, Any]) -> Environment:
     if not isinstance(parts["eligible"], list):
         raise InvalidArgumentError(f"{where}.eligible", "a list of shares", parts["eligible"])
     if len(parts["eligible"]) != inside.actions:
-        rule = f"a list of {inside.actions} shares, one for each action"
+        rule = f"a list of {inside.actions} shares, one per action"
         raise InvalidArgumentError(f"{where}.eligible", rule, parts["eligible"])
     return Restricted(inside, parts["eligible"])
 
@@ -180,13 +181,13 @@ def _line(name: str, parts: dict[str, Any]) -> Line:
 
 
 def _made(protocol: Any, module: Any, where: str, parts: dict[str, Any]) -> Any:
-    """Make an object from its `kind`, a name of the module or a dotted path, and parameters."""
+    """Build an object from its parameters and its `kind`, a name in the module or a dotted path."""
     parameters = dict(parts)
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str):
         raise InvalidArgumentError(f"{where}.kind", "a name or a dotted path", repr(kind))
     found = _found(kind, module, where, protocol)
-    # Before it is called: a dotted path can name anything that Python can run.
+    # Checked before the call: a dotted path can name any callable.
     if not (isinstance(found, type) and _keeps(protocol, found)):
         rule = f"a class that is a {protocol.__name__.lower()}"
         raise InvalidArgumentError(f"{where}.kind", rule, kind)
@@ -203,13 +204,13 @@ def _found(kind: str, module: Any, where: str, protocol: Any) -> Callable[..., A
         kinds = {name: getattr(module, name) for name in module.__all__}
         known = [n for n, k in kinds.items() if isinstance(k, type) and _keeps(protocol, k)]
         rule = f"one of {', '.join(known)}, or the dotted path of an importable class"
-        # Without a dot there was nothing to import.
+        # Without a dot nothing was imported.
         received = f"{kind!r} ({error})" if path else repr(kind)
         raise InvalidArgumentError(f"{where}.kind", rule, received) from error
 
 
 def _keeps(protocol: Any, kind: type) -> bool:
-    """Say whether a class has what a protocol asks for, and is not the protocol itself."""
+    """Return whether a class has the members of a protocol and is not the protocol itself."""
     needed = [name for name in vars(protocol) if not name.startswith("_")]
     own = {*dir(kind), *getattr(kind, "__dataclass_fields__", ()), *_annotated(kind)}
     return not getattr(kind, "_is_protocol", False) and all(name in own for name in needed)
@@ -224,22 +225,22 @@ def _called(make: Callable[..., Any], where: str, parameters: dict[str, Any]) ->
         return make(**parameters)
     except TypeError as error:
         known = ", ".join(inspect.signature(make).parameters)
-        # Python's own words, less the name of a function that the user never wrote.
+        # Python's message without the name of a function that the user never wrote.
         wrong = str(error).partition("() ")[2] or str(error)
         rule = f"parameters of {make.__name__} ({known})"
         raise InvalidArgumentError(where, rule, wrong) from None
     except InvalidArgumentError as error:
-        # Of many lines and environments, the one that is wrong.
+        # Name the line or environment that is wrong.
         name = f"{where}.{error.name}"
         raise InvalidArgumentError(name, error.rule, error.received, error.advice) from None
 
 
 def chart(summary: "pl.DataFrame", policies: Mapping[str, str]) -> "alt.TopLevelMixin":
-    """Draw regret against the horizon, given the name of each line's policy."""
+    """Draw regret against the horizon, given the policy name of each line."""
     import altair as alt
     import polars as pl
 
-    # The policy beside a name of the user's, as it is what the colour means.
+    # Show the policy beside the user's name, because it determines the colour.
     labels = {line: f"{visible(line)} ({policy})" for line, policy in policies.items()}
     styles = looks({labels[line]: policy for line, policy in policies.items()})
     table = summary.with_columns(line=pl.col("policy").replace(labels))

@@ -1,4 +1,4 @@
-"""An experiment of the lab: declaration, table, analysis, and the paper's claims beside it."""
+"""The interface of the experiments, how they run, and claims of the paper beside measurements."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The paper's claims beside what was measured, decided only where the measurement can.
+# Claims, which are decided only if the measurement is precise enough.
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper beside what was measured.
+    """A claim of the paper beside a measurement.
 
     Parameters
     ----------
     source
-        Where the paper says it.
+        The place in the paper.
     text
-        What it says.
+        The claim.
     measured
-        What was found.
+        The measurement.
     held
-        Whether that bears it out; None where this run cannot decide.
+        Whether the measurement confirms the claim; None if this run cannot decide.
     """
 
     source: str
@@ -46,14 +46,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean over trials, or what was computed from means.
+    """A mean over trials, or a number computed from such means.
 
     Parameters
     ----------
     value, error
-        The estimate and its standard error; the error of a single trial is not known, and NaN.
+        The estimate and its standard error, which is NaN for a single trial.
     trials
-        How many trials it comes from.
+        The number of trials.
     """
 
     value: float
@@ -61,11 +61,12 @@ class MeanEstimate:
     trials: int
 
     def within(self, low: float, high: float = inf, *, of: int = 1) -> bool | None:
-        """Say whether the truth lies between two numbers; None where 95% is not reached.
+        """Return whether the true value lies between two numbers; None without 95% confidence.
 
-        Of several estimates that a claim rests on (`of`), all shall be right in 95% of runs.
+        If a claim rests on several estimates (`of`), all of them are right in 95% of runs.
 
-        >>> Estimate(1.0, 0.1, 50).within(0.5), Estimate(1.0, 0.1, 50).within(0.9)
+        >>> one = MeanEstimate(1.0, 0.1, 50)
+        >>> one.within(0.5), one.within(0.9)
         (True, None)
         """
         from scipy.special import stdtrit
@@ -78,9 +79,9 @@ class MeanEstimate:
         return False if self.value + half < low or self.value - half > high else None
 
     def shown(self, digits: int) -> str:
-        """Return the value and its error, for a person.
+        """Return the value and its error as text.
 
-        >>> Estimate(0.5678, 0.0234, 50).shown(2), Estimate(3.0, float("nan"), 1).shown(0)
+        >>> MeanEstimate(0.5678, 0.0234, 50).shown(2), MeanEstimate(3.0, float("nan"), 1).shown(0)
         ('0.57 ± 0.02', '3 ± ?')
         """
         error = "?" if isnan(self.error) else f"{self.error:.{digits}f}"
@@ -88,7 +89,7 @@ class MeanEstimate:
 
 
 def ratio(above: "pl.Series", below: "pl.Series") -> MeanEstimate:
-    """Return the ratio of two means over the same trials; its error is right to first order."""
+    """Return the ratio of two means over the same trials, with its first-order error."""
     top, bottom = above.to_numpy(), below.to_numpy()
     value = float(top.mean() / bottom.mean())
     spread = top / bottom.mean() - value * bottom / bottom.mean()
@@ -97,7 +98,7 @@ def ratio(above: "pl.Series", below: "pl.Series") -> MeanEstimate:
 
 
 def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
-    """Return the difference, its error as if the two were independent."""
+    """Return the difference, with the error of independent estimates."""
     return MeanEstimate(one.value - other.value, hypot(one.error, other.error), one.trials)
 
 
@@ -114,7 +115,7 @@ def slope_estimates(slopes: "pl.DataFrame", *, trials: int) -> dict[tuple[str, s
 
 
 def all_of(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if any is, else None if any is, else True.
+    """Return False if any verdict is False, else None if any is None, else True.
 
     >>> all_of([True, None]), all_of([None, False]), all_of([True])
     (None, False, True)
@@ -124,7 +125,7 @@ def all_of(verdicts: Iterable[bool | None]) -> bool | None:
 
 
 def claims_page(title: str, command: str, table: "pl.DataFrame", claims: Sequence[Claim]) -> str:
-    """Return the claims as a page in Markdown, with what its numbers mean."""
+    """Return the claims as a Markdown page, with an explanation of its numbers."""
     words = {True: "held", False: "**did not hold**", None: "not decided"}
     lines = [
         f"# {title}",
@@ -146,7 +147,7 @@ def _meaning(table: "pl.DataFrame") -> str:
             "for the number of cells, leaves no doubt; else it is not decided."
         )
     if "trial" not in table.columns:
-        return "Nothing in this run is random, so that one trial is exact."
+        return "Nothing in this run is random: one trial is exact."
     trials = table["trial"].n_unique()
     return (
         f"{trials} trial{'s' * (trials > 1)}; ± is one standard error over the trials (of slopes "
@@ -156,10 +157,10 @@ def _meaning(table: "pl.DataFrame") -> str:
 
 
 # ----------------------------------------------------------------------
-# What an experiment of the lab is: a declaration that makes a table, and an analysis of it.
+# Experiments and how to run them.
 
 
-#: The experiments whose trials can run side by side on a device.
+#: The experiments whose trials can run in parallel on a device.
 ON_DEVICES = ("fig2", "fig3")
 
 
@@ -170,18 +171,18 @@ class Options:
     Parameters
     ----------
     out
-        The folder for its files.
+        The output folder.
     trials
-        How often to repeat, or None for the paper's number.
+        The number of trials, or None for the paper's number.
     quick
-        A small version that shows the shape of things.
+        Whether to run a small version that shows the overall picture.
     jobs, engine
-        How many processes, and whose; see :func:`seqbatch.engine.open_engine`.
+        The number of processes and the engine; see :func:`seqbatch.engine.open_engine`.
     device
-        Where to run the trials side by side, or None for the processor alone; see
+        The device on which all trials run in parallel, or None for the processor; see
         :func:`seqbatch.simulation.sweep`.
     report
-        Called with the progress.
+        A function that is called with the progress.
     """
 
     out: Path
@@ -194,7 +195,7 @@ class Options:
 
 
 class Experiment(Protocol):
-    """One figure of the paper, or one of our own."""
+    """One figure of the paper, or an additional one."""
 
     @property
     def name(self) -> str:
@@ -205,26 +206,36 @@ class Experiment(Protocol):
         """One line on what it shows."""
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Make the table."""
+        """Run it and return the table."""
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
-        """Draw it."""
+        """Draw the table."""
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
-        """Set the paper's claims beside it."""
+        """Compare the paper's claims with the table."""
 
 
-def reproduce(experiment: Experiment, options: Options) -> list[Path]:
+def reproduce(
+    experiment: Experiment, options: Options, *, command: str | None = None
+) -> list[Path]:
     """Run an experiment and write its table, picture and claims; return the files.
 
-    An interrupted run goes on where it stopped. A quick look, and a device's run, has a folder of
-    its own.
+    An interrupted run continues where it stopped. Quick runs, and runs on a device, have separate
+    folders.
+
+    Parameters
+    ----------
+    experiment, options
+        What to run, and how.
+    command
+        The command that the page of claims names; `seqbatch reproduce` and the experiment's name
+        unless given.
     """
     if options.device is not None:
         _require_device(experiment, options.device)
     folder = options.out / _folder(experiment, options)
     table = experiment.run(replace(options, out=folder / "run"))
-    # Not before: a run that is refused leaves no folder behind.
+    # Only now: a refused run leaves no folder behind.
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{experiment.name}.{ending}" for ending in ("parquet", "csv")]
     table.write_parquet(files[0])
@@ -233,32 +244,31 @@ def reproduce(experiment: Experiment, options: Options) -> list[Path]:
     chart = experiment.chart(table)
     files += [save(chart, folder / f"{experiment.name}.{end}") for end in ("png", "svg", "html")]
     page = folder / "claims.md"
-    words = claims_page(
-        experiment.title, _command(experiment, options), table, experiment.claims(table)
-    )
+    asked = _command(command or f"seqbatch reproduce {experiment.name}", options)
+    words = claims_page(experiment.title, asked, table, experiment.claims(table))
     page.write_text(words, encoding="utf-8")
     return [*files, page]
 
 
 def _require_device(experiment: Experiment, device: str) -> None:
-    """Refuse a device that is not known, or is for others, before anything is planned or run."""
+    """Refuse an unknown device, or one for another experiment, before anything runs."""
     if experiment.name not in ON_DEVICES:
         raise InvalidArgumentError(
             "device",
-            f"left out but for {' and '.join(ON_DEVICES)}",
+            f"used only with {' and '.join(ON_DEVICES)}",
             f"{device!r} with {experiment.name}",
         )
     arguments.choice("device", device, DEVICES)
 
 
 def _folder(experiment: Experiment, options: Options) -> str:
-    # Apart, so that a quick look does not take the place of a long run's picture.
+    # Separate folders: a quick run must not overwrite the picture of a full one.
     quick = ["quick"] if options.quick else []
     return "-".join([experiment.name, *quick, *filter(None, [options.device])])
 
 
-def _command(experiment: Experiment, options: Options) -> str:
+def _command(command: str, options: Options) -> str:
     chosen = ["--quick"] if options.quick else []
     chosen += [f"--trials {options.trials}"] if options.trials else []
     chosen += [f"--device {options.device}"] if options.device else []
-    return " ".join(["seqbatch reproduce", experiment.name, *chosen])
+    return " ".join([command, *chosen])

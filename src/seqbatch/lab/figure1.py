@@ -1,4 +1,4 @@
-"""Figure 1: labelled data in file order, accuracy at a series of horizons (Section 6.1)."""
+"""Figure 1: accuracy on labelled data in file order, at several horizons (Section 6.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def _data(name: Dataset) -> Labelled:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One line at one horizon: a run of its own, as M, gamma and S depend on T."""
+    """One line at one horizon, as a separate run, because M, gamma and S depend on T."""
 
     dataset: Dataset
     line: str
@@ -62,7 +62,7 @@ class Accuracy:
         return f"{self.line}/{self.units}"
 
     def __call__(self) -> list[Row]:
-        """Replay the first rows; nothing in it is random."""
+        """Replay the first rows; nothing is random."""
         table = _data(self.dataset).head(self.units)
         features, labels, classes = table.features, table.labels, len(table.classes)
         grid = self.rule.grid(self.units, classes * features.shape[1])
@@ -95,7 +95,7 @@ class Figure1:
         return f"Figure 1: accuracy on {self.dataset.title()} in file order"
 
     def lines(self) -> dict[str, tuple[Policy, GridRule]]:
-        """Return the lines: on Covertype M is also read as the text has it, a tenth."""
+        """Return the lines; on Covertype also with a tenth of M, as in the paper's text."""
         lines: dict[str, tuple[Policy, GridRule]] = {
             "LinUCB": (LinUCB(gamma=GAMMA), GridRule(kind="online"))
         }
@@ -114,7 +114,7 @@ class Figure1:
         horizons = (QUICK if options.quick else HORIZONS)[self.dataset]
         tasks = [
             Accuracy(self.dataset, line, policy, rule, units)
-            # The longest first, so that no process is left with it at the end.
+            # The longest first: no process should be left with it at the end.
             for units in reversed(horizons)
             for line, (policy, rule) in self.lines().items()
         ]
@@ -128,7 +128,7 @@ class Figure1:
         ).sort("policy", "units")
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
-        """Draw accuracy against the horizon; on Covertype also what fewer batches lose."""
+        """Draw accuracy against the horizon; on Covertype also the loss with fewer batches."""
         import altair as alt
         import polars as pl
 
@@ -151,7 +151,7 @@ class Figure1:
         )
 
     def _labels(self, table: "pl.DataFrame") -> dict[str, str]:
-        """Name each line with its number of batches at the largest horizon."""
+        """Label each line with its number of batches at the largest horizon."""
         last = table.filter(table["units"] == table["units"].max())
         batches = dict(last.select("policy", "batches").iter_rows())
         return {
@@ -168,15 +168,15 @@ class Figure1:
         if self.dataset == "mushroom":
             return [
                 f"{formula}.",
-                "Each T is a run of its own; the legend gives M at the largest T.",
+                "Each T is a separate run; the legend gives M at the largest T.",
             ]
         return [
             f"{formula}; the paper's text has a tenth of that.",
-            "Each T is a run of its own; the legend gives the number of batches at the largest T.",
+            "Each T is a separate run; the legend gives the number of batches at the largest T.",
         ]
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
-        """Set the claims of Section 6.1 beside the table."""
+        """Compare the claims of Section 6.1 with the table."""
         value = {(r["policy"], r["units"]): r for r in table.iter_rows(named=True)}
         units = sorted({key[1] for key in value})
         last = units[-1]
@@ -209,7 +209,7 @@ class Figure1:
 
 
 def _thousands() -> dict[str, Any]:
-    """Return a linear axis whose labels stand apart."""
+    """Return a linear axis with well-spaced labels."""
     import altair as alt
 
     axis = alt.Axis(values=list(range(0, 10_001, 1_000)), format=",d")
@@ -217,14 +217,14 @@ def _thousands() -> dict[str, Any]:
 
 
 def _losses(shown: "pl.DataFrame", styles: dict[str, LineStyle], x: "alt.X") -> Any:
-    """Draw how far below LinUCB's accuracy each of SBUCB's is."""
+    """Draw by how much the accuracy of each SBUCB line is below LinUCB's."""
     import altair as alt
     import polars as pl
 
     online = shown.filter(pl.col("policy") == "LinUCB").select("units", online="accuracy")
     lost = shown.filter(pl.col("policy").str.starts_with("SBUCB")).join(online, on="units")
     lost = lost.with_columns(lost=100 * (pl.col("online") - pl.col("accuracy")))
-    # Nearly logarithmic, and at home at 0 and below, where SBUCB is no worse.
+    # Nearly logarithmic, but defined at 0 and below, where SBUCB is no worse.
     scale = alt.Scale(type="symlog", constant=0.1, nice=False, zero=False, padding=8)
     axis = alt.Axis(values=[-10, -3, -1, -0.3, 0, 0.3, 1, 3, 10], format="~r")
     y = alt.Y(

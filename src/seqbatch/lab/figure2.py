@@ -1,4 +1,4 @@
-"""Figure 2: four stochastic environments, regret against the horizon (Section 6.2)."""
+"""Figure 2: regret against the horizon in four stochastic environments (Section 6.2)."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 DIM = ACTIONS = 10
 HORIZONS = tuple(range(50_000, 100_001, 5_000))
 TRIALS = 50
-#: LBGL's multiplier. At 1 the penalty exceeds every moment of contexts of this size, the estimate
-#: is zero and regret linear; the paper does not say what it used.
+#: LBGL's multiplier. At 1 the penalty exceeds every moment of contexts of this size: the estimate
+#: is zero and regret is linear. The paper does not state its value.
 LASSO_SCALE = 0.02
 #: SBPE on planned grids, by their number of batches; the paper's horizons have two.
 PLANNED = {2: "SBPE, planned M = 2", 3: "SBPE, planned M = 3"}
@@ -41,7 +41,7 @@ PLANNED = {2: "SBPE, planned M = 2", 3: "SBPE, planned M = 3"}
 
 @dataclass(frozen=True)
 class PlannedGrids:
-    """The grids that the planner finds for the Gaussian instance, by horizon."""
+    """The planner's grids for the Gaussian instance, by horizon."""
 
     ends: tuple[tuple[int, tuple[int, ...]], ...]
 
@@ -51,7 +51,7 @@ class PlannedGrids:
 
 
 def planned(horizons: Sequence[int], engine: Engine) -> dict[int, PlannedGrids]:
-    """Return the grids of each number of batches, planned side by side."""
+    """Return the grids for each number of batches, planned in parallel."""
     wanted = [(units, batches) for batches in PLANNED for units in horizons]
     with closing(as_completed(engine, _planned_ends, wanted)) as results:
         ends = {wanted[place]: found for place, found in results}
@@ -62,7 +62,7 @@ def planned(horizons: Sequence[int], engine: Engine) -> dict[int, PlannedGrids]:
 
 
 def _planned_ends(wanted: tuple[int, int]) -> tuple[int, ...]:
-    """Plan one horizon for the gain that parameters of length 1 make on average."""
+    """Plan one horizon for the average gain of parameters of norm 1."""
     from threadpoolctl import threadpool_limits
 
     (units, batches), kappa = wanted, 0.2
@@ -90,7 +90,7 @@ class Figure2:
     title: str = "Figure 2: regret in four stochastic environments, d = K = 10"
 
     def environments(self) -> dict[str, Environment]:
-        """Return the paper's four."""
+        """Return the paper's four environments."""
         return {
             "Gaussian": Gaussian(dim=DIM, actions=ACTIONS, kappa=0.2),
             "uniform": Uniform(dim=DIM, actions=ACTIONS),
@@ -99,7 +99,7 @@ class Figure2:
         }
 
     def lines(self, horizons: Sequence[int], engine: Engine) -> dict[str, Line]:
-        """Return the paper's four on their own grids, and SBPE on planned ones."""
+        """Return the paper's four policies on their own grids, and SBPE on planned grids."""
         ours = GridRule(kind="minimax", batches="stochastic", scale=0.4)
         theirs = GridRule(kind="sparse", batches="stochastic")
         best = planned(horizons, engine)
@@ -115,7 +115,7 @@ class Figure2:
         }
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Run the sweep; directly throughout, so that all comparisons are paired."""
+        """Run the sweep with the direct method throughout, which pairs all comparisons."""
         horizons = HORIZONS[::5] if options.quick else HORIZONS
         trials = options.trials or (5 if options.quick else TRIALS)
         with open_engine(options.engine, jobs=options.jobs) as engine:
@@ -136,7 +136,7 @@ class Figure2:
         )
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
-        """Draw mean regret with its 95% interval, a panel for each environment."""
+        """Draw mean regret with its 95% interval, one panel per environment."""
         import altair as alt
         import polars as pl
 
@@ -166,14 +166,14 @@ class Figure2:
             subtitle=[
                 f"{interval_words(summary)} Slopes are those of log regret on log T, ± one "
                 "standard error.",
-                "The same units in every line of a trial, so that lines differ more surely than "
-                "their intervals suggest.",
+                "All lines of a trial use the same units; differences between lines are more "
+                "certain than their intervals suggest.",
             ],
             width=940,
         )
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
-        """Set the claims of Section 6.2 beside the table."""
+        """Compare the claims of Section 6.2 with the table."""
         trials = table["trial"].n_unique()
         rates = slope_estimates(slopes(table), trials=trials)
         gaps = _relative_gaps(table)
@@ -187,7 +187,7 @@ class Figure2:
 
 
 def _labels(table: "pl.DataFrame") -> dict[str, str]:
-    """Name each line with its number of batches, which is one for all horizons here."""
+    """Label each line with its number of batches, which here is the same for all horizons."""
     batches = dict(table.select("policy", "batches").iter_rows())
     grids = {"SBPE": "minimax grid", "BPE": "minimax grid", "RBGL": "its own grid",
              "LBGL": "its own grid"}  # fmt: skip
@@ -213,7 +213,7 @@ def _slopes_title(
 
 
 def _relative_gaps(table: "pl.DataFrame") -> dict[tuple[str, str, int], MeanEstimate]:
-    """Return how much more each line loses than SBPE, as a share of SBPE's mean regret."""
+    """Return how much more regret each line has than SBPE, relative to SBPE's mean regret."""
     rows = summarise(table).filter(policy="SBPE").iter_rows(named=True)
     base = {(row["environment"], row["units"]): row["mean"] for row in rows}
     return {

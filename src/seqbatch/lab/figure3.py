@@ -1,4 +1,4 @@
-"""Figure 3: ads drawn from a pool, problem-dependent regret (Section 6.3)."""
+"""Figure 3: problem-dependent regret on ads drawn from a pool (Section 6.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 POOL, DIM, NOISE, TRIALS = 40_428_967, 40, 0.1, 50
 HORIZONS = (100_000, 330_000, 1_100_000, 3_700_000, 12_000_000, POOL)
 QUICK_POOL, QUICK_HORIZONS = 200_000, (20_000, 60_000, 180_000)
-#: LBGL's multiplier; at 1 the penalty leaves nothing of parameters of this size.
+#: LBGL's multiplier; at 1 the penalty shrinks parameters of this size to 0.
 LASSO_SCALE = 0.002
 
 
@@ -47,7 +47,7 @@ FILE, GENERATED = "Avazu", "generated rows of Avazu's shape"
 
 
 def _source() -> str:
-    """Say whether the user's Avazu file is there."""
+    """Return the data source: your Avazu file if it exists, else generated rows."""
     try:
         next(iter(avazu_chunks(rows=1)))
     except MissingDatasetError:
@@ -66,16 +66,16 @@ def _environment(rows: int, source: str, device: str | None) -> FeaturePool:
 
 @dataclass(frozen=True)
 class AvazuPool:
-    """The pool as an environment that is read where it is used, not sent there.
+    """The pool as an environment that is loaded where it is used instead of being sent there.
 
     Parameters
     ----------
     rows
-        How many rows the pool has.
+        The number of rows of the pool.
     source
-        The file, or generated rows: part of what the run is.
+        The file, or generated rows; part of the run's identity.
     device
-        Where rows are generated, if not on the host.
+        The device on which rows are generated, or None for the host.
     """
 
     rows: int
@@ -94,13 +94,13 @@ class AvazuPool:
 
 @dataclass(frozen=True)
 class Figure3:
-    """Regret of BPE, and of RBGL and LBGL on their own and on BPE's grid."""
+    """Regret of BPE, and of RBGL and LBGL on their own grids and on BPE's."""
 
     name: str = "fig3"
     title: str = "Figure 3: problem-dependent regret on a pool of ads, d = 40, K = 2"
 
     def lines(self) -> dict[str, Line]:
-        """Return the paper's five."""
+        """Return the paper's five lines."""
         geometric = GridRule(kind="geometric", batches="problem-dependent")
         original = GridRule(kind="sparse", batches="problem-dependent")
         return {
@@ -112,7 +112,7 @@ class Figure3:
         }
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Run the sweep; the table's column `pool` says how many rows the pool has."""
+        """Run the sweep; the column `pool` of the table is the number of rows of the pool."""
         import polars as pl
 
         source = _source()
@@ -132,7 +132,7 @@ class Figure3:
         ).with_columns(pool=pl.lit(pool.rows))
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
-        """Draw regret against the horizon, both on logarithmic scales."""
+        """Draw regret against the horizon on logarithmic scales."""
         import altair as alt
         import polars as pl
 
@@ -161,7 +161,7 @@ class Figure3:
         )
 
     def claims(self, table: "pl.DataFrame") -> Sequence[Claim]:
-        """Set the claims of Section 6.3 beside the table."""
+        """Compare the claims of Section 6.3 with the table."""
         rate, gaps = _rates(table), _final_ratios(table)
         where = f"Section 6.3, on {table['environment'][0]}"
         rivals = [name for name in rate if name != "BPE"]
@@ -207,7 +207,7 @@ class Figure3:
 
 
 def _source_words(table: "pl.DataFrame") -> str:
-    """Say what was drawn from, in the picture itself."""
+    """State the data source in the picture itself."""
     rows = f"{table['pool'][0]:,}"
     if table["environment"][0] == GENERATED:
         return f"Synthetic data: {rows} rows GENERATED in Avazu's shape, not Avazu's own."

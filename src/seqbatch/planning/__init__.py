@@ -1,4 +1,4 @@
-"""How many batches, how large, at what cost: the first question of every experiment."""
+"""Planning an experiment: how many batches, of which sizes, and at what cost."""
 
 from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan

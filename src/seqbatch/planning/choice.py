@@ -1,4 +1,4 @@
-"""Which number of batches a plan chooses, and why."""
+"""The choice of the number of batches in a plan, and its reason in words."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from seqbatch.display import counted, number, percent_cut
 from seqbatch.planning.request import Request
 from seqbatch.planning.tables import Row
 
-#: Where no grid earns enough, more batches must add at least this share of fully online's gain.
+#: If no grid earns enough, more batches must add at least this share of fully online's gain.
 WORTH = 0.01
-#: Where even fully online earns less than this share of the possible gain, more batches are not
-#: worth their trouble.
+#: If even fully online earns less than this share of the possible gain, more batches are not worth
+#: the effort.
 LITTLE = 0.1
-#: Nor where its whole gain is less than this share of how far chance alone moves the total reward.
+#: Nor if its gain is less than this share of the random variation of the total reward.
 UNSEEN = 0.05
 
 
@@ -26,10 +26,10 @@ class Choice:
     batches
         M.
     reason
-        Why, in a sentence or two.
+        The reason, in a sentence or two.
     met
-        Whether it earns as much of fully online's gain as `within` asks for; None where nothing
-        was asked of it.
+        Whether it earns as much of fully online's gain as `within` requires; None if there is no
+        such requirement.
     """
 
     batches: int
@@ -38,7 +38,7 @@ class Choice:
 
 
 def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
-    """Return M: the one asked for, the cheapest, or the smallest near enough to online."""
+    """Return M: the requested number, the cheapest, or the smallest that is close to online."""
     if request.batches is not None:
         return _asked(request, rows, online)
     if request.batch_cost is not None:
@@ -46,8 +46,8 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
     if request.possible - online.regret <= 2 * online.error:
         return Choice(
             batches=len(rows[0].sizes),
-            reason="Nothing can be learned in time: what even fully online gains over a random "
-            "assignment is within the simulation's error. The fewest batches do.",
+            reason="Nothing can be learned in time: the gain of even a fully online policy over a "
+            "random assignment is within the simulation's error. Use the fewest batches.",
             met=True,
         )
     gained = 1 - online.regret / request.possible
@@ -56,10 +56,10 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
     if gained < LITTLE or gained * request.possible < UNSEEN * chance:
         return Choice(
             batches=len(rows[0].sizes),
-            reason="Little can be learned in time: even fully online earns only "
-            f"{percent_cut(gained)} of what a perfect assignment would gain over a random one, "
-            f"{number(gained * request.possible, 3)} in all, where chance moves the total reward "
-            f"by {number(chance, 3)}. The fewest batches do.",
+            reason="Little can be learned in time: even a fully online policy earns only "
+            f"{percent_cut(gained)} of the gain of a perfect assignment over a random one, "
+            f"{number(gained * request.possible, 3)} in total, while chance varies the total "
+            f"reward by {number(chance, 3)}. Use the fewest batches.",
             met=True,
         )
     enough = 1 - request.within
@@ -76,12 +76,12 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
 
 
 def _share(request: Request, row: Row, online: Row) -> float:
-    """Return how much of fully online's gain over a random assignment a row earns."""
+    """Return the share of fully online's gain over a random assignment that a row earns."""
     return (request.possible - row.regret) / (request.possible - online.regret)
 
 
 def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
-    """Return the smallest number nearly as good as the best row, and say that it is not enough."""
+    """Return the smallest number nearly as good as the best row, marked as not enough."""
     shares = [_share(request, row, online) for row in rows]
     most = max(shares)
     place = next(place for place, share in enumerate(shares) if share >= most - WORTH)
@@ -92,7 +92,7 @@ def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
         f"{percent_cut(shares[place])}"
     )
     best = (
-        "the most" if shares[place] == most else f"nearly as much as the best, {percent_cut(most)}"
+        "the most" if shares[place] == most else f"nearly as much as the best ({percent_cut(most)})"
     )
     return Choice(
         batches=len(one.sizes),
@@ -103,16 +103,16 @@ def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
 
 
 def _advice(request: Request) -> str:
-    """Say what may earn more."""
+    """Return advice on how to earn more."""
     if request.model.conduct.delay:
-        return "Fully online knows every outcome at once; here they come late."
+        return "A fully online policy knows every outcome at once; here they come late."
     if request.limits.waves is not None:
-        return "More and smaller waves may."
-    return "More batches (max_batches) or looser limits may."
+        return "More and smaller waves may earn more."
+    return "More batches (max_batches) or looser limits may earn more."
 
 
 def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
-    """Return the number asked for, and how it compares with the rule."""
+    """Return the requested number, and how it compares with the rule."""
     row = next(one for one in rows if one.batches == request.batches)
     enough = 1 - request.within
     gain = request.possible - online.regret
@@ -122,14 +122,14 @@ def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
         reason += (
             f", earn{'s' * (len(row.sizes) == 1)} {percent_cut(_share(request, row, online))} of "
             f"what fully online gains over a random assignment; {percent_cut(enough)} "
-            f"{'is enough' if met else 'would be enough, so that the rule is not met'}"
+            f"{'is enough' if met else 'would be enough: the rule is not met'}"
         )
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=met)
 
 
 def _cheapest(rows: Sequence[Row]) -> Choice:
     row = min(rows, key=lambda one: one.total_cost)
-    reason = "Recommended as the number of batches of least total cost, regret and batches together"
+    reason = "Recommended as the number of batches with the least total cost of regret and batches"
     if row is rows[-1] and len(rows) > 1:
-        reason += "; it is the table's last, and more might cost less (max_batches)"
+        reason += "; it is the table's last, and more batches might cost less (max_batches)"
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=None)

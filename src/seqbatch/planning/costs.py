@@ -1,4 +1,4 @@
-"""The regret of grids on a model, and of estimates renewed after every unit."""
+"""The regret of grids in the planner's model, with fully online as the benchmark."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,15 @@ from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.runs import Totals, least
 
 # ----------------------------------------------------------------------
-# What grids cost on a model: the rows of a stochastic plan's table.
+# The rows of a stochastic plan's table.
 
 
-#: Wrong guesses of the effect that the sensitivity table tries.
+#: The ratios of true to assumed effect in the sensitivity table.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
-    """Return what a grid costs."""
+    """Return the costs of a grid."""
     totals = request.judged(sizes).totals(sizes)
     regret, error = totals.mean()
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
@@ -37,7 +37,7 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         of_online=regret / online if online > 0 else math.nan,
         earned=earned(request, regret),
         best_share=totals.best_units() / sum(sizes),
-        # Where nothing can be learned, the regret's own noise would let them cross.
+        # If nothing can be learned, the noise of the simulated regret could let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
         rate=rate(request, len(sizes)),
         total_cost=cost,
@@ -45,33 +45,33 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
 
 
 def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
-    """Return what the grid costs for other true effects, beside the best grid for each."""
+    """Return the grid's cost for other true effects, next to the best grid for each."""
     noises = sorted({noise for _, noise in request.model.scenarios})
-    made = []
+    rows = []
     for factor in FACTORS:
-        # The guesses times the factor, for certain.
+        # The guesses times the factor, without uncertainty.
         truth = tuple((factor * guess, noise) for guess in request.law.guesses for noise in noises)
         other = replace(request, model=replace(request.model, scenarios=truth, weights=()))
-        # The same seed, hence the same draws: costs differ by the effect alone.
+        # The same seed, hence the same draws: costs differ only by the effect.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [other.judged(one).total(one)[0] for one in options]
         best = min(costs)
         if len(sizes) > 1:
-            # The larger the effect, the sooner it shows.
+            # The larger the effect, the earlier it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
             found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
             best = min(best, other.judged(found).total(found)[0])
-        made.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
-    return tuple(made)
+        rows.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
+    return tuple(rows)
 
 
 def _lower_bound(request: Request, sizes: Sizes) -> float:
-    """Return a lower bound for every method with these batches, on average over the parameters.
+    """Return a lower bound for every method with these batches, averaged over the parameters.
 
-    Before the first outcomes, and by chance, every method loses the whole effect: that part is
-    exact. For the rest of the shared model it comes from the proof of Theorem 2; for that of the
-    block model it is what even a method that saw the outcomes of all actions would lose, simulated.
-    Nothing is claimed for an experiment under way.
+    Before the first outcomes, and for units assigned at random, every method loses the full effect;
+    this part is exact. The rest comes from the proof of Theorem 2 in the shared model. In the block
+    model it is the simulated loss of a method that sees the outcomes of all actions. There is no
+    bound for an experiment that has already started.
     """
     model = request.model
     if request.limits.seen:
@@ -84,7 +84,7 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
 
 
 def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
-    """Return the least that units lose for which a method chooses, `chosen` of them a batch."""
+    """Return a lower bound on the loss of units that a method decides, `chosen` per batch."""
     model, known = request.model, request.model.conduct.known(sizes)
     informed = chosen > 0
     if not informed.any():
@@ -94,7 +94,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
         spreads = request.judging.scale * model.spreads(request.judging.trials)
         rates = request.judging.rates_seeing_all(seen, spreads)
         totals = np.broadcast_to(request.judging.weight, len(rates)) * (rates @ chosen[informed])
-        # Simulated, so that two standard errors are left for chance.
+        # A simulated value: subtract two standard errors.
         spread = totals.reshape(-1, len(request.judging.strata)).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / len(totals))
         return max(float(totals.mean()) - 2 * error, 0.0)
@@ -115,7 +115,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
 
 
 def rate(request: Request, batches: int | None) -> float:
-    """Return the theorem's rate; online counts as one batch per unit."""
+    """Return the theorem's rate; fully online counts as one batch per unit."""
     model, limits = request.model, request.limits
     if limits.seen:
         return math.nan
@@ -129,28 +129,28 @@ def rate(request: Request, batches: int | None) -> float:
 
 
 def earned(request: Request, regret: float) -> float:
-    """Return the share of the possible gain that is earned; NaN where there is none."""
+    """Return the share of the possible gain that is earned; NaN if there is none."""
     return max(1 - regret / request.possible, 0.0) if request.possible > 0 else math.nan
 
 
 # ----------------------------------------------------------------------
-# What new estimates after every unit would cost: what batches are compared with.
+# Fully online, with new estimates after every unit: the benchmark for batches.
 #
-# Nobody starts for an effect that is not known. But who estimates after every unit sees early how
-# large it is, so that the start may fit it: what is compared with is the best for each effect.
+# A fixed start cannot suit an unknown effect. But with estimates after every unit, the size of the
+# effect shows early, and the start can adapt to it: the benchmark uses the best start per effect.
 
 
-#: Between the updates that stand for "after every unit", units grow by this factor.
+#: Updates "after every unit" are simulated at numbers of units that grow by this factor.
 STEP = 1.5
-#: Uniform starts that are tried are at most this factor apart.
+#: Uniform starts to try are at most this factor apart.
 APART = 6.0
 
 
 def online_row(request: Request, found: Iterable[Sizes]) -> Row:
-    """Return what new estimates after every unit would cost, after each effect's best start.
+    """Return the cost of new estimates after every unit, with each effect's best start.
 
-    The first batches of the best grids are tried as starts, too. Outcomes are known at once. Who
-    may estimate after every unit may also do so in batches: never worse than the best of them.
+    The first batches of the best grids are also tried as starts. Outcomes are known at once. A
+    method that may estimate after every unit may also use batches: never worse than the best grid.
     """
     batched = list(found)
     starts = _grids(request, [sizes[0] for sizes in batched])
@@ -176,9 +176,10 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
 
 
 def _picked(request: Request, options: Sequence[Totals], *, cautious: bool = False) -> list[int]:
-    """Return the best option for each scenario, or the best for all where few trials are of one.
+    """Return the best option per scenario, or the best overall if a scenario has few trials.
 
-    Who is cautious adds two standard errors: a start that is too short loses much, but rarely.
+    With `cautious`, two standard errors are added: a start that is too short loses much, but
+    rarely.
     """
     parts = np.array([one.by_scenario() for one in options])
     if cautious:
@@ -190,7 +191,7 @@ def _picked(request: Request, options: Sequence[Totals], *, cautious: bool = Fal
 
 
 def _grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
-    """Return uniform starts of several lengths, each with batches that grow by one factor."""
+    """Return uniform starts of several lengths, each followed by batches that grow by a factor."""
     limits, shortest = request.limits, request.least_first
     if limits.seen:
         starts = [max(1, round(limits.seen * (STEP - 1)))]
@@ -199,28 +200,28 @@ def _grids(request: Request, firsts: Sequence[int]) -> list[Sizes]:
         number = 2 + math.floor(math.log(longest / shortest) / math.log(APART))
         starts = [round(float(first)) for first in np.geomspace(shortest, longest, number)]
         starts += [first for first in set(firsts) if first < limits.units]
-        # Of starts that are nearly as long, one is enough.
+        # Of starts with nearly the same length, keep one.
         starts = list({round(4 * math.log(start)): start for start in sorted(starts)}.values())
-    made = []
+    found = []
     for first in dict.fromkeys(min(start, limits.units) for start in starts):
         ends = [first]
         while ends[-1] < limits.units:
             grown = math.ceil((limits.seen + ends[-1]) * STEP) - limits.seen
             ends.append(min(grown, limits.units))
-        # One unit more, for the cost of the last one.
-        made.append(tuple(int(size) for size in np.diff([0, *ends, ends[-1] + 1])))
-    return made
+        # One more unit, for the cost of the last one.
+        found.append(tuple(int(size) for size in np.diff([0, *ends, ends[-1] + 1])))
+    return found
 
 
 def _smooth(request: Request, trials: Trials, sizes: Sizes) -> Totals:
     """Return the totals of batches as if estimates were always up to date.
 
-    The cost of a unit is known where batches start, and changes smoothly in the logarithm of the
-    units in between; the trapezoid rule adds it up.
+    A unit's cost is known at the starts of batches and varies smoothly in the logarithm of the
+    number of units in between; the trapezoid rule integrates it.
     """
     rates = replace(trials, conduct=replace(trials.conduct, delay=0)).rates(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
-    # The uniform start costs the same for every unit and stays out of the trapezoids.
+    # Every unit of the uniform start costs the same; it is left out of the trapezoids.
     uniform = 0 if request.limits.seen else 1
     steps = np.diff(np.log(starts[uniform:]))
 

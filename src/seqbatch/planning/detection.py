@@ -1,4 +1,4 @@
-"""Which lift a plan detects: precision, power, and early stopping."""
+"""Which lifts a plan detects: precision, power, probability of stopping early, and their text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,8 @@ from functools import partial
 from itertools import accumulate
 from math import ceil, sqrt
 
-from seqbatch.display import Table, counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut
+from seqbatch.document import Table
 from seqbatch.inference import (
     PlanOfShares,
     chances_to_stop,
@@ -15,36 +16,35 @@ from seqbatch.inference import (
     planned_path,
 )
 from seqbatch.planning.model import Model
-from seqbatch.policies import ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------
-# What a plan will detect: how precisely a lift will be known, and whether a look finds it.
+# Precision and power.
 #
-# A lift is an action's mean reward less control's, over all units. In the model all actions are
-# alike, so that whichever is control, the numbers are those of every lift.
+# A lift is the difference between an action's and control's mean reward over all units. The model
+# is symmetric in the actions: the numbers hold for every lift, whichever action is control.
 
 
-#: Where the next look adds less than this share to the information, there is none.
+#: A look is left out if the next one adds less than this share of information.
 NOTHING = 0.01
-#: Randomised shares are found to this.
+#: The resolution of randomised shares.
 STEP = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedLook:
-    """What is known of a lift after a batch, and whether it stops the campaign.
+    """The precision of a lift after a batch, and the probability of stopping there.
 
     Parameters
     ----------
     batch, units
-        After which batch, and how many units were assigned by then.
+        The batch, and the number of units assigned by then.
     information
-        The fraction of all information that is in by then.
+        The information fraction by then.
     error
         The standard error of the lift.
     obrien_fleming, pocock
-        The chance that this look or an earlier one found a lift of the assumed effect's size, by
+        The probability that this look or an earlier one finds a lift of the assumed size, with
         either spending rule.
     """
 
@@ -58,20 +58,21 @@ class PlannedLook:
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """What is known of every lift over control in the end, and on the way.
+    """The precision of every lift over control, at the end and at earlier looks.
 
     Parameters
     ----------
     error
-        The standard error of a lift when all batches are in.
+        The standard error of a lift after all batches.
     lift_80, lift_90
-        The lifts that are then found with 80 and 90% power, two-sided at 5%.
+        The lifts that are then detected with 80 and 90% power, two-sided at 5%.
     effect
-        The lift that the looks are about.
+        The lift assumed at the looks.
     looks
-        One after each batch that counts, unless the next adds next to nothing.
+        One after each informative batch, unless the next one adds almost nothing.
     counting, batches
-        How many batches count, and how many there are; later ones leave nothing to chance.
+        The number of informative batches, and of all batches; without randomisation, later batches
+        are not informative.
     """
 
     error: float
@@ -84,7 +85,7 @@ class Detection:
 
     @property
     def early(self) -> tuple[float, float]:
-        """The chances to stop before the last look, by O'Brien and Fleming's rule and Pocock's."""
+        """The probabilities of stopping before the last look, with either spending rule."""
         if len(self.looks) < 2:
             return 0.0, 0.0
         return self.looks[-2].obrien_fleming, self.looks[-2].pocock
@@ -95,7 +96,7 @@ def detection(
 ) -> Detection:
     """Return what batches of these sizes will detect.
 
-    Looks are about `lift`, or where there is none a lift as large as the middle effect.
+    The looks assume `lift`; by default a lift as large as the middle effect.
     """
     lift = lift or model.middle
     shares = shares_of(model, sizes, policy)
@@ -133,16 +134,16 @@ def detection(
 def planned_lift(
     model: Model, sizes: Sequence[int], policy: LinearPolicy, *, power: float
 ) -> float:
-    """Return the lift that batches of these sizes find with this power."""
+    """Return the lift that batches of these sizes detect with this power."""
     return detectable_lift(_path(model, shares_of(model, sizes, policy))[-1], power=power)
 
 
 def least_share(
     model: Model, sizes: Sequence[int], policy: LinearPolicy, *, lift: float, power: float
 ) -> float | None:
-    """Return the least randomised share, from the model's own, with which a lift is found.
+    """Return the least randomised share, at least the model's, that detects a lift.
 
-    None where not even randomising all units is enough.
+    Return None if not even randomising all units suffices.
     """
     found = partial(_found, model, sizes, policy, lift, power)
     low, high = round(model.conduct.randomised / STEP), round(1 / STEP)
@@ -150,7 +151,7 @@ def least_share(
         return None
     if found(model.conduct.randomised):
         return model.conduct.randomised
-    # What is found grows with the share: halve where it starts.
+    # Power increases with the share: bisect.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if found(middle * STEP) else (middle, high)
@@ -158,14 +159,15 @@ def least_share(
 
 
 def units_needed(model: Model, policy: LinearPolicy, *, lift: float, power: float) -> int:
-    """Return how many units would find a lift if all of them were randomised."""
-    everyone = _randomised(model, 1.0)
+    """Return how many units would detect a lift if all of them were randomised."""
+    all_random = _randomised(model, 1.0)
 
     def enough(units: int) -> bool:
-        return planned_lift(everyone, [units], policy, power=power) <= lift
+        return planned_lift(all_random, [units], policy, power=power) <= lift
 
-    # Without the price of fitting a model the error is that of a root: a start from below.
-    each = planned_lift(everyone, [10**12], policy, power=power) * 1e6
+    # Without the cost of fitting a model, the error falls with the root of the units: a lower
+    # start.
+    each = planned_lift(all_random, [10**12], policy, power=power) * 1e6
     low = ceil((each / lift) ** 2 * (1 - 1e-9)) - 1
     high = 2 * low + 2
     while not enough(high):
@@ -192,10 +194,10 @@ def _randomised(model: Model, share: float) -> Model:
 
 
 def shares_of(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> PlanOfShares:
-    """Return the shares of the batches that count.
+    """Return the shares of the informative batches.
 
-    Where nothing is left to chance after the first batches, whoever gets an action there is
-    unlike those who do not, and these batches say nothing about its lift.
+    If nothing is random after the first batches, units with and without an action differ
+    systematically there, and these batches are not informative about its lift.
     """
     conduct = model.conduct
     blind = 1 + conduct.delay
@@ -205,14 +207,14 @@ def shares_of(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> PlanO
         actions=model.actions,
         randomised=conduct.randomised,
         floor=conduct.floor,
-        policy="thompson" if isinstance(policy, ThompsonSampling) else "greedy",
+        policy=policy.sharing,
         uniform=blind,
     )
 
 
 def _path(model: Model, shares: PlanOfShares) -> tuple[float, ...]:
-    """Return the standard error of a lift after each batch that counts."""
-    # A lift is the difference of two parameters of each direction, and differs in all but one.
+    """Return the standard error of a lift after each informative batch."""
+    # A lift is the difference of two parameters per direction; in one direction it does not vary.
     directions = model.dim - (1 if model.layout == "block" else 0)
     between = model.mean([model.spread(effect) ** 2 for effect, _ in model.scenarios])
     noise = sqrt(model.mean([noise**2 for _, noise in model.scenarios]))
@@ -227,7 +229,7 @@ def _path(model: Model, shares: PlanOfShares) -> tuple[float, ...]:
 
 
 def _apart(information: Sequence[float]) -> list[int]:
-    """Return the places of looks that differ in information, the last one always."""
+    """Return the indices of looks that differ in information, always including the last."""
     places = [len(information) - 1]
     for place in reversed(range(len(information) - 1)):
         if information[place] < (1 - NOTHING) * information[places[0]]:
@@ -236,24 +238,24 @@ def _apart(information: Sequence[float]) -> list[int]:
 
 
 # ----------------------------------------------------------------------
-# What a plan will detect, in plain words.
+# Text and table.
 
 
 def describe_detection(found: Detection, *, asked: float | None, power: float) -> str:
-    """Return what will be detected, for a person.
+    """Return a text on what will be detected.
 
     Parameters
     ----------
     found
-        What it is.
+        The precision and power.
     asked, power
-        The lift that was to be detected, if any, and with which power.
+        The lift to detect, if any, and the required power.
     """
     text = (
         f"What will be detected: every lift over control has the standard error "
-        f"{number(found.error, 3)}, so that a lift of {number(found.lift_80, 3)} is found with 80% "
-        f"power and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%, each lift by "
-        "itself, one look at the end)."
+        f"{number(found.error, 3)}. A lift of {number(found.lift_80, 3)} is found with 80% "
+        f"power and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%, each lift on its "
+        "own, one look at the end)."
     )
     if asked is not None:
         text += (
@@ -265,21 +267,21 @@ def describe_detection(found: Detection, *, asked: float | None, power: float) -
 
 
 def _counting(found: Detection) -> str:
-    """Say which batches tell nothing, and why."""
+    """Return which batches are not informative, and why; empty if all are."""
     if found.counting == found.batches:
         return ""
     which = "batch alone counts" if found.counting == 1 else "batches alone count"
     first = "first" if found.counting == 1 else f"first {found.counting}"
     return (
-        f" The {first} {which}: later ones leave nothing to chance, and show no lift without "
+        f" The {first} {which}: later batches are not randomised, and show no lift without "
         "randomised units or a floor."
     )
 
 
 def _stopping(found: Detection, what: str) -> str:
-    """Say how likely it is to stop early, where there is a look before the last.
+    """Return how likely early stopping is, if there is a look before the last.
 
-    `what` says where the lift that is looked for comes from.
+    `what` describes the assumed lift.
     """
     if len(found.looks) < 2:
         return ""
@@ -289,16 +291,16 @@ def _stopping(found: Detection, what: str) -> str:
     )
     looks = counted(len(found.looks) - 1, "look")
     return (
-        f" Where an action's lift is {number(found.effect, 3)}{what}, {looks} before the last "
+        f" If an action's lift is {number(found.effect, 3)}{what}, {looks} before the last "
         f"batch would find it with probability {chances}."
     )
 
 
 def detection_table(found: Detection) -> Table:
-    """Return the looks as people see them."""
+    """Return the looks as a table."""
     return Table(
-        "A lift over control, batch by batch: its standard error, and the chance that a look has "
-        f"found a lift of {number(found.effect, 3)} by then",
+        "A lift over control, batch by batch: its standard error, and the probability that a look "
+        f"has found a lift of {number(found.effect, 3)} by then",
         ("batch", "units", "information", "error", "O'Brien-Fleming", "Pocock"),
         [
             (

@@ -1,4 +1,4 @@
-"""The best grid for each number of batches: the search, and the paper's grids beside it."""
+"""The best grid for each number of batches: the search, compared with the paper's grids."""
 
 import math
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.request import BatchLimits, Request, Sizes
 
 # ----------------------------------------------------------------------
-# Where batches should end: a family of grids, and a search in it.
+# A family of grids, and a search in it.
 #
-# Every grid of the family has ends t_m with
+# The grids of the family have ends t_m with
 #
-#     ln t_m = ln t_1 + (ln T - ln t_1) (1 - r^(m-1)) / (1 - r^(M-1)),
+#     ln t_m = ln t_1 + (ln T - ln t_1) (1 - r^(m-1)) / (1 - r^(M-1)).
 #
-# two numbers for any M: the first end and the bend r. r = 1 is the geometric grid of Theorem 3,
-# r = 1/2 that of Theorem 2, and all two-batch and three-batch grids with t_2 of any size belong to
-# it. The search is deterministic: the same function gives the same grid.
+# They have two parameters for any M: the first end and the bend r. r = 1 is the geometric grid of
+# Theorem 3, r = 1/2 that of Theorem 2, and all grids of two or three batches belong to the family.
+# The search is deterministic: the same function gives the same grid.
 
 
-#: A bend to begin the search with.
+#: The bend at which the search starts.
 TYPICAL_BEND = 0.6
 
 
@@ -52,18 +52,18 @@ def tune(
     least: int,
     start: tuple[float, float] | None = None,
 ) -> tuple[Sizes, tuple[float, float]]:
-    """Find the grid of least cost in the family.
+    """Find the grid with the least cost in the family.
 
     Parameters
     ----------
     cost
-        What a grid of these sizes costs.
+        The cost of a grid with these sizes.
     limits, batches
-        What the grid must keep to.
+        The limits and the number of batches.
     least
         The smallest first end worth trying.
     start
-        ln t_1 and ln r to search near, as found for another number of batches.
+        ln t_1 and ln r near which to search, as found for another number of batches.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def tune(
     def value(log_first: float, log_bend: float) -> float:
         return remembered(sizes(log_first, log_bend))
 
-    # On logarithms, because the cost changes by ratios of the first end, not by differences.
+    # In logarithms, because the cost depends on ratios of the first end, not on differences.
     low, high = math.log(min(least, limits.units / 2)), math.log(limits.units * 0.9)
     if start is None:
         steps = [low + (high - low) * i / 8 for i in range(9)]
@@ -102,17 +102,17 @@ def tune(
         (first, bend), width = start, 1.0
         first = min(max(first, low), high)
         value(first, bend)
-    # One coordinate after the other, twice: the cost is flat and smooth around its minimum. With
-    # two batches the bend has no effect.
+    # Coordinate descent, two rounds: the cost is flat and smooth around its minimum. With two
+    # batches the bend has no effect.
     for rounds in range(2 if batches > 2 else 1):
         reach = width / (1 + rounds)
         bounds = max(low, first - reach), min(high, first + reach)
         first = _golden(partial(value, log_bend=bend), *bounds, steps=6 - 2 * rounds)
         if batches > 2:
-            # From ends that crowd at the last unit to some beyond the geometric grid's spacing.
+            # From ends that crowd at the last unit to spacing slightly beyond the geometric grid's.
             bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)
             bend = _golden(partial(value, first), *bounds, steps=4)
-    # Of all grids that were tried, not of the last ones: rounding makes the cost a staircase.
+    # The best of all tried grids, not the last one: rounding makes the cost a step function.
     best_sizes = min(known, key=lambda wanted: known[wanted])
     if limits.waves is not None:
         best_sizes = _neighbours(remembered, best_sizes, limits)
@@ -120,7 +120,7 @@ def tune(
 
 
 def _golden(value: Callable[[float], float], low: float, high: float, *, steps: int) -> float:
-    """Narrow the place of a minimum by the golden section, one new point per step."""
+    """Narrow down a minimum by golden-section search, one new point per step."""
     if high <= low:
         return low
     ratio = (math.sqrt(5) - 1) / 2
@@ -139,7 +139,7 @@ def _golden(value: Callable[[float], float], low: float, high: float, *, steps: 
 
 
 def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: BatchLimits) -> Sizes:
-    """Move one end at a time to the next wave's end, as long as that helps."""
+    """Move one end at a time to an adjacent wave's end, as long as that helps."""
     stops = limits.stops
     places = [stops.index(sum(sizes[: m + 1])) for m in range(len(sizes))]
     improved = True
@@ -159,26 +159,26 @@ def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: BatchLimit
 
 
 # ----------------------------------------------------------------------
-# The best grid of each number of batches: tuned, unless the paper's is better.
+# The best grid for each number of batches: the tuned one, unless the paper's is better.
 #
-# Where the effect is not certain, a grid is judged by its regret relative to that of the best grid
-# for each effect, on average over their law. Expected regret itself would be decided by the
-# effects under which most can be lost, and leave the others to chance.
+# If the effect is uncertain, a grid is judged by its regret relative to the best grid for each
+# effect, averaged over the prior. Expected regret would be dominated by the effects with the most
+# to lose, and ignore the others.
 
 
-#: A grid that costs more than this times the tuned one's in the trials for tuning is not judged.
+#: A grid whose tuning cost exceeds the tuned grid's by more than this factor is not judged.
 CLOSE = 1.1
-#: How many grids show what the best one for each effect would cost.
+#: The number of grids that are scanned for the least cost per effect.
 SCANNED = 5
 
-#: What a grid is judged by, given what each scenario adds to its regret.
+#: The criterion of a grid, given the contribution of each scenario to its regret.
 Weighing = Callable[[Floats], float]
 
 
 def best_grids(
     request: Request, progress: Callable[[int], None] = lambda _: None
 ) -> dict[int, Sizes]:
-    """Return the grid of each number of batches: tuned, unless the paper's is better.
+    """Return the grid for each number of batches: the tuned one, unless the paper's is better.
 
     `progress` is called with the number of grids found.
     """
@@ -186,7 +186,7 @@ def best_grids(
     start = None
     for number in request.numbers:
         if number > 1 and request.kind == "tuned" and request.all_by_chance(number):
-            # No grid loses more or less than another; equal batches are what a person expects.
+            # All grids lose the same; equal batches are the natural choice.
             found[number] = _equal(request.limits, number)
             continue
         options = paper_grids(request, number)
@@ -194,9 +194,9 @@ def best_grids(
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
             sizes, start = tuned(request, number, weigh, start)
-            # Where little can be learned, the search follows chance: equal batches are good there.
+            # If little can be learned, the search follows noise; equal batches do well there.
             options.append(_equal(request.limits, number))
-            # One more batch must never look worse because the search stopped short.
+            # An additional batch must not look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
             options = [sizes, *_close(request, sizes, options, weigh)]
@@ -206,14 +206,14 @@ def best_grids(
 
 
 def _judged_best(request: Request, options: list[Sizes], weigh: Weighing) -> Sizes:
-    """Return the best grid on other trials than it was tuned on."""
+    """Return the best grid, judged on other trials than it was tuned on."""
     if len(options) == 1:
         return options[0]
     return min(options, key=lambda sizes: weigh(request.judged(sizes).by_scenario(sizes)))
 
 
 def _close(request: Request, sizes: Sizes, options: list[Sizes], weigh: Weighing) -> list[Sizes]:
-    """Return the options that may turn out better than a tuned grid; the others are not."""
+    """Return the options that may turn out better than the tuned grid."""
     limit = CLOSE * weigh(request.tried(sizes))
     return [one for one in options if one != sizes and weigh(request.tried(one)) <= limit]
 
@@ -223,10 +223,10 @@ def _expected(regrets: Floats) -> float:
 
 
 def weighing(request: Request, number: int, start: tuple[float, float] | None) -> Weighing:
-    """Return what grids of this number of batches are judged by.
+    """Return the criterion for grids with this number of batches.
 
-    That is expected regret where the scenario is certain or was learned from outcomes, else the
-    mean over the scenarios of regret relative to the least that was found for each.
+    It is expected regret if the scenario is certain or was learned from outcomes. Otherwise it is
+    the mean over scenarios of regret relative to the least that was found for each.
     """
     limits, weights = request.limits, np.array(request.model.weights)
     if len(weights) == 1 or request.model.past is not None:
@@ -243,12 +243,12 @@ def weighing(request: Request, number: int, start: tuple[float, float] | None) -
 
 
 def _equal(limits: BatchLimits, number: int) -> Sizes:
-    """Return equal batches, as far as the limits let them be."""
+    """Return equal batches, as far as the limits allow."""
     return limits.fit([limits.units * (place + 1) / number for place in range(number)])
 
 
 def _split(limits: BatchLimits, sizes: Sizes) -> Sizes:
-    """Return the grid with one more end in its last batch, as far as the limits let it."""
+    """Return the grid with one more end in its last batch, as far as the limits allow."""
     ends = [float(end) for end in np.cumsum(sizes)]
     # In the middle on the logarithmic scale, on which the family spaces its ends.
     before = ends[-2] if len(ends) > 1 else 0.0
@@ -259,7 +259,7 @@ def _split(limits: BatchLimits, sizes: Sizes) -> Sizes:
 def tuned(
     request: Request, number: int, weigh: Weighing, start: tuple[float, float] | None
 ) -> tuple[Sizes, tuple[float, float]]:
-    """Return the grid that weighs least in the tuning trials, and where the search found it."""
+    """Return the grid with the least criterion in the tuning trials, and its parameters."""
     return tune(
         lambda wanted: weigh(request.tried(wanted)),
         request.limits,
@@ -270,9 +270,9 @@ def tuned(
 
 
 def paper_grids(request: Request, batches: int) -> list[Sizes]:
-    """Return the grids of Theorems 2 and 3, as far as the limits let them be.
+    """Return the grids of Theorems 2 and 3, as far as the limits allow.
 
-    For an experiment under way the theorems have none; then it is the geometric one from there.
+    For an experiment that has already started, return the geometric grid from the current unit.
     """
     limits, dim = request.limits, request.model.dim
     if limits.seen:
@@ -281,9 +281,9 @@ def paper_grids(request: Request, batches: int) -> list[Sizes]:
             family(growth * limits.seen, 1.0, units=limits.units, batches=batches, seen=limits.seen)
         ]
     else:
-        made = [
+        paper = [
             make(units=limits.units, dim=dim, batches=batches)
             for make in (grids.minimax, grids.geometric)
         ]
-        ends = [[float(end) for end in one.ends] for one in made]
+        ends = [[float(end) for end in one.ends] for one in paper]
     return list(dict.fromkeys(limits.fit(one) for one in ends))

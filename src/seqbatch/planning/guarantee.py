@@ -1,4 +1,4 @@
-"""The guarantees of the theorems: the rows of an adversarial plan."""
+"""The theorems' guarantees: the rows of a plan for adversarial contexts."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from seqbatch.planning.tables import Row
 
 
 def guarantee(request: Request, batches: int | None) -> Row:
-    """Return what Theorem 1 says of equal batches, for mean rewards in [-1, 1] times the noise.
+    """Return Theorem 1's guarantee for equal batches, for mean rewards in [-1, 1] times the noise.
 
-    A promise of as much as can be lost at all is none, and NaN.
+    It is NaN if it does not exclude the worst possible loss.
     """
     promises = request.promises
     largest = 1
@@ -29,7 +29,7 @@ def guarantee(request: Request, batches: int | None) -> Row:
             bound = promises.noise * theory.adversarial_lower_bound_on(ends, dim=promises.dim)
     promised = promises.of(largest)
     if batches is not None and request.batch_cost is not None:
-        # Without a promise all may be lost.
+        # Without a guarantee, everything may be lost.
         worst = promises.most_lost if math.isnan(promised) else promised
         cost = worst + request.batch_cost * batches
     return Row(
@@ -48,7 +48,7 @@ def guarantee(request: Request, batches: int | None) -> Row:
 
 
 def choose_guarantee(request: Request, rows: Sequence[Row]) -> Choice:
-    """Return the number asked for, the cheapest, or the most: more never promise less."""
+    """Return the requested number, the cheapest, or the largest: more never guarantee less."""
     if request.batches is not None:
         asked = counted(request.batches, "batch").capitalize()
         return Choice(batches=request.batches, reason=f"{asked}, as asked for.", met=None)
@@ -56,13 +56,14 @@ def choose_guarantee(request: Request, rows: Sequence[Row]) -> Choice:
         cheapest = min(rows, key=lambda one: one.total_cost)
         return Choice(
             batches=len(cheapest.sizes),
-            reason="Recommended as the number of batches of least total cost in the worst case.",
+            reason="Recommended as the number of batches with the least total cost in the worst "
+            "case.",
             met=None,
         )
     return Choice(
         batches=len(rows[-1].sizes),
-        reason="This is the table's last row, not an optimum: where contexts are arbitrary, more "
-        "batches never guarantee less. Take as many as you can (max_batches).",
+        reason="This is the table's last row, not an optimum: with arbitrary contexts, more "
+        "batches never guarantee less. Use as many as you can (max_batches).",
         met=None,
     )
 

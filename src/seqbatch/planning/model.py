@@ -1,9 +1,9 @@
-"""The model that a plan assumes: Gaussian contexts, parameters drawn from a normal law.
+"""The planner's model: Gaussian contexts, and parameters with a normal prior.
 
-Contexts are Gaussian and whitened; every coordinate of the true parameters is drawn from N(0, s^2),
-with s such that the best action's mean reward exceeds a random one's by `effect`, on average over
-units and parameters. Before anything is known a control is like a random action, so the same
-number is the gain over control.
+Contexts are Gaussian and whitened. Every coordinate of the true parameters is drawn from N(0, s^2);
+s is chosen such that the best action's mean reward exceeds a random action's by `effect`, averaged
+over units and parameters. A priori, control is like a random action, so `effect` is also the gain
+over control.
 """
 
 import math
@@ -27,23 +27,23 @@ from seqbatch.planning.trials.runs import KnownPast
 from seqbatch.planning.trials.shared import SharedEnsemble
 from seqbatch.planning.trials.thinned import ThinnedTrial
 
-#: Places in the seed tree that the ensembles do not use.
+#: Branches of the seed tree that the ensembles do not use.
 PARAMETERS, TIES, COMMON = 10, 14, 19
-#: A scenario has a stratum of trials for each of so many parts of the probability.
+#: A scenario gets a stratum of trials for each 1/LIKELY of probability.
 LIKELY = 8
-#: Where rows are given: points for each parameter, and at most.
+#: With given rows: points per parameter, and their maximum number.
 POINTS_A_PARAMETER, MOST_POINTS = 16, 2_048
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model:
-    """A Gaussian model whose parameters are still unknown.
+    """A Gaussian model whose parameters are unknown.
 
     Parameters
     ----------
     layout
-        ``"shared"``: a vector of d numbers for each action. ``"block"``: a row of features for each
-        unit, behind a constant.
+        ``"shared"``: one vector of d numbers per action. ``"block"``: one row of features per unit,
+        after a constant.
     actions
         K.
     dim
@@ -51,16 +51,16 @@ class Model:
     scenarios
         Pairs of effect and noise.
     weights
-        How likely each scenario is; they add up to 1. The default is equally likely ones.
+        The probability of each scenario; they sum to 1. By default all are equally likely.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest. It enters the
         theorem's rate; least squares on whitened contexts does not depend on it.
     rows
-        Whitened rows of features to take units from, shape (n, p); None draws normals.
+        Whitened rows of features from which units are drawn, shape (n, p); None for normals.
     past
-        What is known already, in whitened coordinates.
+        The data so far, in whitened coordinates.
     conduct
-        What happens beside the policy's own choices: chance, lost and late outcomes.
+        How the experiment is run besides the policy: randomisation, missing and late outcomes.
     """
 
     layout: Literal["shared", "block"]
@@ -80,7 +80,7 @@ class Model:
         fits = len(self.weights) == number and min(self.weights) > 0
         if not fits or not math.isclose(sum(self.weights), 1.0):
             raise InvalidArgumentError(
-                "weights", f"one above 0 for each of {number} scenarios, 1 together", self.weights
+                "weights", f"positive, one per scenario ({number}), with sum 1", self.weights
             )
 
     @property
@@ -90,11 +90,11 @@ class Model:
 
     @property
     def middle(self) -> float:
-        """The middle effect: the guess that a law is around, the geometric mean of several."""
+        """The middle effect, the geometric mean: the guess at the centre of the prior."""
         return math.exp(self.mean([math.log(effect) for effect, _ in self.scenarios]))
 
     def mean(self, values: Sequence[float]) -> float:
-        """Return the mean over the scenarios of one value for each."""
+        """Return the mean of one value per scenario."""
         return float(np.dot(self.weights, values))
 
     def spread(self, effect: float) -> float:
@@ -105,35 +105,35 @@ class Model:
     def ensemble(
         self, trials: int, *, seed: int, points: int = 512, draws: KeptDraws | None = None
     ) -> Trials:
-        """Return trials whose parameters are drawn from the law, scenario by scenario.
+        """Return trials with parameters drawn from the prior, scenario by scenario.
 
-        Every stratum has as many trials, at least two; `trials` is rounded up accordingly. The
-        seed's own draws may be given, so that they need not be drawn again.
+        All strata have the same number of trials, at least two; `trials` is rounded up accordingly.
+        You may pass the seed's draws to reuse them.
         """
         strata = self.strata
         trials = len(strata) * max(2, -(-trials // len(strata)))
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
         draws = draws or KeptDraws(place)
-        made: Trials
+        ensemble: Trials
         if self.layout == "shared":
-            made = SharedEnsemble(
+            ensemble = SharedEnsemble(
                 theta[:, 0], self.actions, noise, draws, self.past, self.conduct,
                 weight=weight, strata=strata,
             )  # fmt: skip
         else:
-            # Without features all points are one.
+            # Without features all points are the same.
             used = points if self.dim > 1 else 1
             if self.rows is not None:
                 used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
-            made = BlockEnsemble(
+            ensemble = BlockEnsemble(
                 theta, noise, draws, used, self.past, self.conduct,
                 weight=weight, rows=self.rows, strata=strata,
             )  # fmt: skip
-        return made if self.past is not None else self._scaled(made)
+        return ensemble if self.past is not None else self._scaled(ensemble)
 
     def _scaled(self, made: Trials) -> Trials:
-        """Make the trials' gain, which grows with the parameters, the stated one exactly."""
+        """Scale the parameters of the trials to make their gain exactly the stated one."""
         effects = self._by_stratum([effect for effect, _ in self.scenarios])
         free = replace(made, conduct=Conduct(actions=self.actions))
         stated = effects * self._stratum_weights
@@ -143,12 +143,12 @@ class Model:
             scaled: Trials = replace(made, theta=theta, gain=stated, scale=scale)
         else:
             scaled = replace(made, theta=made.theta * scale[:, None], gain=stated)
-        # The effect is stated for units that may get every action; others gain less.
+        # The effect is stated for units that may get every action; other units gain less.
         restricted = self.conduct.restricted
         return replace(scaled, gain=self._gains(scaled)) if restricted else scaled
 
     def _gains(self, made: Trials) -> Floats:
-        """Return what each stratum adds to what a perfect assignment gains over a random one."""
+        """Return each stratum's part of the gain of a perfect assignment over a random one."""
         number = len(self.strata)
         counted: Floats = made.weight * made.rates([1]).uniform
         gains: Floats = counted.reshape(-1, number).mean(axis=0) / number
@@ -156,7 +156,7 @@ class Model:
 
     @property
     def strata(self) -> tuple[int, ...]:
-        """The scenarios of successive trials, by number: likely ones have more of them."""
+        """The scenario numbers of successive trials: likely scenarios occur more often."""
         number = max(len(self.weights), LIKELY)
         times = [max(1, round(weight * number)) for weight in self.weights]
         shared = math.gcd(*times)
@@ -164,23 +164,23 @@ class Model:
 
     @property
     def _stratum_weights(self) -> Floats:
-        """How likely each stratum is: a scenario's weight is shared by its strata."""
+        """The probability of each stratum: a scenario's weight divided by its number of strata."""
         copies = np.bincount(self.strata)
         return self._by_stratum(np.array(self.weights) / copies)
 
     def _by_stratum(self, values: Sequence[float] | Floats) -> Floats:
-        """Return for each stratum its scenario's value."""
+        """Return the value of each stratum's scenario."""
         return np.asarray(values, dtype=np.float64)[list(self.strata)]
 
     def spreads(self, trials: int) -> Floats:
-        """Return the standard deviation of the coordinates in each trial, scenario by scenario."""
+        """Return the standard deviation of the coordinates in each trial."""
         spreads = [self.spread(effect) for effect, _ in self.scenarios]
         return np.resize(self._by_stratum(spreads), trials)
 
     def thinned(self, trials: int, *, seed: int) -> list[ThinnedTrial]:
-        """Return trials to run any policy on, with normal contexts or the given rows.
+        """Return trials for running any policy, with normal contexts or the given rows.
 
-        Every stratum has as many; `trials` is rounded up accordingly.
+        All strata have the same number of trials; `trials` is rounded up accordingly.
         """
         trials = len(self.strata) * -(-trials // len(self.strata))
         theta, noise, weight = self._parameters(trials, SeedSequence(seed))
@@ -198,7 +198,7 @@ class Model:
         noise = np.resize(self._by_stratum([level for _, level in self.scenarios]), trials)
         spread = self.spreads(trials)[:, None, None]
         normals = generator(branch(seed, PARAMETERS)).standard_normal((trials, models, self.dim))
-        # A trial counts for its stratum's probability.
+        # A trial's weight is its stratum's probability.
         weight = np.resize(len(self.strata) * self._stratum_weights, trials)
         if self.past is not None:
             shared = generator(branch(seed, COMMON)).standard_normal((trials, self.dim))
@@ -222,7 +222,7 @@ class Model:
 
 @cache
 def _mean_length(dim: int, *, constant: bool) -> float:
-    """Return the mean length of a standard normal vector, or of one behind a constant 1.
+    """Return the mean length of a standard normal vector, optionally after a constant 1.
 
     >>> round(_mean_length(1, constant=False), 4)
     0.7979
@@ -232,7 +232,7 @@ def _mean_length(dim: int, *, constant: bool) -> float:
     freedom = dim - 1 if constant else dim
     if freedom == 0:
         return 1.0
-    # The mean over slices of equal probability, each taken at its middle.
+    # The mean over slices of equal probability, each evaluated at its middle.
     shares = (np.arange(20_000) + 0.5) / 20_000
     squares = 2 * gammaincinv(freedom / 2, shares)
     return float(np.sqrt(squares + (1.0 if constant else 0.0)).mean())

@@ -1,4 +1,4 @@
-"""A plan: how many batches, how big, and what they cost."""
+"""plan() and replan(): arguments to answers, by simulation or by the theorems."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,24 +39,24 @@ from seqbatch.planning.trials.conduct import Conduct
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------
-# The answers to a request: by simulation where contexts are stochastic, else by the theorems.
+# Answers to a request: by simulation for stochastic contexts, otherwise by the theorems.
 
 
-#: Is told which share of the work is done.
+#: A function that is called with the share of work done.
 Report = Callable[[float], None]
 
 
 def silent(_: float) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def stochastic(
     request: Request, *, policy: LinearPolicy | None = None, progress: Report = silent
 ) -> Plan:
-    """Answer by simulation; policies are compared unless one is given, or time is short."""
+    """Answer by simulation; policies are compared unless one is given or `quick` is set."""
     if request.quick:
         policy = policy or GREEDY
-    # Beside the grids, two steps: fully online, and the policies.
+    # Besides the grids there are two steps: fully online, and the policies.
     steps = len(request.numbers) + 2
     found = best_grids(request, lambda grids: progress(grids / steps))
     online = online_row(request, found.values())
@@ -64,19 +64,19 @@ def stochastic(
     rows = [row(request, sizes, online.regret) for sizes in found.values()]
     choice = choose(request, rows, online)
     chosen = next(one for one in rows if one.batches == choice.batches)
-    made = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
+    compared = candidates(request.model, chosen, seed=request.seed) if policy is None else ()
     progress(1.0)
     return Plan(
         request=request,
         contexts="stochastic",
         grid=_grid(chosen.sizes),
-        policy=policy or preferred(made),
+        policy=policy or preferred(compared),
         reason=choice.reason,
         met=choice.met,
         rows=tuple(rows),
         online=online,
-        candidates=made,
-        # What was learned from outcomes is no guess.
+        candidates=compared,
+        # An effect learned from outcomes is not a guess.
         wrong_guesses=tuple
         if request.model.past is not None
         else partial(sensitivity, request, chosen.sizes),
@@ -84,9 +84,9 @@ def stochastic(
 
 
 def adversarial(request: Request) -> Plan:
-    """Answer by the theorems alone: which contexts will come is not known.
+    """Answer by the theorems alone, because nothing is known about the contexts.
 
-    More batches are always better then, so the most are chosen unless batches have a cost.
+    More batches are then always better, so the largest number is chosen unless batches have a cost.
     """
     rows = [guarantee(request, number) for number in request.numbers]
     choice = choose_guarantee(request, rows)
@@ -101,7 +101,7 @@ def adversarial(request: Request) -> Plan:
         rows=tuple(rows),
         online=guarantee(request, None),
         candidates=(),
-        # The guarantee does not depend on the effect, so that there is none to guess wrong.
+        # The guarantee does not depend on the effect: there is nothing to guess wrong.
         wrong_guesses=tuple,
     )
 
@@ -111,69 +111,69 @@ def _grid(sizes: Sequence[int]) -> Grid:
 
 
 # ----------------------------------------------------------------------
-# The least randomised share with which a plan detects a lift.
+# The least randomised share that detects a lift.
 
 
 def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) -> Plan:
     """Return the plan with the least randomised share that detects a lift.
 
-    The more units are randomised, the smaller are the first batches of the best grid: the share is
-    raised until the grid that belongs to it detects the lift.
+    The more units are randomised, the smaller the first batches of the best grid. The share is
+    therefore raised until the best grid for that share detects the lift.
 
     Parameters
     ----------
     request
-        What was asked for; its randomised share is the least that is tried.
+        The request; its randomised share is the smallest one tried.
     lift
-        To be detected, with the request's power.
+        The lift to detect, with the request's power.
     answer
-        Makes a plan.
+        A function that makes a plan.
     """
-    # Whatever the batches, not more can be known than if all units were randomised in one.
+    # No batches can detect more than randomising all units in a single one.
     _enough(request, (request.limits.units,), GREEDY, lift)
     while True:
-        made = answer(request)
-        share = _enough(request, made.grid.sizes, made.policy, lift)
+        answered = answer(request)
+        share = _enough(request, answered.grid.sizes, answered.policy, lift)
         if share <= request.model.conduct.randomised:
-            return made
-        request = _raised(request, share, made, lift)
+            return answered
+        request = _raised(request, share, answered, lift)
 
 
-def _raised(request: Request, share: float, made: Plan, lift: float) -> Request:
-    """Return the request with a share whose own best grid, of as many batches, is enough."""
-    fewer = [number for number in request.numbers if number <= made.batches]
+def _raised(request: Request, share: float, answered: Plan, lift: float) -> Request:
+    """Return the request with a share for which its best grid, with as many batches, suffices."""
+    fewer = [number for number in request.numbers if number <= answered.batches]
     while share > request.model.conduct.randomised:
         conduct = replace(request.model.conduct, randomised=share)
         request = replace(request, model=replace(request.model, conduct=conduct))
-        sizes = best_grids(replace(request, numbers=fewer))[made.batches]
-        share = _enough(request, sizes, made.policy, lift)
+        sizes = best_grids(replace(request, numbers=fewer))[answered.batches]
+        share = _enough(request, sizes, answered.policy, lift)
     return request
 
 
 def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -> float:
-    """Return the least share that is enough on these batches, or say that none is."""
+    """Return the least sufficient share for these batches, or raise an error if there is none."""
     model, power = request.model, request.power
     share = least_share(model, sizes, policy, lift=lift, power=power)
     if share is not None:
         return share
-    everyone = replace(model, conduct=replace(model.conduct, randomised=1.0))
-    least = planned_lift(everyone, sizes, policy, power=power)
+    all_random = replace(model, conduct=replace(model.conduct, randomised=1.0))
+    least = planned_lift(all_random, sizes, policy, power=power)
     needed = units_needed(model, policy, lift=lift, power=power)
     raise InvalidArgumentError(
         "detect",
-        f"at least {number(least, 3)}, the lift that {counted(request.limits.units, 'unit')} show "
-        f"with {percent_cut(power)} power if all of them are randomised",
+        f"at least {number(least, 3)}, the lift that {counted(request.limits.units, 'unit')} "
+        f"detect with {percent_cut(power)} power if all of them are randomised",
         lift,
         f"No plan with these units can; about {counted(needed, 'unit')} would, all randomised.",
     )
 
 
 # ----------------------------------------------------------------------
-# How many batches, how big, and what they cost: the question and its answer.
+# The public functions.
 
 
 ContextKind = Literal["stochastic", "adversarial"]
-#: A quick answer's table goes so far.
+#: The largest number of batches in a quick plan's table.
 FEW_BATCHES = 4
 
 
@@ -215,78 +215,78 @@ def plan(
     Parameters
     ----------
     units, actions
-        T and K: how many units there are, and how many actions to choose from.
+        T and K: the number of units, and the number of actions to choose from.
     features
-        How many numbers describe a unit, with one model per action (a constant is added); or a
-        :class:`~seqbatch.planning.Sample` of units to read them from.
+        The number of features per unit, with one model per action (a constant is added); or a
+        :class:`~seqbatch.planning.Sample` of units from which to read them.
     dim
-        Instead of `features`: each action has a vector of this length, with one model for all
-        actions, as in the paper.
+        Instead of `features`: the length of each action's vector, with one model for all actions,
+        as in the paper.
     batches
         M; None finds the smallest number that earns nearly as much as fully online (`within`).
     contexts
-        ``"stochastic"``: units come from one population. ``"adversarial"``: they are arbitrary, in
-        any order; then the answer is UCB in equal batches, and what it guarantees.
+        ``"stochastic"``: units come from one population. ``"adversarial"``: units are arbitrary, in
+        any order; the answer is then UCB in equal batches, and its guarantee.
     effect
-        How much the best action's mean reward exceeds a random one's (or a control's), on average
-        over units: what a perfect assignment would gain per unit. One number is the middle of a
-        log-normal law; several are equally plausible guesses. The default is a fifth of the noise.
+        By how much the best action's mean reward exceeds a random one's (or a control's), averaged
+        over units: the gain of a perfect assignment per unit. One number is the median of a
+        log-normal prior; several are equally plausible guesses. The default is a fifth of the
+        noise.
     effect_spread
-        The law's width, a factor: with 2, the effect is as likely above the guess as below it, and
-        two times in three between half of it and twice it. 1 takes the guess for certain. The
-        default is 2.5 around a stated effect, and 3 around the usual one.
+        Uncertainty of the guess, as a factor F: two thirds of plausible effects lie between guess/F
+        and guess x F (1 = certain). The default is 2.5 around a stated effect, and 3 around the
+        default effect.
     noise
-        The standard deviation of a reward given the unit and the action; several numbers are
-        equally plausible guesses.
+        The standard deviation of a reward given unit and action; several numbers are equally
+        plausible guesses.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
         that of the sample, or 1.
     grid
-        ``"tuned"`` to effect and noise, or the ``"paper"``'s, which needs no guess. A tuned grid's
-        regret relative to that of the best grid for each effect is the least on average over the
-        law.
+        ``"tuned"`` to effect and noise, or the ``"paper"``'s, which needs no guess. A tuned grid
+        minimises regret relative to the best grid for each effect, averaged over the prior.
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
         Limits on the sizes of batches, and the size of the first one.
     waves
-        Sizes of calendar waves; batches end where waves end.
+        The sizes of calendar waves; batches end where waves end.
     randomised
-        The share of units that will get a uniformly random action whatever the policy says.
+        The share of units that get a uniformly random action, whatever the policy says.
     floor
-        The least probability of every action, for all other units; at most 1/K.
+        The minimum probability of every action, for all other units; at most 1/K.
     missing
-        The share of outcomes that will never come; which ones is taken to be chance.
+        The share of outcomes that never arrive, assumed to be random.
     delay
-        How many batches late outcomes come: those of batch m are first used in batch m + 1 + delay,
-        so that batches up to 1 + delay are assigned at random.
+        By how many batches outcomes are late: those of batch m are first used in batch
+        m + 1 + delay. Batches up to 1 + delay are therefore assigned at random.
     eligible
         The share of units that may get each action, drawn independently of all else; a unit that
-        may get none gets the action of the largest share. Regret is then against the best
-        assignment that is possible, and `effect` is what units gain that may get every action.
+        may get none gets the action with the largest share. Regret is then relative to the best
+        possible assignment, and `effect` is the gain of units that may get every action.
     capacity
-        The most units of each action, as a share of each batch; None or 1 where there is no limit.
-        With `features` only.
+        The maximum share of each batch that may get each action; None or 1 for no limit. Only with
+        `features`.
     batch_cost
-        What each batch costs, in units of reward; then the M of least total cost is chosen.
+        The cost of each batch, in units of reward; then the M with the least total cost is chosen.
     within
-        How far below fully online is close enough: 0.05 asks for 95% of what fully online gains
-        over a random assignment.
+        How far below fully online is close enough: 0.05 requires 95% of fully online's gain over a
+        random assignment.
     detect
         A lift over control, in units of reward, that must be detected (two-sided at 5%): the plan
-        then has the least randomised share with which it is, from `randomised` up.
+        then has the least sufficient randomised share, from `randomised` up.
     power
-        The probability with which it must be; also that of :attr:`Plan.trade`.
+        The required probability of detecting it; also the power in :attr:`Plan.trade`.
     seed
         The same seed gives the same plan.
     quick
-        Answer soon rather than precisely: a quarter of the trials, four batches at most unless more
-        are asked for, and pure exploitation without a comparison of policies.
+        Whether to answer fast rather than precisely: a quarter of the trials, at most four batches
+        unless you request more, and pure exploitation without a comparison of policies.
     compare
-        Whether to compare policies. Batches do not depend on it, and come sooner without: the plan
-        then names pure exploitation.
+        Whether to compare policies. Batches do not depend on it and are found sooner without; the
+        plan then names pure exploitation.
     progress
-        Called with the share of the work that is done, now and then.
+        A function that is called now and then with the share of work done.
 
     Examples
     --------
@@ -304,13 +304,13 @@ def plan(
     law = law_of(effect, effect_spread, noises)
     model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
-    told = conduct != Conduct(actions=model.actions) or detect is not None
-    if contexts == "adversarial" and told:
+    extended = conduct != Conduct(actions=model.actions) or detect is not None
+    if contexts == "adversarial" and extended:
         raise InvalidArgumentError(
             "randomised, floor, missing, delay, eligible, capacity and detect",
-            "left out where contexts are adversarial",
+            "left out if contexts are adversarial",
             "at least one of them",
-            "Theorem 1, which the answer rests on, knows none of them.",
+            "The answer rests on Theorem 1, which covers none of them.",
         )
     require_possible(model.layout, conduct, detect)
     model = replace(model, conduct=conduct)
@@ -320,7 +320,7 @@ def plan(
             "units",
             f"at least {model.dim**2}, the square of the model's {model.dim} parameters",
             limits.units,
-            "With fewer units, too little is learned in time: use fewer features.",
+            "With fewer units, too little can be learned in time: use fewer features.",
         )
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
@@ -361,28 +361,28 @@ def replan(
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
 ) -> Plan:
-    """Plan the rest of an experiment under way, given its data so far.
+    """Plan the rest of a running experiment, given its data so far.
 
-    The policy stays that of the earlier plan. What that assumed of effect and noise is a prior that
-    the outcomes correct; what is minimised is the expected regret of the units to come.
+    The policy remains that of the earlier plan. Its assumptions on effect and noise become a prior
+    that the outcomes update; the expected regret of the remaining units is minimised.
 
     Parameters
     ----------
     before
-        The plan that the experiment started with.
+        The plan with which the experiment started.
     seen
-        How many units have been assigned.
+        The number of units assigned so far.
     statistics
-        Of their outcomes: for `features` one cell per action, with the constant first in each row;
-        for `dim` one cell. The effect, the noise and the true parameters are drawn from their
-        posterior given these.
+        The statistics of their outcomes: for `features` one cell per action, with the constant
+        first in each row; for `dim` one cell. Effect, noise and true parameters are drawn from
+        their posterior given these.
     covariance
-        For `dim`: that of the contexts, shape (d, d). The statistics do not show it, because they
-        hold chosen vectors only.
+        For `dim`: the covariance of the contexts, shape (d, d). It cannot be derived from the
+        statistics, which contain only chosen vectors.
     batches
-        How many batches are left; None finds a number as :func:`plan` does.
+        The number of remaining batches; None finds a number as :func:`plan` does.
     max_batches, min_batch, max_batch, first_batch, waves
-        As for :func:`plan`, applied to what is left.
+        As for :func:`plan`, applied to the remaining units.
 
     Examples
     --------
@@ -401,7 +401,7 @@ def replan(
             "before",
             "a plan for stochastic contexts",
             "one for adversarial contexts",
-            "There, split what is left into equal batches.",
+            "For adversarial contexts, split the remaining units into equal batches.",
         )
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:

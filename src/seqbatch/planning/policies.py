@@ -1,4 +1,4 @@
-"""The candidate policies, simulated on the plan's grid."""
+"""The candidate policies of a plan, compared by simulation on the plan's grid."""
 
 import math
 import warnings
@@ -15,28 +15,28 @@ from seqbatch.planning.tables import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
-#: Pure exploitation, which others are compared with.
+#: Pure exploitation, the benchmark for the others.
 GREEDY = SBPE(first="uniform", ties="random")
-#: How many units stand for a batch: so many for each parameter, within bounds. With fewer, a batch
-#: teaches more about its own units than it would, which favours policies that shrink.
+#: Simulated units per batch: this many per parameter, within bounds. With fewer, a batch would
+#: teach too much about its own units, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
-#: With more actions than these, posterior draws take long, and fewer of them do.
+#: With more actions than this, posterior draws take long, and fewer of them are used.
 FEW_ACTIONS = 20
 
 
 def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
     """Compare pure exploitation, whose cost is the row's, with other policies in the same trials.
 
-    What is simulated here is how much more the others lose.
+    The simulation estimates how much more the other policies lose.
     """
     models = 1 if model.layout == "shared" else model.actions
-    # Trials cost more and differ less with many parameters.
+    # With many parameters, trials cost more and vary less.
     number = min(130, max(10, 2_400 // (models * model.dim))) if model.dim > 1 else 256
     trials = model.thinned(number, seed=seed)
     options = _options(model, sum(row.sizes))
     most = min(MOST, max(FEWEST, UNITS_A_PARAMETER * model.dim * models))
     with warnings.catch_warnings():
-        # A first batch that leaves directions open is part of what is compared.
+        # A first batch that leaves directions undetermined is part of the comparison.
         warnings.simplefilter("ignore", RankDeficiencyWarning)
         totals = {
             name: np.array(
@@ -58,7 +58,7 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
 
 
 def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candidate:
-    """Return a policy that loses so much more than the row says, trial by trial."""
+    """Return a policy, given by how much its loss exceeds the row's in each trial."""
     excess = float(more.mean())
     excess_error = float(more.std(ddof=1)) / math.sqrt(len(more))
     return Candidate(
@@ -71,12 +71,12 @@ def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candi
     )
 
 
-def preferred(made: Sequence[Candidate]) -> LinearPolicy:
-    """Return the policy of least regret; the first unless another is significantly better."""
-    best = min(made, key=lambda one: one.regret)
-    # Two standard errors of the paired difference: a tie must not be decided by the seed.
+def preferred(compared: Sequence[Candidate]) -> LinearPolicy:
+    """Return the policy with the least regret; the first unless another is significantly better."""
+    best = min(compared, key=lambda one: one.regret)
+    # Two standard errors of the paired difference: the seed must not decide a tie.
     clearly = best.excess < -2 * best.excess_error
-    return best.policy if clearly else made[0].policy
+    return best.policy if clearly else compared[0].policy
 
 
 def ucb(model: Model, units: int) -> SBUCB:
@@ -88,7 +88,7 @@ def ucb(model: Model, units: int) -> SBUCB:
 
 def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
     effect, noise = (model.mean(column) for column in zip(*model.scenarios, strict=True))
-    # With the true prior's precision: what a user who believes the stated effect would set.
+    # The true prior's precision, which a user who believes the stated effect would set.
     precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
     thompson = ThompsonSampling(
         scale=noise,

@@ -1,4 +1,4 @@
-"""Replanning: effect and noise learned so far, and the sizes that follow."""
+"""Replanning: posterior of effect and noise given the outcomes so far, and new batch sizes."""
 
 import math
 from collections.abc import Sequence
@@ -30,54 +30,53 @@ from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.runs import KnownPast, Rates
 
 # ----------------------------------------------------------------------
-# What outcomes say of effect and noise: how likely they are under each pair of the two.
+# The likelihood of effect and noise, given the outcomes.
 #
-# The law is that of :mod:`seqbatch.planning.model`, one level up: given the effect, every
-# coordinate of an action's parameters is the actions' common part plus N(0, s^2), and rewards
-# scatter by the noise. What all actions have in common moves no choice and is no effect, so that
-# the common part is left open by a law of its own, far wider than the rewards. All of it is
-# normal: the likelihood has a closed form in the sums of the outcomes.
+# The prior extends that of :mod:`seqbatch.planning.model`: given the effect, every coordinate of an
+# action's parameters is a part common to all actions plus N(0, s^2), and rewards have Gaussian
+# noise. The common part affects no choice and is not part of the effect; its prior is far wider
+# than the rewards. Everything is normal, so the likelihood has a closed form in the sums.
 
 
 Scenario = tuple[float, float]
 
-#: The prior's spread, as that of a law of effects, is at least this: a guess may be far off, and
-#: from here on there are outcomes to correct it.
+#: The minimum spread of the prior on effects: a guess may be far off, and from here on there are
+#: outcomes to correct it.
 MISJUDGED = 4.0
-#: Effects that are tried: as far from the stated one and from the usual one, in such steps.
+#: The range of effects to try, as a factor around the stated and the default effect, and its steps.
 REACH, STEP = 128.0, math.sqrt(2.0)
-#: Noise levels that are tried, in standard errors from what the residuals show.
+#: The noise levels to try, in standard errors around the residuals' estimate.
 NOISE_STEPS = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)
-#: How many equally plausible scenarios stand for what was learned.
+#: The number of equally plausible scenarios that represent the posterior.
 SCENARIOS = 32
-#: The common part's standard deviation over that of the rewards.
+#: The standard deviation of the common part, relative to that of the rewards.
 OPEN = 100.0
 
 
 def common_spread(known: Statistics, model: Model) -> float:
-    """Return the standard deviation of what all actions have in common, 0 in the shared model."""
+    """Return the standard deviation of the actions' common part; 0 in the shared model."""
     if model.layout == "shared":
         return 0.0
     return OPEN * math.sqrt(float(known.squares.sum() / max(known.count.sum(), 1)))
 
 
 def log_evidence(known: Statistics, *, spread: float, noise: float, common: float) -> float:
-    """Return the logarithm of the density of outcomes, on average over all parameters.
+    """Return the log density of the outcomes, with the parameters integrated out.
 
     Parameters
     ----------
     known
-        The outcomes' sums, one cell per model, in whitened coordinates.
+        The sums of the outcomes, one cell per model, in whitened coordinates.
     spread, noise
         The standard deviations of parameters around their common part, and of rewards.
     common
-        That of the common part's coordinates; 0 where there is none.
+        The standard deviation of the common part's coordinates; 0 if there is none.
     """
     variance, ratio = noise**2, (noise / spread) ** 2
     system = known.gram + ratio * np.eye(known.dim)
     solved = np.linalg.solve(system, np.concatenate([known.gram, known.moment[..., None]], axis=2))
     explained = float(np.einsum("ai,ai->", known.moment, solved[..., -1]))
-    # ln det (I + G / ratio), action by action.
+    # ln det (I + G / ratio), for each action.
     widths = float(np.linalg.slogdet(system)[1].sum()) - known.moment.size * math.log(ratio)
     count = int(known.count.sum())
     twice = count * math.log(2 * math.pi * variance) + widths
@@ -94,11 +93,11 @@ def log_evidence(known: Statistics, *, spread: float, noise: float, common: floa
 def learned(known: Statistics, model: Model, law: EffectLaw) -> tuple[Scenario, ...]:
     """Return equally plausible pairs of effect and noise, given the outcomes.
 
-    Of the effect the prior is log-normal around each of the law's guesses, or where nobody made
-    one, around the usual share of the noise that the residuals show; of the noise it is flat.
+    The prior of the effect is log-normal around each guess or, if none was stated, around the
+    default share of the residual noise. The prior of the noise is flat.
     """
     if not known.squares.sum():
-        # Outcomes that are all alike, as if there were no noise: nothing to judge a size by.
+        # All outcomes are zero: there is nothing to learn from.
         return model.scenarios
     common, noises = common_spread(known, model), _noises(known, model)
     usual = USUAL * float(np.median(noises))
@@ -113,8 +112,7 @@ def learned(known: Statistics, model: Model, law: EffectLaw) -> tuple[Scenario, 
     )
     weights = np.exp(logs - logs.max())
     shares = np.cumsum(weights) / weights.sum()
-    # One in the middle of each of as many parts of equal weight: what weighs next to nothing is
-    # none.
+    # The midpoints of equally weighted parts: negligible pairs are never chosen.
     found = np.searchsorted(shares, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
     return tuple(pairs[place] for place in found)
 
@@ -128,7 +126,7 @@ def _effects(near: list[float]) -> Floats:
 
 
 def _noises(known: Statistics, model: Model) -> Floats:
-    """Return levels around what least squares leaves, or around the stated ones."""
+    """Return noise levels around the residuals of least squares, or around the stated ones."""
     freedom, left = 0.0, 0.0
     for gram, moment, squares, count in zip(
         known.gram, known.moment, known.squares, known.count, strict=True
@@ -146,13 +144,13 @@ def _noises(known: Statistics, model: Model) -> Floats:
 
 
 def _log_prior(effect: float, law: EffectLaw) -> float:
-    """Return the logarithm of the prior's density of the logarithm, but for a constant."""
+    """Return the log prior density of the log effect, up to a constant."""
     far = np.log(effect / np.array(law.guesses)) / math.log(max(law.spread, MISJUDGED))
     return float(np.logaddexp.reduce(-(far**2) / 2))
 
 
 def centred(known: Statistics) -> Statistics:
-    """Return the sums of rewards less their mean, for rows that begin with the constant 1."""
+    """Return the sums for rewards minus their mean, for rows that start with the constant 1."""
     mean = float(known.moment[:, 0].sum() / known.count.sum())
     squares = known.squares - 2 * mean * known.moment[:, 0] + mean**2 * known.count
     return replace(
@@ -163,7 +161,7 @@ def centred(known: Statistics) -> Statistics:
 
 
 # ----------------------------------------------------------------------
-# Whitening: the statistics of an experiment under way, with contexts of unit covariance.
+# Whitening of the experiment's statistics.
 
 
 def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Statistics:
@@ -177,26 +175,26 @@ def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model)
 
 
 def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
-    """Return the matrix that turns whitened contexts into those of the statistics.
+    """Return the matrix that maps whitened contexts to those of the statistics.
 
-    With features every unit's row is among the statistics, whichever action it got, so that mean
-    and covariance can be read off them.
+    With features, the statistics contain every unit's row, whatever its action: they determine mean
+    and covariance.
     """
     count, dim = int(statistics.count.sum()), statistics.dim
     if count <= dim:
         raise InvalidArgumentError("statistics", f"of more than {dim} units", f"{count} units")
     if model.layout == "shared":
         if covariance is None:
-            raise InvalidArgumentError("covariance", "given, as the plan is for dim", "none")
+            raise InvalidArgumentError("covariance", "given, because the plan uses dim", "none")
         return _root(arguments.floats("covariance", covariance, (dim, dim)))
     if covariance is not None:
-        raise InvalidArgumentError("covariance", "left out, as the plan is for features", "one")
+        raise InvalidArgumentError("covariance", "left out, because the plan uses features", "one")
     second = statistics.gram.sum(axis=0) / count
-    # The mean of the constant's square is 1, and hardly anything else's is.
+    # The mean square of the constant is 1, which is unlikely for any other column.
     if not math.isclose(second[0, 0], 1.0, rel_tol=1e-9):
         raise InvalidArgumentError(
             "statistics",
-            "of rows that begin with the constant 1",
+            "of rows that start with the constant 1",
             f"mean square {second[0, 0]}",
         )
     mean = second[1:, 0]
@@ -208,38 +206,39 @@ def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: M
 
 
 def _root(covariance: Floats) -> Floats:
-    """Return a root; its rank is judged in a way that does not depend on units of measure."""
+    """Return a root of the covariance, with a rank check that does not depend on units."""
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if (scale > 0).all():
         correlation = covariance / np.outer(scale, scale)
-        # Below this a column is a combination of others, up to the rounding of their sums.
+        # Below this, a column is a combination of others, up to rounding.
         if np.linalg.eigvalsh(correlation).min() > 1e-8:
             return scale[:, None] * np.asarray(np.linalg.cholesky(correlation), dtype=np.float64)
     raise InvalidArgumentError(
         "statistics",
-        "of features that vary and are not combinations of each other",
+        "of features that vary and are not linear combinations of each other",
         "some that are constant or redundant",
-        "Leave those columns out; of each category, leave out one level.",
+        "Leave those columns out; for each category, leave out one level.",
     )
 
 
 # ----------------------------------------------------------------------
-# Planning anew: what the outcomes so far say of effect and noise, and the sizes that follow.
+# Proposals of new sizes.
 
 
-#: New sizes are worth it from this share of the expected regret on, and from so many of its errors.
+#: New sizes are proposed if they save this share of the expected regret, and this many of its
+#: standard errors.
 WORTH, SURE = 0.03, 3.0
 #: Shares of the next batch that may be assigned at random, to learn more from it.
 EXPLORED = (0.0, 0.2, 0.5, 1.0)
-#: How many trials sizes are tuned and judged on, and points in each.
+#: The number of trials and points for tuning and for judging sizes.
 TUNED, JUDGED = (128, 64), (512, 128)
-#: The ends of the interval of what is believed.
+#: The quantiles of posterior intervals.
 LOW, HIGH = 0.05, 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Posterior:
-    """A quantity given the outcomes so far: its mean, and an interval of 90%."""
+    """The posterior of a quantity: its mean, and a 90% interval."""
 
     mean: float
     low: float
@@ -247,33 +246,32 @@ class Posterior:
 
     @classmethod
     def of(cls, values: Floats) -> "Posterior":
-        """Return what equally plausible values say."""
+        """Return the posterior of equally plausible values."""
         low, high = np.quantile(values, (LOW, HIGH))
         return cls(mean=float(values.mean()), low=float(low), high=float(high))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Sizes for the batches to come, beside those that were planned.
+    """Proposed sizes for the remaining batches, next to the planned ones.
 
     Parameters
     ----------
     seen
-        Units assigned so far.
+        The number of units assigned so far.
     planned, sizes
-        The batches to come, as planned so far and as proposed.
+        The remaining batches, as planned so far and as proposed.
     explored
-        The share of the next batch that is proposed to get a random action, 0 where no more do than
-        was declared: where the first batch taught too little, choices made by it would teach little
-        more.
+        The share of the next batch that should get a random action, 0 for no more than declared: if
+        the first batch taught too little, choices based on it would teach little more.
     regret, error
-        The expected regret of the units to come with the planned sizes, and its standard error.
+        The expected regret of the remaining units with the planned sizes, and its standard error.
     saving, saving_error
-        How much less of it is expected with the proposed sizes.
+        How much less regret is expected with the proposed sizes, and its standard error.
     stated_effect
-        What was assumed of the effect before; None where nobody stated it.
+        The effect assumed before; None if none was stated.
     effect, noise
-        What is believed now.
+        Their posteriors.
     """
 
     seen: int
@@ -290,16 +288,16 @@ class Proposal:
 
     @property
     def changes(self) -> bool:
-        """Whether anything else than what was planned is proposed."""
+        """Whether the proposal differs from the plan."""
         return self.sizes != self.planned or self.explored > 0
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the proposal as plain values."""
         return {**asdict(self), "planned": list(self.planned), "sizes": list(self.sizes)}
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "Proposal":
-        """Return the proposal of plain values."""
+        """Return the proposal from plain values."""
         return cls(
             **{
                 **plain,
@@ -323,25 +321,24 @@ def propose(
     max_batch: int | None = None,
     seed: int = 0,
 ) -> Proposal:
-    """Propose sizes for the batches to come: as many as planned, for as many units.
+    """Propose sizes for the remaining batches, with their number and total unchanged.
 
     Parameters
     ----------
     model, law
-        What was assumed before the first outcome: a plan's `model`, and what was known of the
-        effect.
+        The assumptions before the first outcome: a plan's `model`, and the prior on the effect.
     seen, statistics, covariance
         As for :func:`~seqbatch.planning.replan`.
     sizes
-        Of the batches to come, as planned so far. They stay unless others are clearly better.
+        The planned sizes of the remaining batches. They are kept unless others are clearly better.
     min_batch, max_batch
-        The least and the most units of a batch; left aside where `sizes` do not keep to them.
+        The minimum and maximum size of a batch; ignored if `sizes` violate them.
     seed
         The same seed gives the same proposal.
     """
     planned = tuple(arguments.integer("sizes", size) for size in sizes)
     if not planned:
-        raise InvalidGridError("sizes", "those of at least one batch to come", "none")
+        raise InvalidGridError("sizes", "those of at least one remaining batch", "none")
     number, units = len(planned), sum(planned)
     limits = limits_of(units, min(min_batch, *planned), max_batch, None, None)
     if not limits.allows(number):
@@ -376,7 +373,7 @@ def propose(
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """One way to go on: sizes, and how much of the next batch is assigned at random."""
+    """A way to continue: sizes, and the share of the next batch assigned at random."""
 
     judging: Trials
     sizes: Sizes
@@ -384,41 +381,41 @@ class Option:
 
     @cached_property
     def rates(self) -> Rates:
-        """What a unit of each batch costs, in the trials for judging."""
+        """The cost of a unit of each batch, in the trials for judging."""
         return self.judging.rates(self.sizes)
 
     @property
     def lost(self) -> Floats:
-        """What is lost in each of the trials."""
+        """The loss in each trial."""
         lost: Floats = self.rates.weight * (self.rates.regret @ np.array(self.sizes, float))
         return lost
 
     @property
     def regret(self) -> float:
-        """What is lost on average."""
+        """The mean loss."""
         return float(self.lost.mean())
 
     def saving(self, other: "Option") -> tuple[float, float]:
-        """Return how much less is lost than by another, and its standard error."""
+        """Return how much less is lost than with another option, and its standard error."""
         less = other.lost - self.lost
         return float(less.mean()), float(less.std(ddof=1)) / math.sqrt(len(less))
 
 
 def _shares(model: Model) -> list[float]:
-    """Return the shares of the next batch to try: all that is at random now, and more."""
+    """Return the random shares of the next batch to try: the current one, and larger ones."""
     return [share for share in EXPLORED if not share or share > model.conduct.chance]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tried:
-    """Trials to find the best sizes by: those for tuning, and others for judging.
+    """Trials for finding the best sizes: some for tuning, others for judging.
 
     Parameters
     ----------
     tuning, judging
         The trials.
     limits
-        On the batches to come.
+        The limits on the remaining batches.
     least
         The smallest next batch worth trying.
     """
@@ -429,9 +426,9 @@ class Tried:
     least: int
 
     def best(self, number: int, shares: Sequence[float]) -> list[Option]:
-        """Return the best sizes of so many batches: as things are, and with more at random.
+        """Return the best sizes for this many batches, without and with more randomisation.
 
-        The share at random is the one that suits the first sizes best.
+        The random share is the best one for the first sizes.
         """
         first = self._tuned(number, 0.0)
         share = min(shares, key=lambda share: self._cost(first, share))
@@ -447,7 +444,7 @@ class Tried:
         return tune(cost, self.limits, number, least=self.least)[0]
 
     def _cost(self, sizes: Sizes, share: float) -> float:
-        """Return what sizes cost in the trials for tuning, whose draws are always the same."""
+        """Return the cost of sizes in the tuning trials, whose draws never change."""
         trials = replace(self.tuning, conduct=replace(self.tuning.conduct, explored=share))
         return trials.rates(sizes).total(sizes)[0]
 
@@ -459,28 +456,28 @@ class Tried:
 def model_given(
     model: Model, law: EffectLaw, statistics: Statistics, covariance: ArrayLike | None
 ) -> Model:
-    """Return the model after the outcomes so far: effect, noise and parameters learned."""
+    """Return the model given the outcomes so far, with posterior effect, noise and parameters."""
     if not isinstance(statistics, Statistics):
         raise InvalidArgumentError("statistics", "Statistics of the outcomes", repr(statistics))
     models = 1 if model.layout == "shared" else model.actions
     if (statistics.cells, statistics.dim) != (models, model.dim):
         raise InvalidArgumentError(
             "statistics",
-            f"of {models} cells and dimension {model.dim}, as the plan's model",
+            f"of {models} cells and dimension {model.dim}, as in the plan's model",
             f"{statistics.cells} cells and dimension {statistics.dim}",
         )
     known = whitened(statistics, covariance, model)
     if model.layout == "block":
         known = centred(known)
     past = KnownPast(known.gram, known.moment, common_spread(known, model))
-    # The data's own coordinates are not the sample's, whose rows cannot be used in them.
+    # The sample's rows are in other coordinates than the data, and cannot be used.
     return replace(model, scenarios=learned(known, model, law), weights=(), past=past, rows=None)
 
 
 def request_given(
     before: Plan, model: Model, limits: BatchLimits, numbers: Sequence[int], batches: int | None
 ) -> Request:
-    """Return the request for what is left of an experiment, all else as in the earlier plan."""
+    """Return the request for the rest of an experiment, otherwise like the earlier plan."""
     return Request(
         model=model,
         limits=limits,

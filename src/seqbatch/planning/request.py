@@ -1,4 +1,4 @@
-"""A plan's request: arguments, limits on batches, prior effects, and the trials that answer it."""
+"""The request of a plan: checked arguments, batch limits, effect prior, and the trials for it."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.runs import Rates
 
 # ----------------------------------------------------------------------
-# The limits on batches: their sizes, calendar waves, and the grids that keep to both.
+# Limits on batches: their sizes, calendar waves, and grids that satisfy both.
 
 
 Sizes = tuple[int, ...]
@@ -30,20 +30,20 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchLimits:
-    """What the user allows.
+    """The user's limits on batches.
 
     Parameters
     ----------
     units
-        How many units are still to come.
+        The number of remaining units.
     smallest, largest
-        The size of a batch.
+        The minimum and maximum size of a batch.
     first
-        The size of the first batch, where it is given.
+        The size of the first batch, if given.
     waves
-        Sizes of calendar waves; batches end where waves end. They add up to `units`.
+        The sizes of calendar waves; batches end where waves end. They sum to `units`.
     seen
-        Units already assigned, in an experiment under way.
+        The number of units already assigned in a running experiment.
     """
 
     units: int
@@ -54,7 +54,7 @@ class BatchLimits:
     seen: int = 0
 
     def allows(self, batches: int) -> bool:
-        """Say whether any grid of this many batches keeps to the limits."""
+        """Return whether some grid with this many batches satisfies the limits."""
         if self.waves is not None:
             return batches <= len(self.waves)
         if self.first is not None:
@@ -78,7 +78,7 @@ class BatchLimits:
         return -(-self.units // self.largest)
 
     def fit(self, ends: Sequence[float]) -> Sizes:
-        """Return the sizes nearest to these ends that keep to the limits."""
+        """Return the sizes closest to these ends that satisfy the limits."""
         if self.waves is not None:
             return self._on_waves(ends)
         largest, kept, batches = self.largest or self.units, [0], len(ends)
@@ -86,7 +86,7 @@ class BatchLimits:
             if m == 1 and self.first is not None:
                 kept.append(self.first)
                 continue
-            # Leave the batches to come no more units than they can hold, nor fewer than they need.
+            # Leave later batches no more units than they can hold and no fewer than they need.
             left = batches - m
             low = max(kept[-1] + self.smallest, self.units - left * largest)
             high = min(kept[-1] + largest, self.units - left * self.smallest)
@@ -107,7 +107,7 @@ class BatchLimits:
 
     @property
     def stops(self) -> list[int]:
-        """Where waves end."""
+        """The ends of the waves."""
         total, stops = 0, []
         for wave in self.waves or ():
             total += wave
@@ -116,7 +116,7 @@ class BatchLimits:
 
 
 def feasible(limits: BatchLimits, batches: Sequence[int]) -> list[int]:
-    """Return the numbers of batches that the limits allow; raise where there are none."""
+    """Return the numbers of batches that the limits allow; raise an error if there are none."""
     allowed = [number for number in batches if limits.allows(number)]
     if not allowed:
         rules = {
@@ -131,47 +131,46 @@ def feasible(limits: BatchLimits, batches: Sequence[int]) -> list[int]:
             "batches",
             f"possible for {limits.units} units" + (f" with {stated}" if stated else ""),
             wanted,
-            "Loosen a limit, or ask for a different number of batches.",
+            "Loosen a limit, or request a different number of batches.",
         )
     return allowed
 
 
 # ----------------------------------------------------------------------
-# What is known of the effect before an experiment: a law around a guess, as a few points.
+# The prior on the effect: a distribution around a guess, represented by a few points.
 #
-# Nobody knows the effect that an experiment is to find. A plan therefore takes a guess for the
-# middle of a log-normal law: the effect is as likely above the guess as below it, and with two
-# chances in three between the guess divided and multiplied by the law's spread. A few points with
-# weights stand for the law (Gauss-Hermite quadrature of the logarithm), exact for the powers of
-# the logarithm up to the ninth.
+# The effect of an experiment is unknown. A plan therefore takes a guess as the median of a
+# log-normal prior: with probability two thirds, the effect lies between the guess divided and
+# multiplied by the spread. A few weighted points represent the prior (Gauss-Hermite quadrature of
+# the logarithm), exactly for powers of the logarithm up to the ninth.
 
 
-#: Without a guess the middle is this times the noise: small, as psychologists call it, yet larger
-#: than most of what online experiments find.
+#: The default effect as a multiple of the noise: small in psychologists' terms, yet larger than
+#: most effects of online experiments.
 USUAL = 0.2
-#: Without a guess two effects in three are between a fifteenth and six tenths of the noise, and 19
-#: in 20 between a fiftieth and twice the noise: nearly all that anybody would experiment for.
+#: The spread around the default effect: two thirds of effects lie between a fifteenth and six
+#: tenths of the noise, and 19 in 20 between a fiftieth and twice the noise.
 UNSTATED_SPREAD = 3.0
-#: Around a guess. With 20,000 units and four batches a grid for this law costs 2 to 7% more than
-#: the best one where the guess was right, and 1.2 to 1.4 times as much where the effect is four
-#: times the guess; a grid for the guess alone costs twice as much there.
+#: The spread around a stated effect. With 20,000 units and four batches, a grid for this prior
+#: costs 2 to 7% more than the best one if the guess is right, and 1.2 to 1.4 times as much if the
+#: effect is four times the guess; a grid for the guess alone costs twice as much there.
 STATED_SPREAD = 2.5
-#: How many points stand for a law.
+#: The number of points that represent a prior.
 EFFECT_POINTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class EffectLaw:
-    """What is known of the effect.
+    """The prior on the effect.
 
     Parameters
     ----------
     guesses
-        Equally plausible ones; around a single one there may be a spread.
+        Equally plausible guesses; a single one may have a spread.
     spread
-        The factor that two effects in three are within; 1 where the guesses are certain.
+        The factor around the guess that contains two thirds of effects; 1 if the guess is certain.
     stated
-        Whether somebody made the guess; else it is the usual one.
+        Whether the user stated the guess; otherwise it is the default.
 
     Examples
     --------
@@ -187,7 +186,7 @@ class EffectLaw:
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """Effects, and how likely each is."""
+        """Effects and their probabilities."""
         number = EFFECT_POINTS if self.spread > 1 else 1
         places, weights = np.polynomial.hermite_e.hermegauss(number)
         shares = weights / (weights.sum() * len(self.guesses))
@@ -201,7 +200,7 @@ class EffectLaw:
 def law_of(
     effect: float | Sequence[float] | None, spread: float | None, noises: Sequence[float]
 ) -> EffectLaw:
-    """Return the law that :func:`~seqbatch.planning.plan`'s arguments describe."""
+    """Return the prior described by the arguments of :func:`~seqbatch.planning.plan`."""
     if spread is not None:
         spread = arguments.number("effect_spread", spread, at_least=1)
     if effect is None:
@@ -213,16 +212,16 @@ def law_of(
     if spread is not None and spread > 1:
         raise InvalidArgumentError(
             "effect_spread",
-            "left out where several effects are given",
+            "left out if several effects are given",
             spread,
-            "They say themselves how uncertain the effect is.",
+            "Several effects already express how uncertain the effect is.",
         )
     return EffectLaw(guesses=guesses)
 
 
 def several(name: str, value: float | Sequence[float]) -> list[float]:
-    """Return one or more numbers above 0."""
-    # Arrays count as several too, which the checker cannot tell from np.ndim.
+    """Return one or more positive numbers."""
+    # Arrays count as several too, which the type checker cannot infer from np.ndim.
     values: Sequence[float] = list(value) if np.ndim(value) else [value]  # type: ignore[arg-type, list-item]
     if not len(values) or isinstance(value, str):
         raise InvalidArgumentError(name, "a number above 0, or several", repr(value))
@@ -230,7 +229,7 @@ def several(name: str, value: float | Sequence[float]) -> list[float]:
 
 
 # ----------------------------------------------------------------------
-# What Theorem 1 promises of equal batches of arbitrary contexts, and when it promises nothing.
+# Theorem 1's guarantee for equal batches of arbitrary contexts, and when it is vacuous.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +241,7 @@ class Promises:
     units, actions
         T and K.
     dim
-        d: that of all actions' models together.
+        d, over all actions' models together.
     noise
         The standard deviation of the noise; mean rewards lie in [-1, 1] times it.
     """
@@ -254,12 +253,12 @@ class Promises:
 
     @property
     def most_lost(self) -> float:
-        """The most that can be lost: the range of the mean rewards, unit by unit."""
+        """The largest possible loss: the range of mean rewards times the number of units."""
         return 2.0 * self.units * self.noise
 
     def of(self, largest: int) -> float:
-        """Return the bound for batches of up to `largest` units; NaN where it says nothing."""
-        # Proved for equal batches: as many of the largest size as hold all units, and some more.
+        """Return the bound for batches of up to `largest` units; NaN if it is vacuous."""
+        # Proved for equal batches: use as many of the largest size as hold all units.
         number = -(-self.units // largest)
         bound = self.noise * theory.sbucb_upper_bound(
             units=number * largest, dim=self.dim, actions=self.actions, batches=number
@@ -268,11 +267,11 @@ class Promises:
 
     @property
     def fewest(self) -> int | None:
-        """How many batches it takes to promise anything; None if no number is enough."""
+        """The smallest number of batches with a guarantee; None if there is none."""
         if math.isnan(self.of(1)):
             return None
         low, high = 1, self.units
-        # The largest batch with which there still is a promise; a larger one promises less.
+        # Bisect for the largest batch with a guarantee; a larger one guarantees less.
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (low, middle - 1) if math.isnan(self.of(middle)) else (middle, high)
@@ -280,24 +279,24 @@ class Promises:
 
     @property
     def enough(self) -> int:
-        """How many batches match fully online (Corollary 1)."""
+        """The number of batches that matches fully online (Corollary 1)."""
         return theory.adversarial_batches_for_online(units=self.units, dim=self.dim)
 
 
 # ----------------------------------------------------------------------
-# What a plan's arguments describe: a model, a conduct, limits; checked.
+# Checked arguments: the model, the conduct of the experiment, the limits.
 
 
-#: With more outcomes missing than this share there is nothing to plan.
+#: With a larger share of missing outcomes, planning makes no sense.
 MOST_MISSING = 0.99
-#: How far the table goes by default; beyond that, it has every doubling.
+#: The table's default number of batches; beyond it, the table has every doubling.
 MAX_BATCHES = 8
-#: More units than these are not counted exactly.
+#: Larger numbers of units are not represented exactly.
 MOST_UNITS = 10**15
-#: Systems of this many multiplications for a batch of one trial take less than half a minute in
-#: all, and so do choices of this many points, actions and directions.
+#: Up to this many multiplications per batch and trial, and this many choices (points x actions x
+#: directions), a plan takes less than half a minute.
 MOST_WORK, MOST_CHOICES = 2_000_000, 700_000
-#: How many points stand for a batch's units.
+#: The number of points that represent a batch's units.
 CHOICE_POINTS = 512
 
 
@@ -309,13 +308,13 @@ def model_of(
     noises: Sequence[float],
     kappa: float | None,
 ) -> Model:
-    """Return the world that :func:`~seqbatch.planning.plan`'s arguments describe."""
+    """Return the model described by the arguments of :func:`~seqbatch.planning.plan`."""
     if (features is None) == (dim is None):
         raise InvalidArgumentError(
             "features or dim",
             "given: exactly one of the two",
             "neither" if dim is None else "both",
-            "features is how many numbers describe a unit, with one model per action; dim is the "
+            "features is the number of features per unit, with one model per action; dim is the "
             "length of each action's vector, with one model for all.",
         )
     sample = features if isinstance(features, Sample) else None
@@ -324,7 +323,7 @@ def model_of(
     elif sample is not None:
         length = 1 + sample.dim
     else:
-        # The checker does not see that `features` is neither None nor a sample here.
+        # The type checker does not see that `features` is neither None nor a sample here.
         length = 1 + arguments.integer("features", features, at_least=0)  # type: ignore[arg-type]
     known = 1.0 if sample is None else sample.kappa
     return Model(
@@ -339,7 +338,7 @@ def model_of(
 
 
 def require_answerable(model: Model) -> None:
-    """Refuse a model so large that its trials would take longer than anybody waits."""
+    """Refuse a model whose trials would take too long."""
     block = model.layout == "block"
     models = model.actions if block else 1
     most = int((MOST_WORK / models) ** (1 / 3))
@@ -348,8 +347,8 @@ def require_answerable(model: Model) -> None:
             "features" if block else "dim",
             f"at most {max(most - block, 0)} with {model.actions} actions",
             model.dim - block,
-            "A plan for more would take minutes, as its time grows with the cube of their number. "
-            "Plan with as many as possible; with more, first batches must be longer.",
+            "A larger plan would take minutes, because its time grows with the cube of this "
+            "number. Plan with as many as possible; with more, first batches must be longer.",
         )
     most = MOST_CHOICES // (CHOICE_POINTS * min(2 * model.actions, model.dim))
     if block and model.actions > most:
@@ -357,7 +356,7 @@ def require_answerable(model: Model) -> None:
             "actions",
             f"at most {most} with {model.dim - 1} features",
             model.actions,
-            "A plan for more would take minutes.",
+            "A larger plan would take minutes.",
         )
 
 
@@ -370,7 +369,7 @@ def conduct_of(
     eligible: Sequence[float] | None = None,
     capacity: Sequence[float | None] | None = None,
 ) -> Conduct:
-    """Return what happens beside the policy's own choices."""
+    """Return the conduct of the experiment besides the policy's own choices."""
     return Conduct(
         eligible=_shares("eligible", eligible, actions),
         capacity=_shares("capacity", capacity, actions),
@@ -383,20 +382,20 @@ def conduct_of(
 
 
 def require_possible(layout: str, conduct: Conduct, detect: float | None) -> None:
-    """Refuse restrictions that the trials or the formulas do not know, or that nobody can keep."""
+    """Refuse restrictions that the simulation or the formulas do not support, or are infeasible."""
     if conduct.capacity and layout == "shared":
         raise InvalidArgumentError(
             "capacity",
             "left out with dim",
             list(conduct.capacity),
-            "Only with features is it known how units differ in what an action gains.",
+            "How units differ in an action's gain is known only with features.",
         )
     if conduct.restricted and detect is not None:
         raise InvalidArgumentError(
             "detect",
             "left out with eligible and capacity",
             detect,
-            "The formulas for standard errors take every unit to be eligible for every action.",
+            "The formulas for standard errors assume that every unit may get every action.",
         )
     if conduct.restricted:
         # Refuses capacities that leave some units without an action.
@@ -404,11 +403,11 @@ def require_possible(layout: str, conduct: Conduct, detect: float | None) -> Non
 
 
 def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> tuple[float, ...]:
-    """Return a share above 0 for each action, or () where none restricts anything."""
+    """Return one positive share per action, or () if nothing is restricted."""
     if values is None:
         return ()
     if isinstance(values, str) or not np.iterable(values) or len(values) != actions:
-        rule = f"{actions} shares above 0 and up to 1, one for each action"
+        rule = f"{actions} shares above 0 and up to 1, one per action"
         raise InvalidArgumentError(name, rule, repr(values))
     shares = tuple(
         1.0 if value is None else arguments.number(name, value, above=0, at_most=1)
@@ -424,7 +423,7 @@ def limits_of(
     first_batch: int | None,
     waves: Sequence[int] | None,
 ) -> BatchLimits:
-    """Return what :func:`~seqbatch.planning.plan`'s arguments allow of the batches."""
+    """Return the limits described by the arguments of :func:`~seqbatch.planning.plan`."""
     T = arguments.integer("units", units)
     if T > MOST_UNITS:
         raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
@@ -450,13 +449,13 @@ def limits_of(
             raise InvalidArgumentError("waves", "a list of sizes", repr(waves))
         sizes = tuple(arguments.integer("waves", wave) for wave in waves)
         if sum(sizes) != T:
-            raise InvalidGridError("waves", f"sizes that add up to units = {T}", sum(sizes))
+            raise InvalidGridError("waves", f"sizes that sum to units = {T}", sum(sizes))
         return BatchLimits(units=T, waves=sizes)
     return BatchLimits(units=T, smallest=smallest, largest=max_batch, first=first_batch)
 
 
 def numbers_of(limits: BatchLimits, batches: int | None, max_batches: int | None) -> list[int]:
-    """Return the table's numbers of batches, including the one requested."""
+    """Return the numbers of batches in the table, including the requested one."""
     if batches is not None and arguments.integer("batches", batches) > limits.units:
         raise InvalidGridError("batches", f"at most units = {limits.units}", batches)
     usual = MAX_BATCHES if limits.waves is None else len(limits.waves)
@@ -475,51 +474,51 @@ def numbers_of(limits: BatchLimits, batches: int | None, max_batches: int | None
 
 
 # ----------------------------------------------------------------------
-# A request: what was asked for, and the trials that answer it.
+# The request, and the trials that answer it.
 
 
 GridKind = Literal["tuned", "paper"]
 
 #: Grids are tuned on some trials and judged on others.
 TUNING, JUDGING = 1, 2
-#: How many trials there are of each: this over the number of parameters, within bounds. With many
-#: parameters trials differ less; with few, rare trials that learn nothing must be among them.
+#: The number of trials: the first number over the number of parameters, within the two bounds. With
+#: many parameters trials vary less; with few, rare trials that learn nothing must be included.
 TRIALS = {
     (TUNING, "shared"): (640, 30, 130),
     (TUNING, "block"): (1_950, 20, 130),
     (JUDGING, "shared"): (10_240, 120, 2_000),
     (JUDGING, "block"): (12_480, 20, 1_000),
 }
-#: Where all of a model is one number an action: this over the actions.
+#: The number of trials times actions if a model has one parameter per action.
 SIMPLE = {TUNING: 2_048, JUDGING: 32_768}
-#: A quick answer has this part of the trials, and as many as these at least.
+#: A quick answer divides the number of trials by this, down to a minimum.
 QUICK, FEWEST_QUICK = 4, 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for, checked, and the trials that answer it.
+    """The checked request of a user, and the trials that answer it.
 
     Parameters
     ----------
     model, limits
-        The world, and what the user allows.
+        The model, and the limits on batches.
     numbers
         The numbers of batches in the table.
     batches
-        The number requested, if any.
+        The requested number, if any.
     kind
         Tuned grids or the paper's.
     batch_cost, within, seed, sample
         See :func:`seqbatch.planning.plan`.
     law
-        What was known of the effect before the experiment.
+        The prior on the effect before the experiment.
     detect, power
-        The lift to be detected, if any, and with which power.
+        The lift to detect, if any, and the required power.
     quick
-        Whether few trials are enough.
+        Whether few trials suffice.
     draws
-        What was drawn for each purpose: the same for this request and those that replace its model.
+        The random draws for each purpose, shared with requests that replace the model.
     """
 
     model: Model
@@ -539,12 +538,12 @@ class Request:
 
     @cached_property
     def tuning(self) -> Trials:
-        """The trials that grids are tuned on."""
+        """The trials on which grids are tuned."""
         return self._ensemble(TUNING)
 
     @cached_property
     def judging(self) -> Trials:
-        """The trials that grids are judged on."""
+        """The trials on which grids are judged."""
         return self._ensemble(JUDGING)
 
     @cached_property
@@ -552,7 +551,7 @@ class Request:
         return {}
 
     def judged(self, sizes: Sizes) -> Rates:
-        """Return what a grid costs in the trials for judging; each grid is run once."""
+        """Return the rates of a grid in the judging trials; each grid is run once."""
         if sizes not in self._judged:
             self._judged[sizes] = self.judging.rates(sizes)
         return self._judged[sizes]
@@ -562,14 +561,14 @@ class Request:
         return {}
 
     def tried(self, sizes: Sizes) -> Floats:
-        """Return what a grid costs in the trials for tuning, scenario by scenario."""
+        """Return a grid's cost in the tuning trials, by scenario."""
         if sizes not in self._tried:
             self._tried[sizes] = self.tuning.rates(sizes).by_scenario(sizes)
         return self._tried[sizes]
 
     @cached_property
     def possible(self) -> float:
-        """What a perfect assignment gains over a random one, in total, given what is known."""
+        """The total gain of a perfect assignment over a random one, given the data so far."""
         if self.judging.gain is not None:
             return self.limits.units * float(np.sum(self.judging.gain))
         rates = self.judging.rates([1])
@@ -580,25 +579,25 @@ class Request:
         models = 1 if self.model.layout == "shared" else self.model.actions
         trials = min(most, max(least, total // (models * self.model.dim)))
         if self.model.dim == 1:
-            # They cost next to nothing, and few of them lose anything.
+            # They are cheap, and few of them lose anything.
             trials = max(trials, SIMPLE[purpose] // self.model.actions)
         if self.quick:
             trials = max(trials // QUICK, FEWEST_QUICK)
-        # As many for all numbers of scenarios that the same draws are to serve.
+        # A multiple of ten: requests with different numbers of scenarios share the same draws.
         trials = 10 * -(-trials // 10)
-        # Ten apart, so that one request's trials for judging are never another's for tuning.
+        # Ten apart: one request's judging trials are never another's tuning trials.
         seed = 10 * self.seed + purpose
         draws = self.draws.setdefault(purpose, KeptDraws(SeedSequence(seed)))
         return self.model.ensemble(trials, seed=seed, draws=draws)
 
     def all_by_chance(self, batches: int) -> bool:
-        """Say whether no batch of so many is assigned by what is known."""
+        """Return whether all batches are assigned entirely at random."""
         informed = self.model.past is not None
         return bool((self.model.conduct.blind(batches, informed=informed) >= 1).all())
 
     @property
     def promises(self) -> Promises:
-        """What Theorem 1 says where contexts are arbitrary."""
+        """Theorem 1's guarantees for arbitrary contexts."""
         model = self.model
         return Promises(
             units=self.limits.units,
@@ -609,7 +608,7 @@ class Request:
 
     @property
     def least_first(self) -> int:
-        """The smallest first batch worth trying: as many outcomes as there are parameters."""
+        """The smallest first batch worth trying: as many outcomes as parameters."""
         models = 1 if self.model.layout == "shared" else self.model.actions
         needed = math.ceil(models * self.model.dim / self.model.conduct.returned)
         return max(2, min(needed, self.limits.units // 4))

@@ -1,4 +1,4 @@
-"""A plan's result: tables and values."""
+"""A plan: the grid, the policy, and their costs; as a document, a picture and plain values."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,12 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seqbatch.core import arguments
-from seqbatch.display import Table, shown
+from seqbatch.document import (
+    Document,
+    Picture,
+    Section,
+    Table,
+    as_notebook,
+    plain_text,
+    write,
+)
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.output_files import atomically, require_target
+from seqbatch.output_files import require_target
+from seqbatch.pictures import save
 from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.model import Model
+from seqbatch.planning.result_picture import draw, panels
+from seqbatch.planning.result_text import settings, short, tables, words
 from seqbatch.planning.sample import Sample
 from seqbatch.planning.tables import Candidate, Row, Sensitivity
 from seqbatch.planning.tradeoff import Trade, trade
@@ -91,7 +102,7 @@ def _plain(value: Any) -> Any:
 
 
 # ----------------------------------------------------------------------
-# What a plan says: tables, words, a picture.
+# The plan.
 
 
 #: What a plan can be written to: pictures, or a page.
@@ -232,10 +243,18 @@ class Plan:
             schema_overrides={"batches": pl.Int64, "sizes": pl.List(pl.Int64)},
         ).fill_nan(None)
 
-    def tables(self) -> list[Table]:
-        """Return the rows, and what a wrong guess of the effect costs, as people see them."""
-        from seqbatch.planning.result_text import tables
+    def document(self) -> Document:
+        """Return the plan as a document: words, picture, tables, and settings."""
+        drawn = Picture(lambda: panels(self), "Regret against the number of batches")
+        return Document(
+            f"Plan for {self.units:,} units",
+            Section("plan", "The plan", [*words(self), drawn, *self.tables()]),
+            [Section("settings", "Settings", settings(self))],
+            data=self.as_dict(),
+        )
 
+    def tables(self) -> list[Table]:
+        """Return what other numbers of batches and wrong guesses of the effect cost."""
         return tables(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -244,8 +263,6 @@ class Plan:
 
     def chart(self) -> "alt.TopLevelMixin":
         """Return the picture: regret against the number of batches, and the grid in time."""
-        from seqbatch.planning.result_picture import draw
-
         return draw(self)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
@@ -258,28 +275,19 @@ class Plan:
         force
             Overwrite a file that is there.
         """
-        from seqbatch.pictures import save
-        from seqbatch.planning.result_picture import page
-
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
-            with atomically(target) as partial:
-                partial.write_text(page(self), encoding="utf-8")
-            return target
+            return write(self.document(), target, file_format="html")
         return save(self.chart(), target)
 
     def __repr__(self) -> str:
-        from seqbatch.planning.result_text import short
-
         return f"<Plan: {short(self)}>"
 
     def _repr_html_(self) -> str:
-        return shown(str(self), self.tables(), draw=self.chart)
+        return as_notebook(self.document())
 
     def __str__(self) -> str:
-        from seqbatch.planning.result_text import describe
-
-        return describe(self)
+        return plain_text(words(self))
 
 
 def _kind(plan: Plan) -> str:

@@ -1,34 +1,19 @@
-"""A plan's result as a picture and as a page."""
+"""A plan as a picture: regret against the number of batches, and the grid in time."""
 
 import math
 import textwrap
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from seqbatch import display
 from seqbatch.display import counted
 from seqbatch.pictures import GREY, INK, fitted, policy_colour
-from seqbatch.planning.result_text import (
-    assumptions,
-    batch_lines,
-    chosen,
-    rounded,
-    sentences,
-    settings,
-    tables,
-    title,
-    with_error,
-)
+from seqbatch.planning.result_text import assumptions, chosen, rounded, with_error
 
 if TYPE_CHECKING:
     import altair as alt
 
     from seqbatch.planning.result import Plan
     from seqbatch.planning.tables import Row
-
-
-# ----------------------------------------------------------------------
-# A plan as a picture: regret against the number of batches, and the grid in time.
 
 
 WIDTH = 600
@@ -44,7 +29,7 @@ def draw(plan: "Plan") -> "alt.TopLevelMixin":
         title=alt.TitleParams(
             f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
             f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}",
-            subtitle=textwrap.wrap(assumptions(plan), 100),
+            subtitle=textwrap.wrap(" ".join(assumptions(plan)), 100),
             anchor="start",
             fontSize=15,
             offset=16,
@@ -54,7 +39,7 @@ def draw(plan: "Plan") -> "alt.TopLevelMixin":
 
 
 def panels(plan: "Plan") -> Any:
-    """Draw both panels alone, for a page that says the rest."""
+    """Draw both panels without a title, for a document that has the words."""
     import altair as alt
 
     return alt.vconcat(_costs(plan), _timeline(plan), spacing=24).configure_view(stroke=None)
@@ -191,25 +176,4 @@ def _timeline(plan: "Plan") -> Any:
         width=WIDTH,
         height=24 * len(sizes) + 16,
         title=alt.TitleParams("When batches end", anchor="start"),
-    )
-
-
-# ----------------------------------------------------------------------
-# A plan as a page of its own: words, picture, tables, assumptions and settings.
-
-
-def page(plan: "Plan") -> str:
-    """Return the page; it needs no network and no script."""
-    words = [*batch_lines(plan), *sentences(plan)]
-    return display.page(
-        title(plan),
-        [
-            display.paragraph("\n".join(words)),
-            display.picture(lambda: panels(plan), "Regret against the number of batches"),
-            *(table.html() for table in tables(plan)),
-            "<h2>Assumptions</h2>",
-            display.paragraph(assumptions(plan)),
-            "<h2>Settings</h2>",
-            display.paragraph(settings(plan)),
-        ],
     )

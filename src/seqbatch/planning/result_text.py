@@ -1,10 +1,10 @@
-"""A plan's result in plain words, with its assumptions."""
+"""A plan in words and tables, with its assumptions and settings."""
 
 import math
 from typing import TYPE_CHECKING
 
-from seqbatch import display
-from seqbatch.display import Table, counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut
+from seqbatch.document import Items, Part, Table
 from seqbatch.planning.detection import describe_detection, detection_table
 from seqbatch.planning.trials.runs import ROUNDING
 
@@ -15,11 +15,18 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What a plan assumed and was asked, in plain words.
+# Assumptions and settings.
 
 
-def assumptions(plan: "Plan") -> str:
-    """Return what was assumed of units and rewards."""
+def assumptions(plan: "Plan") -> list[str]:
+    """Return the assumptions about units and rewards, and how well a sample supports them."""
+    said = [_assumed(plan)]
+    if plan.sample is not None and plan.contexts == "stochastic":
+        said.append(plan.sample.verdict())
+    return said
+
+
+def _assumed(plan: "Plan") -> str:
     model = plan.model
     noises = sorted({noise for _, noise in model.scenarios})
     if plan.contexts == "adversarial":
@@ -41,10 +48,7 @@ def assumptions(plan: "Plan") -> str:
         )
     else:
         text += _uncertain(plan)
-    text += _conduct(plan)
-    if plan.sample is not None:
-        text += "\n" + plan.sample.verdict()
-    return text
+    return text + _conduct(plan)
 
 
 def _shape(model: "Model") -> str:
@@ -116,8 +120,8 @@ def _listed(shares: tuple[float, ...]) -> str:
     return ", ".join(f"{share:g}" for share in shares)
 
 
-def settings(plan: "Plan") -> str:
-    """Return what was asked for, defaults among it, so that the plan can be made again."""
+def settings(plan: "Plan") -> list[str]:
+    """Return every setting, defaults included, from which the plan can be made again."""
     request, limits = plan.request, plan.request.limits
     rules = [f"batches of at least {limits.smallest:,}"]
     rules.append(f"at most {limits.largest:,} units" if limits.largest else "any number of units")
@@ -137,7 +141,7 @@ def settings(plan: "Plan") -> str:
         lines.append("The effect was not stated: a fifth of the noise is the default.")
     if request.law.spread > 1:
         lines.append(f"Spread of the effect around the guess: a factor of {request.law.spread:g}.")
-    return "\n".join(lines)
+    return lines
 
 
 def _around(values: list[float]) -> str:
@@ -152,30 +156,29 @@ def _numbers(values: list[float]) -> str:
 
 
 # ----------------------------------------------------------------------
-# A plan in plain words.
+# The plan in words.
 
 
-def describe(plan: "Plan") -> str:
-    """Return the plan in plain words, for a person."""
-    assumed = [assumptions(plan)] if plan.contexts == "stochastic" else []
-    return "\n".join([heading(plan), *batch_lines(plan), *sentences(plan), *assumed])
+def words(plan: "Plan") -> list[Part]:
+    """Return the plan in words: its batches, the reasons for them, and the assumptions."""
+    return [heading(plan), Items(batches(plan)), *reasons(plan), *assumptions(plan)]
 
 
-def sentences(plan: "Plan") -> list[str]:
-    """Return why the plan is as it is, what it costs and what it will detect, a line each."""
-    parts = [plan.reason, _cost(plan)]
+def reasons(plan: "Plan") -> list[str]:
+    """Return why this number of batches, its cost, other policies, and detectable lifts."""
+    said = [plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
-        parts += [_policies(plan), _detection(plan)]
-    return [line for part in parts for line in part.splitlines()]
+        said += [_policies(plan), _detection(plan)]
+    return [each for each in said if each]
 
 
 def rounded(value: float) -> str:
-    """Return a number as a person would write it: whole where that is enough, else three digits.
+    """Return a number with three digits; larger ones are whole.
 
-    >>> number(12345.6), number(0.01234)
+    >>> rounded(12345.6), rounded(0.01234)
     ('12,346', '0.0123')
     """
-    return display.number(value, 3)
+    return number(value, 3)
 
 
 def with_error(value: float, error: float) -> str:
@@ -301,7 +304,7 @@ def heading(plan: "Plan") -> str:
 
 
 def title(plan: "Plan") -> str:
-    """Return what was asked, and the plan in a few words."""
+    """Return the number of units, actions and batches, and the policy."""
     after = f" after the {plan.seen:,} seen so far" if plan.seen else ""
     return f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: {answer(plan)}"
 
@@ -311,30 +314,30 @@ def answer(plan: "Plan") -> str:
     return f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"
 
 
-def batch_lines(plan: "Plan") -> list[str]:
-    """Return each batch: its units, their share, and how they are assigned."""
+def batches(plan: "Plan") -> list[str]:
+    """Return a line for each batch: its size, its share of all units, and how it is assigned."""
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
     return [
-        f"  batch {place}: {size:>{width},} units ({size / plan.units:.1%}), {how}"
-        for place, (size, how) in enumerate(zip(sizes, batch_ways(plan), strict=True), start=1)
+        f"batch {place}: {size:>{width},} units ({size / plan.units:.1%}), {how}"
+        for place, (size, how) in enumerate(zip(sizes, assigned_by(plan), strict=True), start=1)
     ]
 
 
-def batch_ways(plan: "Plan") -> list[str]:
-    """Return how the units of each batch are assigned."""
-    conduct, ways = plan.model.conduct, []
+def assigned_by(plan: "Plan") -> list[str]:
+    """Return how each batch is assigned: at random, or using so many outcomes."""
+    conduct = plan.model.conduct
+    about = "about " if conduct.missing else ""
+    made = []
     for outcomes in conduct.known(plan.grid.sizes):
         known = plan.seen + outcomes
-        about = "about " if conduct.missing else ""
         if not known or conduct.chance == 1:
-            how = "uniformly at random"
-        else:
-            how = f"using {about}{counted(round(known), 'outcome')}"
-        if known and 0 < conduct.chance < 1:
-            how += f", {percent_cut(conduct.chance)} of it at random"
-        ways.append(how)
-    return ways
+            made.append("uniformly at random")
+            continue
+        how = f"using {about}{counted(round(known), 'outcome')}"
+        some = f", {percent_cut(conduct.chance)} of it at random" if conduct.chance > 0 else ""
+        made.append(how + some)
+    return made
 
 
 def _cost(plan: "Plan") -> str:

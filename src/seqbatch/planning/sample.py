@@ -1,4 +1,4 @@
-"""A sample of units: its feature columns, dimension, condition and diversity."""
+"""A sample of units: its feature columns, dimension, condition number and diversity."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Which columns of a sample are features: what is known of a unit before it is assigned.
+# Feature columns: what is known of a unit before it is assigned.
 
 
-#: Words in a column's name that speak of what happens after the assignment, or of the assignment.
+#: Words in a column's name that suggest an outcome or a treatment.
 AFTERWARDS = frozenset([
     "action", "actions", "arm", "arms", "assigned", "assignment", "assignments", "bought",
     "churn", "churned", "clicked", "clicks", "conversion", "conversions", "converted",
@@ -25,23 +25,23 @@ AFTERWARDS = frozenset([
     "purchased", "response", "reward", "rewards", "segment", "target", "treated", "treatment",
     "treatments", "unsubscribed", "variant", "y",
 ])  # fmt: skip
-#: Words in a column's name that speak of which unit it is.
+#: Words in a column's name that suggest an identifier.
 IDENTITY = frozenset(["email", "guid", "id", "ids", "key", "phone", "uuid"])
 
 
 def feature_columns(
     ids: Mapping[str, bool], wanted: Sequence[str] | None, outcomes: Sequence[str]
 ) -> list[str]:
-    """Return the columns to use; ask where they cannot be known.
+    """Return the feature columns; raise an error if they are unclear.
 
     Parameters
     ----------
     ids
-        The file's columns, and whether each looks like an id by its values.
+        The file's columns, and whether the values of each look like ids.
     wanted
         The columns that the user named as features, if any.
     outcomes
-        Those that the user named as outcomes or treatments: never features.
+        The columns that the user named as outcomes or treatments, which are never features.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def feature_columns(
         if both:
             raise InvalidArgumentError(
                 "columns",
-                "without outcomes and treatments, which are not known when a unit is assigned",
+                "without outcomes and treatments, which are unknown when a unit is assigned",
                 ", ".join(both),
             )
         return list(wanted)
@@ -68,7 +68,7 @@ def feature_columns(
     if doubts:
         raise InvalidArgumentError(
             "columns",
-            "given, as some of the file's columns may not be features",
+            "given, because some of the file's columns may not be features",
             ", ".join(doubts),
             "Name the features (columns), or the others (outcomes).",
         )
@@ -76,7 +76,7 @@ def feature_columns(
 
 
 def _doubt(name: str, *, looks_like_id: bool) -> str:
-    """Say why a column may be no feature; nothing where there is no sign of it.
+    """Return why a column may not be a feature; empty if nothing suggests that.
 
     >>> [_doubt(name, looks_like_id=False) for name in ("customer_id", "isTreated", "age")]
     ['an id by its name', 'an outcome or a treatment by its name', '']
@@ -90,29 +90,29 @@ def _doubt(name: str, *, looks_like_id: bool) -> str:
 
 
 # ----------------------------------------------------------------------
-# A sample of units, and what it says about the population: dimension, condition, diversity.
+# The sample, and its evidence on the population.
 
 
 #: A direction with less than this share of the largest variance is treated as constant.
 NOTHING = 1e-8
-#: Below this condition, some direction is hardly ever seen, and pure exploitation may not learn it.
+#: Below this ratio of eigenvalues, some direction hardly varies, and pure exploitation may fail.
 POOR = 0.01
-#: Fewer units than this share in a column or direction are too rare to learn from.
+#: A column or direction in which fewer units than this share differ is too rare to learn from.
 RARE = 0.05
-#: With fewer rows per direction a sample says too little about the rare ones.
+#: With fewer rows per direction, a sample is too small to judge rare directions.
 ROWS_A_DIRECTION = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows of features of some units.
+    """Feature rows of some units.
 
     Parameters
     ----------
     values
         The features as numbers, shape (n, p), without a constant column.
     columns
-        Their names; numbered where None.
+        Their names; numbered if None.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class Sample:
         """Return standardised rows, and the eigenvalues and axes of their correlation."""
         values = np.asarray(self.values, dtype=np.float64)
         spread = values.std(axis=0)
-        # A constant column's standard deviation is rounding, relative to the column's size.
+        # The standard deviation of a constant column is rounding, relative to its size.
         live = spread > 1e-12 * np.maximum(np.abs(values).max(axis=0), 1e-300)
         if not live.any():
             raise InvalidArgumentError(
@@ -165,12 +165,12 @@ class Sample:
 
     @property
     def dim(self) -> int:
-        """How many directions the features vary in."""
+        """The number of directions in which the features vary."""
         return len(self._axes[1])
 
     @property
     def dropped(self) -> int:
-        """How many columns add nothing: constant, or a combination of others."""
+        """The number of redundant columns: constant, or a combination of others."""
         return int(np.asarray(self.values).shape[1]) - self.dim
 
     @property
@@ -180,20 +180,20 @@ class Sample:
 
     @property
     def whitened(self) -> Floats:
-        """The rows in coordinates of unit variance without correlation, shape (n, dim)."""
+        """The rows in uncorrelated coordinates of unit variance, shape (n, dim)."""
         rows, eigenvalues, axes = self._axes
         whitened: Floats = rows @ axes / np.sqrt(eigenvalues)
         return whitened
 
     def evidence(self) -> dict[str, Any]:
-        """Return the evidence for and against diversity, on which pure exploitation depends.
+        """Return the evidence on diversity, on which pure exploitation depends.
 
         Diversity means that units differ in every direction (Assumptions 2 and 4): no eigenvalue is
-        small beside the largest, and no direction is constant for nearly all units.
+        small compared with the largest, and no direction is constant for nearly all units.
         """
         whitened = self.whitened
         tails = (whitened**4).mean(axis=0)
-        # A column or direction that lives on rare units has few beyond half a deviation.
+        # If a column or direction varies only in rare units, few lie beyond half a deviation.
         both = np.hstack([self._axes[0], whitened])
         active = (np.abs(both) > 0.5).mean(axis=0)
         enough = len(whitened) >= ROWS_A_DIRECTION * self.dim
@@ -210,7 +210,7 @@ class Sample:
         }
 
     def verdict(self) -> str:
-        """Say in words whether units differ as pure exploitation needs them to, and why."""
+        """Return in words whether units differ as pure exploitation requires, and why."""
         facts = self.evidence()
         text = (
             f"The sample: {facts['rows']:,} units, whose {facts['columns']} columns vary in "
@@ -219,7 +219,7 @@ class Sample:
         if facts["dropped"]:
             text += f" ({facts['dropped']} redundant: constant, or a combination of others)"
         text += (
-            ". Pure exploitation explores by the differences between units alone, so that units "
+            ". Pure exploitation explores only through the differences between units: they "
             "must differ in every direction. "
         )
         doubts = self._doubts(facts)
@@ -228,12 +228,12 @@ class Sample:
         return text + f"Here that is doubtful: {'; '.join(doubts)}."
 
     def _doubts(self, facts: dict[str, Any]) -> list[str]:
-        """Return what speaks against diversity, in words."""
+        """Return the reasons against diversity, in words."""
         doubts = []
         if facts["rows"] < ROWS_A_DIRECTION * self.dim:
             doubts.append(
                 f"{facts['rows']:,} rows are few for {self.dim} directions "
-                f"({ROWS_A_DIRECTION * self.dim:,} would do)"
+                f"({ROWS_A_DIRECTION * self.dim:,} would suffice)"
             )
         if facts["kappa"] < POOR:
             doubts.append(
@@ -244,6 +244,6 @@ class Sample:
         if facts["rarest_direction"] <= RARE:
             doubts.append(
                 f"only {facts['rarest_direction']:.1%} of units differ noticeably from the rest in "
-                "some direction, as with a category that hardly anybody is in"
+                "some direction, for example in a rare category"
             )
         return doubts

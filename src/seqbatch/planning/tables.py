@@ -1,4 +1,4 @@
-"""The rows of a plan's tables: grids, policies, wrong guesses."""
+"""The rows of a plan's tables: grids, candidate policies, sensitivity to wrong guesses."""
 
 from dataclasses import dataclass
 
@@ -7,29 +7,29 @@ from seqbatch.policies.base import LinearPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a number of batches costs; NaN where a column has no meaning.
+    """The costs for one number of batches; NaN if a column does not apply.
 
     Parameters
     ----------
     batches
         M; None for fully online, with new estimates after every unit.
     sizes
-        How many units each batch holds.
+        The number of units in each batch.
     regret, error
-        Expected regret under pure exploitation, and its Monte Carlo standard error: the mean over
-        the law of effects and all parameters.
+        Expected regret under pure exploitation over the prior, and its Monte Carlo standard error.
     median
-        The regret that half of the cases stay below, given effect and parameters.
+        The median regret over effects and parameters.
     of_online
         Regret divided by that of fully online.
     earned
-        The share of the possible gain that is earned: 1 is a perfect assignment, 0 a random one.
+        The share of the possible gain that is earned: 1 for a perfect assignment, 0 for a random
+        one.
     best_share
         The share of units that get their best action.
     lower_bound
-        The regret that no method with these batches can go below.
+        A lower bound on the regret of any method with these batches.
     rate
-        The theorem's rate, without its constants and logarithms; comparable between rows.
+        The theorem's rate, without constants and logarithms; comparable between rows.
     total_cost
         Regret plus the cost of the batches.
     """
@@ -54,10 +54,10 @@ class Candidate:
     Parameters
     ----------
     name, policy
-        Which one.
+        The name and the policy.
     regret, error
-        Its mean regret, and the standard error: the row's for the first candidate, and for the
-        others what they lose more on top of it.
+        Its mean regret and standard error: the row's for the first candidate, plus the excess for
+        the others.
     excess, excess_error
         How much more it loses than the first candidate in the same trials, with standard error.
     """
@@ -72,7 +72,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """What the recommended grid costs if the true effect differs from the assumed one.
+    """The cost of the recommended grid if the true effect differs from the assumed one.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class Sensitivity:
     regret
         The recommended grid's regret in that case.
     paper
-        That of the paper's grid (the better of its two).
+        The regret of the better one of the paper's two grids.
     best
-        That of the grid tuned to the true effect.
+        The regret of the grid tuned to the true effect.
     """
 
     factor: float

@@ -1,4 +1,4 @@
-"""The trade-off between regret and the detectable lift, as more units are randomised."""
+"""The trade-off between regret and the detectable lift, by the share of randomised units."""
 
 import textwrap
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqbatch import display
-from seqbatch.display import Table, counted, percent_cut, shown
-from seqbatch.output_files import atomically, require_target
+from seqbatch.display import counted, percent_cut
+from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook, write
+from seqbatch.output_files import require_target
 from seqbatch.pictures import GREY, INK, fitted
 from seqbatch.planning.detection import planned_lift
 from seqbatch.planning.model import Model
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The trade: what is lost, and what can be detected, as more units are randomised.
+# Regret and the detectable lift for several randomised shares.
 
 
-#: The randomised shares that are tried beside the plan's own.
+#: The randomised shares to try besides the plan's own.
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
-#: A share that differs from the plan's own by less than this part of it is left out.
+#: A share closer than this to the plan's own, relative to it, is left out.
 NEAR = 0.3
-#: What a trade can be written to.
+#: The file endings of pictures.
 PICTURES = (".png", ".svg", ".html")
+TITLE = "What randomised units cost, and what they show"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TradePoint:
-    """What a randomised share costs, and what it shows.
+    """The regret and the detectable lift for one randomised share.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class TradePoint:
     regret, error
         Expected regret under pure exploitation, and its Monte Carlo standard error.
     lift
-        The lift over control that is found with the trade's power.
+        The lift over control that is detected with the given power.
     """
 
     randomised: float
@@ -59,15 +60,15 @@ class Trade:
     Parameters
     ----------
     points
-        From no randomised units to all.
+        The points, from no randomised units to all.
     randomised
         The plan's own share, which is one of them.
     power
-        With which the lifts are found, two-sided at 5%.
+        The power with which the lifts are detected, two-sided at 5%.
     grid
         The sizes of the batches.
     asked
-        The lift that the plan was to detect, if any.
+        The lift that the plan should detect, if any.
     """
 
     points: tuple[TradePoint, ...]
@@ -85,38 +86,41 @@ class Trade:
         """Return everything as plain values, for JSON."""
         return {"power": self.power, "points": [asdict(one) for one in self.points]}
 
+    def document(self) -> Document:
+        """Return the trade as a document: words, picture and table."""
+        drawn = Picture(self.chart, "Regret against the detectable lift")
+        parts: list[Part] = [str(self), drawn, *self.tables()]
+        return Document(TITLE, Section("trade", TITLE, parts), data=self.as_dict())
+
     def tables(self) -> list[Table]:
-        """Return the points as people see them."""
+        """Return the table of the points."""
         return [table(self)]
 
     def chart(self) -> "alt.TopLevelMixin":
-        """Return the picture."""
+        """Return the chart."""
         return draw(self)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the picture as .png or .svg, or with its table as a page, .html.
+        """Write the picture as .png or .svg, or with its table as an .html page.
 
         Parameters
         ----------
         path
             The file.
         force
-            Overwrite a file that is there.
+            Whether to overwrite an existing file.
         """
         from seqbatch.pictures import save
 
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
-            with atomically(target) as partial:
-                partial.write_text(page(self), encoding="utf-8")
-            return target
+            return write(self.document(), target, file_format="html")
         return save(self.chart(), target)
 
     def _repr_html_(self) -> str:
-        return shown(str(self), self.tables(), draw=self.chart)
+        return as_notebook(self.document())
 
     def __str__(self) -> str:
-
         return describe(self)
 
 
@@ -129,7 +133,7 @@ def trade(
     power: float = 0.8,
     asked: float | None = None,
 ) -> Trade:
-    """Return what each randomised share costs and shows, on batches of these sizes."""
+    """Return regret and detectable lift for each randomised share, on batches of these sizes."""
     own = model.conduct.randomised
     points = []
     for share in _shares(own):
@@ -141,17 +145,17 @@ def trade(
 
 
 def _shares(own: float) -> list[float]:
-    """Return the shares to try, without those between the ends that the own one stands for."""
+    """Return the shares to try, without those close to the plan's own except 0 and 1."""
     others = {one for one in SHARES if one in (0.0, 1.0) or abs(one - own) > NEAR * own}
     return sorted({*others, own})
 
 
 # ----------------------------------------------------------------------
-# The trade between regret and detectable lifts, in plain words.
+# Text and table.
 
 
 def describe(trade: "Trade") -> str:
-    """Return the plan's point and both ends."""
+    """Return a text on the plan's point and both ends."""
     least, most, own = trade.points[0], trade.points[-1], trade.chosen
     return (
         f"Between no randomised units and all of them, expected regret goes from "
@@ -163,7 +167,7 @@ def describe(trade: "Trade") -> str:
 
 
 def own_words(trade: "Trade") -> str:
-    """Name the plan's own point."""
+    """Return a description of the plan's own point."""
     if trade.asked is None:
         return f"This plan randomises {percent_cut(trade.randomised)}"
     return (
@@ -172,7 +176,7 @@ def own_words(trade: "Trade") -> str:
 
 
 def table(trade: "Trade") -> Table:
-    """Return the points, the plan's own with a star."""
+    """Return the points as a table, the plan's own with a star."""
     mark = "this plan" if trade.asked is None else "recommended"
     return Table(
         f"Regret against the detectable lift, by the randomised share (* {mark})",
@@ -191,7 +195,7 @@ def table(trade: "Trade") -> Table:
 
 
 def grid_words(trade: "Trade") -> str:
-    """Say on which batches the trade was made."""
+    """Return a description of the batches."""
     sizes = [f"{size:,}" for size in trade.grid]
     if len(sizes) > 6:
         sizes = [*sizes[:3], "...", *sizes[-2:]]
@@ -200,7 +204,7 @@ def grid_words(trade: "Trade") -> str:
 
 
 # ----------------------------------------------------------------------
-# The trade as a picture: regret against the detectable lift, share by share.
+# The picture: regret against the detectable lift, for each share.
 
 
 WIDTH, HEIGHT = 600, 360
@@ -213,7 +217,7 @@ def draw(trade: "Trade") -> "alt.TopLevelMixin":
 
 
 def panel(trade: "Trade") -> Any:
-    """Draw the points, each with its randomised share beside it."""
+    """Draw the points, each labelled with its randomised share."""
     import altair as alt
 
     values = [
@@ -229,7 +233,7 @@ def panel(trade: "Trade") -> Any:
     base = alt.Chart({"values": values}).encode(
         x=alt.X(
             "lift:Q",
-            title=f"lift over control that is found with {percent_cut(trade.power)} power, "
+            title=f"lift over control that is detected with {percent_cut(trade.power)} power, "
             "in units of reward",
             **fitted([one.lift for one in trade.points], margin=1.25),
         ),
@@ -252,7 +256,7 @@ def panel(trade: "Trade") -> Any:
         width=WIDTH,
         height=HEIGHT,
         title=alt.TitleParams(
-            "What randomised units cost, and what they show",
+            TITLE,
             subtitle=_subtitle(trade),
             anchor="start",
             fontSize=15,
@@ -272,7 +276,7 @@ def _subtitle(trade: "Trade") -> list[str]:
 
 
 def _asked(trade: "Trade") -> list[Any]:
-    """Draw the lift that was to be detected, across the panel."""
+    """Draw the lift that should be detected as a line across the panel."""
     import altair as alt
 
     if trade.asked is None:
@@ -284,15 +288,3 @@ def _asked(trade: "Trade") -> list[Any]:
             text=alt.value(f"to be found: {rounded(trade.asked)}")
         ),
     ]
-
-
-def page(trade: "Trade") -> str:
-    """Return the picture, the words and the table as a page of its own."""
-    return display.page(
-        "What randomised units cost, and what they show",
-        [
-            display.paragraph(describe(trade)),
-            display.picture(lambda: draw(trade), "Regret against the detectable lift"),
-            table(trade).html(),
-        ],
-    )

@@ -1,6 +1,6 @@
-"""Which action a unit gets: one algorithm, one file, named after it."""
+"""The policies: one file per algorithm, each deciding which action every unit gets."""
 
-from seqbatch.policies.base import Decision, Feedback, Policy
+from seqbatch.policies.base import Feedback, Policy
 from seqbatch.policies.bpe import BPE
 from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
@@ -8,6 +8,7 @@ from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
 from seqbatch.policies.oracle import Oracle
 from seqbatch.policies.rbgl import RBGL
+from seqbatch.policies.rule import Decision
 from seqbatch.policies.sbpe import SBPE
 from seqbatch.policies.sbucb import SBUCB
 from seqbatch.policies.supsbucb import SupSBUCB

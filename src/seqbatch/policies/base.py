@@ -1,88 +1,41 @@
-"""What every policy is, and what the linear ones share.
+"""The interface of every policy, and the base classes of the linear ones.
 
 A policy is a frozen set of hyper-parameters with four pure functions::
 
     begin(problem)                                   -> state, before the first unit
     assign(state, contexts, draws, positions)        -> decision, for any units of the open batch
-    learn(state, feedback)                           -> state, taking outcomes of the open batch
-    close(state)                                     -> state, ending the batch: re-estimate
+    learn(state, feedback)                           -> state, with outcomes of the open batch added
+    close(state)                                     -> state, after the batch: re-estimated
 
-`learn` may be called with a batch's feedback in any pieces; nothing that `assign` does depends on
-it before `close`. A simulation can therefore stream, and a real campaign calls the same functions.
+`learn` accepts a batch's feedback in any pieces, and `assign` does not depend on it before `close`.
+A simulation can therefore stream, and a real campaign calls the same functions.
 
-Randomness comes in from outside, one uniform draw a unit: a policy turns a context into the
+Randomness comes from outside, as one uniform draw per unit: the policy turns a context into the
 probability of every action, and the draw picks one. The same unit with the same draw always gets
-the same action, and the logged probabilities are the exact ones.
+the same action, and the logged probabilities are exact.
 
-Contexts may say which actions each unit may get (`contexts.eligible`). The choice, the random draws
-and the probabilities are then among these alone: an ineligible action has probability 0 exactly.
-What is learned does not depend on it. With every action eligible the bits are those without a mask.
+`contexts.eligible` says which actions each unit may get. Choice, random draws and probabilities are
+then restricted to these: an ineligible action has probability exactly 0. Learning does not depend
+on eligibility. If every action is eligible, the results are bit-identical to those without a mask.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choice import Ties, highest, uniformly
-from seqbatch.policies.rule import Rule
+from seqbatch.policies.choice import Ties
+from seqbatch.policies.rule import Decision, Intervals, Ranking, Rule
 
 First = Literal["fixed", "uniform"]
 Unknown = Literal["zero", "avoid"]
 
 
 @dataclass(frozen=True)
-class Decision:
-    """What was decided for some units, and why.
-
-    Parameters
-    ----------
-    actions
-        The action of each unit, numbered from 0, shape (n,).
-    probabilities
-        The probability that the policy gave to every action, shape (n, K); 0 where the unit may not
-        get it.
-    scores
-        What the policy compared, shape (n, K); means plus a multiple of widths for UCB.
-    means
-        Estimated mean rewards, shape (n, K).
-    widths
-        sqrt(x' A^-1 x) before any multiplier, shape (n, K); None where the policy has none.
-    groups
-        The part of the evidence that each unit's outcome enters, shape (n,); -1 for none.
-    stages
-        SupSBUCB's stage of decision, counted from 1, shape (n,); None elsewhere.
-    rules
-        SupSBUCB's rule of decision, ``"a"`` or ``"c"``, shape (n,); None elsewhere.
-    candidates
-        Which actions the choice was among, shape (n, K), where the policy passed some over that the
-        unit may get: eliminated ones, or those without outcomes. None elsewhere.
-    prices
-        What one more unit of each action would be worth under limits, in units of scores, shape
-        (K,); None without limits, and where the policy draws actions at random.
-    """
-
-    actions: Integers
-    probabilities: Floats
-    scores: Floats
-    means: Floats
-    widths: Floats | None
-    groups: Integers
-    stages: Integers | None = None
-    rules: NDArray[np.str_] | None = None
-    candidates: Bools | None = None
-    prices: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-
-@dataclass(frozen=True)
 class Feedback:
-    """Outcomes of units of one batch: the chosen vector, action, group and reward of each."""
+    """Outcomes of units of one batch: each unit's chosen vector, action, group and reward."""
 
     vectors: Floats
     actions: Integers
@@ -92,22 +45,22 @@ class Feedback:
 
 @dataclass(frozen=True)
 class State:
-    """What a linear policy carries from batch to batch.
+    """The state that a linear policy carries from batch to batch.
 
     Parameters
     ----------
     problem
-        The problem it was begun with.
+        The problem that the policy was started with.
     batch
         The number of the open batch, from 1; M + 1 when all are closed.
     evidence
-        Statistics of all feedback so far, one for each group.
+        Statistics of all feedback so far, one per group.
     stale
-        For each group, which models have feedback that their estimate has not seen.
+        For each group, which models have feedback that their estimate does not include yet.
     estimates
-        What `assign` uses; frozen while a batch is open.
+        The estimates that `assign` uses; frozen while a batch is open.
     warned
-        Whether a rank deficiency was already reported.
+        Whether a rank deficiency has already been reported.
     """
 
     problem: Problem
@@ -120,10 +73,10 @@ class State:
 
 @runtime_checkable
 class Policy(Protocol):
-    """The four functions; see the module's docstring. Any class that has them is a policy.
+    """The protocol of policies: any class with these four methods is one; see the module docstring.
 
-    A state is a dataclass of arrays, numbers, tuples and such dataclasses, and is never changed
-    in place.
+    A state is a dataclass of arrays, numbers, tuples and further such dataclasses. It is never
+    modified in place.
     """
 
     def begin(self, problem: Problem) -> Any:
@@ -137,44 +90,41 @@ class Policy(Protocol):
         Parameters
         ----------
         state
-            The state since the last `close`.
+            The state after the last `close`.
         contexts
-            The units' contexts, and which actions each may get; see :class:`Contexts`.
+            The units' contexts and eligible actions; see :class:`Contexts`.
         draws
-            One number in [0, 1) for each unit, the only randomness there is.
+            One number in [0, 1) per unit, the only source of randomness.
         positions
-            Each unit's place in the batch, from 0.
+            Each unit's position in the batch, from 0.
         """
 
     def learn(self, state: Any, feedback: Feedback) -> Any:
-        """Return the state with outcomes of the open batch taken in."""
+        """Return the state with outcomes of the open batch added."""
 
     def close(self, state: Any) -> Any:
         """Return the state after the open batch ended."""
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Scores of every action for every unit, and the criterion that the choice maximises."""
-
-    scores: Floats
-    means: Floats
-    widths: Floats | None = None
-    criterion: Floats | None = None
-    groups: Integers | None = None
-    stages: Integers | None = None
-    rules: NDArray[np.str_] | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BasePolicy:
-    """What all policies of this package share: evidence kept in groups, a ranking, a choice."""
+    """What all policies of this package share: evidence kept in groups, and a rule for each batch.
 
-    #: Non-default settings that the conformance checks run beside the default.
+    A subclass says how it estimates (`estimate`) and by which rule it assigns (`preference`).
+    """
+
+    #: Non-default settings that the conformance checks run in addition to the default.
     examples: ClassVar[tuple[dict[str, Any], ...]] = ()
+    #: Whether every batch after the first takes the highest estimated mean, and nothing else.
+    greedy: ClassVar[bool] = False
+    #: How later batches share units out: "greedy" prefers one action to all others, "thompson"
+    #: gives each as often as it is likely to be best. Plans of experiments ask.
+    sharing: ClassVar[Literal["greedy", "thompson"]] = "greedy"
+    #: Whether scores are optimistic bounds on the reward, not estimates of it.
+    optimistic: ClassVar[bool] = False
 
     def _plain(self, name: str, **bounds: float) -> None:
-        """Check a hyper-parameter and keep it as a plain number, whatever type it came in."""
+        """Check a hyper-parameter and store it as a plain float, whatever type was passed."""
         checked = arguments.number(name, getattr(self, name), **bounds)
         object.__setattr__(self, name, checked)
 
@@ -193,22 +143,13 @@ class BasePolicy:
         self, state: State, contexts: Contexts, draws: Floats, positions: Integers
     ) -> Decision:
         """Rank the actions of each unit and choose."""
+        rule, own = self.rule(state), type(self)
+        # Batches may be of one unit: without an override the rule is made once, not three times.
+        if own.rank is BasePolicy.rank and own.choose is BasePolicy.choose:
+            return rule.decide(contexts, draws, positions)
         ranking = self.rank(state, contexts)
         actions, probabilities = self.choose(state, contexts, ranking, draws)
-        groups = ranking.groups
-        if groups is None:
-            groups = self.group_of(state, positions)
-        return Decision(
-            actions=actions,
-            probabilities=probabilities,
-            scores=ranking.scores,
-            means=ranking.means,
-            widths=ranking.widths,
-            groups=groups,
-            stages=ranking.stages,
-            rules=ranking.rules,
-            candidates=self.candidates(state, contexts, ranking),
-        )
+        return rule.decision(contexts, ranking, actions, probabilities, positions)
 
     def learn(self, state: State, feedback: Feedback) -> State:
         """Add the feedback to the evidence of its groups; the estimates stay."""
@@ -218,51 +159,44 @@ class BasePolicy:
         present = np.bincount(feedback.groups + 1, minlength=len(state.evidence) + 1)[1:]
         for group in np.flatnonzero(present):
             cells = np.where(feedback.groups == group, models, -1)
-            # Rows are added to the sums themselves, not merged as sums of their own: so the bits
-            # do not depend on the pieces in which a batch's feedback comes.
+            # Rows are added to the running sums, not summed first and then merged: this way the
+            # bits do not depend on the pieces in which a batch's feedback arrives.
             grown = state.evidence[group].add(feedback.vectors, feedback.rewards, cells)
             state = _with_evidence(state, int(group), grown)
         return state
 
     def absorb(self, state: State, group: int, statistics: Statistics) -> State:
-        """Merge sums that were made elsewhere into one group's evidence; the estimates stay.
+        """Merge sums that were computed elsewhere into one group's evidence; the estimates stay.
 
-        Simulators that draw sums instead of units, and reductions over many machines, teach a
-        policy this way.
+        Use it to teach a policy from simulators that draw sums instead of units, or from
+        reductions over many machines.
         """
         return _with_evidence(state, group, state.evidence[group].merge(statistics))
 
     def close(self, state: State) -> State:
-        """End the batch and estimate anew from the evidence."""
+        """End the batch and re-estimate from the evidence."""
         estimated = self.estimate(state)
         fresh = tuple(np.zeros_like(stale) for stale in state.stale)
         return replace(estimated, batch=state.batch + 1, stale=fresh)
 
     def groups(self, problem: Problem) -> int:  # noqa: ARG002
-        """Return how many parts of the evidence are kept apart."""
+        """Return the number of groups into which the evidence is divided."""
         return 1
 
     def numbers_kept(self, problem: Problem) -> int:
-        """Return about how many numbers a state has: the sums of products outnumber all others."""
+        """Return roughly how many numbers a state holds: the sums of products dominate."""
         return self.groups(problem) * problem.models * problem.dim**2
 
-    def group_of(self, state: State, positions: Integers) -> Integers:  # noqa: ARG002
-        """Return the part of the evidence that each unit's outcome will enter."""
-        return np.zeros(len(positions), dtype=np.int64)
-
-    def intervals(self, state: State) -> list[tuple[int, int, int]]:
-        """Return the groups that the open batch's outcomes enter, each with its units.
-
-        Units start to stop - 1 of the batch enter the group; units in no interval enter none.
-        """
-        return [(0, 0, state.problem.size(state.batch))]
+    def intervals(self, state: State) -> Intervals | None:  # noqa: ARG002
+        """Return which groups the open batch's outcomes enter; None where all enter group 0."""
+        return None
 
     def still_used(self, state: State, groups: Integers) -> Bools:
-        """Say for each group whether an outcome that enters it now has a part in any estimate."""
+        """Return for each group whether an outcome that enters it now affects any estimate."""
         return (groups >= 0) & (groups < len(state.evidence))
 
     def known(self, state: State) -> Bools:
-        """Say of which models the estimates in use have evidence, shape (models,)."""
+        """Return for which models the current estimates have evidence, shape (models,)."""
         return state.evidence[0].count > 0
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
@@ -270,44 +204,45 @@ class BasePolicy:
         return (Estimate.zero(problem.models, problem.dim),)
 
     def estimate(self, state: State) -> State:
-        """Return the state with new estimates, as its batch closes; unchanged if none are made."""
+        """Return the state with new estimates, as its batch closes; unchanged if there are none."""
         return state
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Score every action: by estimated means."""
-        means = contexts.means(state.estimates[0].theta)
-        return Ranking(scores=means, means=means)
+    def rule(self, state: State) -> Rule:
+        """Return what decides in the open batch, for everyone who assigns its units."""
+        return self.preference(state)
 
-    def candidates(
-        self,
-        state: State,  # noqa: ARG002
-        contexts: Contexts,  # noqa: ARG002
-        ranking: Ranking,
-    ) -> Bools | None:
-        """Say which actions the choice is among, None where it is all that a unit may get."""
-        return None if ranking.criterion is None else ranking.criterion > -np.inf
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the open batch, were it no uniform first one."""
+        raise NotImplementedError
+
+    # A subclass may override these two. Its rule then no longer tells how it assigns, so that
+    # readers of rules ask `registry.is_own` first.
+    def rank(self, state: State, contexts: Contexts) -> Ranking:
+        """Score every action, by the rule."""
+        return self.rule(state).rank(contexts)
 
     def choose(
         self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
     ) -> tuple[Integers, Floats]:
-        """Return each unit's action and every action's probability."""
-        raise NotImplementedError
-
-    def rule(self, state: State) -> Rule:
-        """Return what decides in the open batch, for those who assign its units elsewhere."""
-        raise NotImplementedError
+        """Return each unit's action and every action's probability, by the rule."""
+        return self.rule(state).choose(contexts, ranking, draws)
 
     @property
     def starts_blind(self) -> bool:
         """Whether the first batch is assigned without looking at contexts."""
         return True
 
+    @property
+    def explored(self) -> float:
+        """The share of every batch's units that get any of their actions, equally likely."""
+        return 0.0
+
     def determined(self, state: State) -> Integers | None:  # noqa: ARG002
-        """Return how many directions of each model the data determine; None where none need be."""
+        """Return the rank of each model's data; None if the policy does not need full rank."""
         return None
 
     def summary(self, state: State) -> Estimate:
-        """Return the one estimate that a person would ask for."""
+        """Return the one estimate to report."""
         return state.estimates[0]
 
 
@@ -315,17 +250,18 @@ class BasePolicy:
 class LinearPolicy(BasePolicy):
     """Policies that estimate linear rewards and prefer the action that ranks highest.
 
-    A subclass says how it estimates (`estimate`) and, unless it is greedy, how it ranks (`rank`)
-    or prefers (`prefer`).
+    A subclass says how it estimates (`estimate`) and, unless it takes the highest estimated mean,
+    by which rule it assigns (`preference`).
 
     Parameters
     ----------
     first
-        ``"fixed"``: the first batch follows the algorithm as published. ``"uniform"``: every unit
-        of the first batch gets a uniformly random action; needed where one action's outcomes
-        teach nothing about the others (block layout).
+        ``"fixed"``: the first batch follows the published algorithm. ``"uniform"``: every unit of
+        the first batch gets a uniformly random action. Use it if the outcomes of one action teach
+        nothing about the others (block layout).
     ties
-        ``"lowest"``: among equal scores the lowest action wins. ``"random"``: each is as likely.
+        ``"lowest"``: among equal scores the lowest action wins. ``"random"``: all are equally
+        likely.
     """
 
     first: First = "fixed"
@@ -346,99 +282,67 @@ class LinearPolicy(BasePolicy):
         """Return the rank of each model's evidence in the estimate in use."""
         return self.summary(state).rank
 
-    def choose(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
-    ) -> tuple[Integers, Floats]:
-        """Choose uniformly in a uniform first batch, and by preference elsewhere."""
-        if state.batch == 1 and self.first == "uniform":
-            return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
-        return self.prefer(state, contexts, ranking, draws)
-
     def rule(self, state: State) -> Rule:
         """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        preferred = self.preference(state)
         if state.batch == 1 and self.first == "uniform":
-            return Rule(kind="uniform")
-        return self.preference(state)
+            return replace(preferred, kind="uniform", epsilon=None)
+        return preferred
 
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule: the highest estimated mean."""
-        return Rule(kind="highest", theta=state.estimates[0].theta[None], ties=self.ties)
-
-    def prefer(
-        self,
-        state: State,  # noqa: ARG002
-        contexts: Contexts,
-        ranking: Ranking,
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Choose the highest criterion."""
-        criterion = ranking.scores if ranking.criterion is None else ranking.criterion
-        return highest(criterion, self.ties, draws, contexts.eligible)
+        """Return the rule of the highest estimated mean."""
+        return Rule(
+            kind="highest",
+            theta=state.estimates[0].theta,
+            ties=self.ties,
+            intervals=self.intervals(state),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyPolicy(LinearPolicy):
-    """Policies that always take the action of highest estimated mean.
+    """Policies that always choose the action with the highest estimated mean.
 
     Parameters
     ----------
     first, ties
         See :class:`LinearPolicy`.
     unknown
-        What is thought of an action without any outcomes, where each action has a model of its
-        own. ``"zero"``: its estimated mean is 0, as published; where all rewards are negative, that
-        makes it the best there is. ``"avoid"``: the choice is among the actions with outcomes, and
-        uniformly random for units of whose eligible actions none has any.
+        How to treat an action without outcomes if each action has its own model. ``"zero"``: its
+        estimated mean is 0, as published; if all rewards are negative, that makes it the best.
+        ``"avoid"``: choose among the actions with outcomes, and uniformly at random for units none
+        of whose eligible actions has any.
     """
 
     unknown: Unknown = "zero"
+
+    greedy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         arguments.choice("unknown", self.unknown, ("zero", "avoid"))
 
-    def prefer(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
-    ) -> tuple[Integers, Floats]:
-        """Choose the highest estimated mean, among the actions that there is evidence of."""
-        familiar = self.candidates(state, contexts, ranking)
-        if familiar is None:
-            return super().prefer(state, contexts, ranking, draws)
-        lost: Bools = (familiar & self.known(state)).sum(axis=1) == 0
-        blind, shares = uniformly(len(contexts), state.problem.actions, draws, familiar)
-        actions, probabilities = highest(ranking.scores, self.ties, draws, familiar)
-        return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
-
-    def candidates(self, state: State, contexts: Contexts, ranking: Ranking) -> Bools | None:
-        """Say which actions there is evidence of, or all of a unit's where there is of none."""
-        if (known := self.familiar(state)) is None:
-            return super().candidates(state, contexts, ranking)
-        eligible = contexts.eligible
-        if eligible is None:
-            eligible = np.ones_like(ranking.scores, dtype=np.bool_)
-        familiar = eligible & known
-        return np.where(familiar.any(axis=1, keepdims=True), familiar, eligible)
-
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule, for units that may get every action."""
-        known = self.familiar(state)
-        if known is not None and not known.any():
-            return Rule(kind="uniform")
-        return replace(super().preference(state), among=known)
+        """Return the rule of the highest estimated mean, among the actions with evidence."""
+        preferred = super().preference(state)
+        if (known := self.familiar(state)) is None:
+            return preferred
+        return replace(preferred, kind="highest" if known.any() else "uniform", among=known)
 
     def familiar(self, state: State) -> Bools | None:
-        """Say which actions there is evidence of, where that matters; None elsewhere."""
+        """Return which actions have evidence; None if the distinction does not matter."""
         known = self.known(state)
-        # A shared model knows every action or none, and before the first outcomes all are alike.
-        alike = state.problem.models == 1 or state.batch == 1 or known.all()
-        return None if self.unknown == "zero" or alike else known
+        # A shared model has evidence on all actions or on none, and the first batch has no
+        # outcomes.
+        same = state.problem.models == 1 or state.batch == 1 or known.all()
+        return None if self.unknown == "zero" or same else known
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:
-    """Return the state with one group's evidence replaced, and what is new in it marked."""
+    """Return the state with one group's evidence replaced and its changed models marked stale."""
     evidence, stale = list(state.evidence), list(state.stale)
     before = evidence[group]
-    # A corrected outcome changes the moment alone.
+    # A corrected outcome changes only the moment, not the count.
     moved = (statistics.moment != before.moment).any(axis=1)
     stale[group] = stale[group] | (statistics.count != before.count) | moved
     evidence[group] = statistics

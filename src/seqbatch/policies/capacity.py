@@ -1,4 +1,4 @@
-"""Decisions brought within limits on how many units get each action."""
+"""Capacity limits: adjusts a policy's decision to limits on how many units get each action."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,31 +9,31 @@ from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import Decision
+from seqbatch.policies.rule import Decision
 
-#: How much less than the policy's own choice an action is worth that scores no less, as a part of
-#: the spread of the unit's scores.
+#: By how much an action is ranked below the policy's choice if it scores no less than that, as a
+#: fraction of the spread of the unit's scores.
 MARGIN = 1e-6
 
 
 def within(
     decision: Decision, limits: Limits, *, eligible: Bools | None, key: int | bytes
 ) -> Decision:
-    """Return the decision with actions and probabilities whose counts keep the limits, surely.
+    """Return the decision with actions and probabilities whose counts always satisfy the limits.
 
-    Scores, means and groups stay as they are. The probabilities are those by which the actions were
-    drawn, and the number of units of each action is its expectation rounded up or down.
+    Scores, means and groups are unchanged. The actions are drawn with the returned probabilities,
+    and each action's count is its expectation rounded up or down.
 
     Parameters
     ----------
     decision
-        What a policy decided without limits.
+        The policy's decision without limits.
     limits
-        On the units of this decision; see :func:`limits_of`.
+        Limits for the units of this decision; see :func:`limits_of`.
     eligible
         Which actions each unit may get; None for all.
     key
-        What the draw depends on: the same key gives the same actions.
+        The key of the random draw: the same key gives the same actions.
     """
     if not len(decision):
         return decision
@@ -47,7 +47,7 @@ def within(
 
 
 def limits_of(capacity: Limits | Mapping[int, int], actions: int) -> Limits:
-    """Return limits in whole numbers, which counts keep surely, from limits or a mapping.
+    """Return limits rounded to whole numbers, from `Limits` or from a mapping action -> units.
 
     >>> limits_of({1: 500}, 3).at_most
     array([ inf, 500.,  inf])
@@ -68,12 +68,12 @@ def limits_of(capacity: Limits | Mapping[int, int], actions: int) -> Limits:
 
 
 def preferred(scores: Floats, actions: Integers, candidates: Bools | None = None) -> Floats:
-    """Return scores by which nobody would rather get another action than the one chosen.
+    """Return scores under which every unit's chosen action is its highest.
 
-    A policy may choose by more than its scores: it eliminates actions, avoids those without
-    outcomes, or plays one whatever they say. Limits then move the units for whom it costs least,
-    nobody without need, and to actions that the policy passed over last. Each unit's row depends
-    on that unit alone.
+    A policy may use more than its scores: it may eliminate actions, avoid actions without outcomes,
+    or play one regardless of scores. With the returned scores, limits move only as many units as
+    necessary, those that lose least, and use actions that the policy passed over last. Each unit's
+    row depends on that unit alone.
 
     >>> scores = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     >>> passed = np.array([[True, True, True], [True, True, True], [False, True, True]])

@@ -1,7 +1,7 @@
-"""How actions are chosen: by the highest criterion, uniformly, or by given probabilities.
+"""Choosing actions: by the highest criterion, uniformly, or by given probabilities.
 
-Each function returns every unit's action and every action's probability. Which actions a unit may
-get comes as an array (n, K) of booleans, or as None where it may get all of them.
+Each function returns every unit's action and every action's probability. Eligibility is a boolean
+array (n, K), or None if every unit may get every action.
 """
 
 from typing import Literal
@@ -18,7 +18,7 @@ Ties = Literal["lowest", "random"]
 def highest(
     criterion: Floats, ties: Ties, draws: Floats, eligible: Bools | None = None
 ) -> tuple[Integers, Floats]:
-    """Choose the eligible action of highest criterion."""
+    """Choose the eligible action with the highest criterion."""
     if eligible is not None:
         criterion = np.where(eligible, criterion, -np.inf)
     if ties == "random":
@@ -28,13 +28,8 @@ def highest(
     return surely(criterion.argmax(axis=1), criterion.shape[1])
 
 
-def lowest(eligible: Bools) -> tuple[Integers, Floats]:
-    """Choose each unit's first eligible action."""
-    return surely(eligible.argmax(axis=1), eligible.shape[1])
-
-
 def surely(chosen: Places, actions: int) -> tuple[Integers, Floats]:
-    """Return actions that are chosen with probability 1."""
+    """Return the chosen actions with probability 1."""
     probabilities = np.zeros((len(chosen), actions))
     probabilities[np.arange(len(chosen)), chosen] = 1.0
     return chosen, probabilities
@@ -77,7 +72,7 @@ def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
 def require_eligible(
     policy: str, actions: Integers, probabilities: Floats, eligible: Bools | None
 ) -> None:
-    """Refuse what a policy decided for units that may not get it, by the policy's name."""
+    """Refuse decisions that give a unit an action for which it is not eligible."""
     if eligible is None:
         return
     wrong = ~eligible[np.arange(len(actions)), actions]
@@ -85,11 +80,12 @@ def require_eligible(
     for name, units in (("actions", wrong), ("probabilities", likely)):
         if units.any():
             unit = int(units.argmax())
-            said = f"action {actions[unit]}" if name == "actions" else f"{probabilities[unit]}"
+            chosen = f"action {actions[unit]}" if name == "actions" else f"{probabilities[unit]}"
             raise InvalidArgumentError(
                 f"{policy}'s {name}",
                 "among the actions that each unit may get",
-                f"{said} for unit {unit}, which may get {np.flatnonzero(eligible[unit]).tolist()}",
-                "A policy must look at contexts.eligible; seqbatch.checks.check_policy says where "
+                f"{chosen} for unit {unit}, which may get "
+                f"{np.flatnonzero(eligible[unit]).tolist()}",
+                "A policy must respect contexts.eligible; seqbatch.checks.check_policy shows where "
                 "it does not.",
             )

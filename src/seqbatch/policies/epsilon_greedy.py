@@ -1,24 +1,22 @@
-"""Epsilon-greedy over ridge regression: exploit, and explore a fixed share of units.
+"""Epsilon-greedy over ridge regression: exploit, but explore with a fixed share of units.
 
-Each unit gets the action of highest ridge estimate with probability 1 - epsilon, and a uniformly
-random one with probability epsilon. A plain baseline whose exploration never stops.
+Each unit gets the action with the highest ridge estimate with probability 1 - epsilon, and a
+uniformly random one with probability epsilon. A simple baseline whose exploration never stops.
 
-*Guarantee.* Not in the paper. A fixed epsilon costs regret linear in T.
+*Guarantee.* Not in the paper. With a fixed epsilon, regret grows linearly in T.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seqbatch.core import Contexts
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import Ranking, State
-from seqbatch.policies.choice import pick
+from seqbatch.policies.base import State
 from seqbatch.policies.rbgl import RBGL
+from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonGreedy(RBGL):
-    """Ridge regression with a share of uniformly random actions.
+    """Ridge regression with a fixed share of uniformly random actions.
 
     Parameters
     ----------
@@ -42,18 +40,17 @@ class EpsilonGreedy(RBGL):
         {"epsilon": 0.3, "ridge": 2.0},
         {"epsilon": 0.05, "ridge": 0.5, "first": "uniform", "ties": "random"},
     )
+    greedy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._plain("epsilon", at_least=0, at_most=1)
 
-    def prefer(
-        self, state: State, contexts: Contexts, ranking: Ranking, draws: Floats
-    ) -> tuple[Integers, Floats]:
-        """Mix the greedy choice with the uniform one."""
-        # Only the greedy probabilities are used: the draw decides once, on the mixture.
-        _, greedy = super().prefer(state, contexts, ranking, draws)
-        share: float | Floats = self.epsilon / state.problem.actions
-        if (eligible := contexts.eligible) is not None:
-            share = eligible * (self.epsilon / eligible.sum(axis=1, keepdims=True))
-        return pick((1 - self.epsilon) * greedy + share, draws)
+    @property
+    def explored(self) -> float:
+        """The share epsilon."""
+        return self.epsilon
+
+    def preference(self, state: State) -> Rule:
+        """Return the greedy rule, from which a share of the units explores."""
+        return replace(super().preference(state), epsilon=self.epsilon)

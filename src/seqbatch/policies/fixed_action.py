@@ -1,18 +1,14 @@
-"""One fixed action for everybody: what happens without an experiment.
+"""FixedAction: one action for every unit, the baseline without an experiment.
 
-The baseline of "keep doing what we do", or of rolling one action out.
+It models "keep doing what we do", or rolling one action out to all units.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from seqbatch.core import Contexts, Problem, arguments, least_squares
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core import Problem, arguments, least_squares
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choice import surely
+from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -20,12 +16,12 @@ from seqbatch.policies.rule import Rule
 class FixedAction(BasePolicy):
     """The same action for every unit that may get it.
 
-    A unit that may not get it gets the lowest of its eligible actions.
+    A unit that may not get it gets its lowest eligible action.
 
     Parameters
     ----------
     action
-        Its number, from 0.
+        The number of the action, from 0.
 
     Examples
     --------
@@ -45,29 +41,15 @@ class FixedAction(BasePolicy):
         object.__setattr__(self, "action", action)
 
     def begin(self, problem: Problem) -> State:
-        """Refuse an action that does not exist."""
+        """Check that the action exists and return the initial state."""
         if self.action >= problem.actions:
             raise InvalidArgumentError("action", f"below actions = {problem.actions}", self.action)
         return super().begin(problem)
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for reporting; the policy itself does not use it."""
+        """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    # The signature is every policy's; this one looks at no score and no draw.
-    def choose(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,  # noqa: ARG002
-    ) -> tuple[Integers, Floats]:
-        """Choose the action."""
-        chosen = np.full(len(contexts), self.action, dtype=np.int64)
-        if (eligible := contexts.eligible) is not None:
-            chosen = np.where(eligible[:, self.action], chosen, eligible.argmax(axis=1))
-        return surely(chosen, state.problem.actions)
-
-    def rule(self, state: State) -> Rule:  # noqa: ARG002
-        """Return the action."""
-        return Rule(kind="fixed", action=self.action)
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the action."""
+        return Rule(kind="fixed", theta=state.estimates[0].theta, action=self.action)

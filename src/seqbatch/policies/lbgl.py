@@ -5,7 +5,7 @@ batch is assigned uniformly at random. Before batch m the penalty is
 
     scale sqrt(2 ln K (ln d + 2 ln T) / t_{m-1}),
 
-in the convention that the loss is |y - X theta|^2 / (2 n).
+with the loss |y - X theta|^2 / (2 n).
 
 *Guarantee.* Ren and Zhou prove it near-optimal for sparse parameters and diverse contexts on the
 grid ``grids.sparse``; the paper uses it as a baseline with dense parameters, where it has
@@ -61,15 +61,15 @@ class LBGL(GreedyPolicy):
         self._plain("scale", at_least=0)
 
     def estimate(self, state: State) -> State:
-        """Solve the lasso of all evidence at the penalty of the batch to come."""
+        """Solve the lasso on all evidence, with the penalty of the next batch."""
         problem, seen = state.problem, state.problem.ends[state.batch - 1]
         logs = math.log(problem.parameters) + 2 * math.log(problem.units)
         penalty = self.scale * math.sqrt(2 * math.log(problem.actions) * logs / seen)
-        # All models together are one long parameter with one n, which is 1 before any outcome.
+        # All models together form one long parameter with one n (1 before any outcome).
         units = state.evidence[0].count.reshape(-1, problem.models).sum(axis=1)
         each = np.repeat(np.maximum(units, 1), problem.models)
         return replace(state, estimates=(lasso(state.evidence[0], penalty, units=each),))
 
     def determined(self, state: State) -> None:  # noqa: ARG002
-        """Say nothing: the lasso chooses among directions that the data leave open."""
+        """Return None: the lasso selects among directions that the data leave undetermined."""
         return

@@ -3,8 +3,8 @@
 The fully online baseline: every outcome is known before the next unit is assigned. It shows
 what batching costs.
 
-*Guarantee.* The same as SBUCB's with M = T: regret of order sqrt(d T) up to logarithms, with the
-same gap between the algorithm and its proof.
+*Guarantee.* That of SBUCB with M = T: regret of order sqrt(d T) up to logarithms, with the same gap
+between the algorithm and its proof.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from seqbatch.policies.sbucb import SBUCB
 
 @dataclass(frozen=True, kw_only=True)
 class LinUCB(SBUCB):
-    """Online UCB: SBUCB on a grid of single units, and on no other.
+    """Online UCB: SBUCB restricted to grids with one unit per batch.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class LinUCB(SBUCB):
     """
 
     def begin(self, problem: Problem) -> State:
-        """Refuse grids with larger batches."""
+        """Refuse grids with larger batches and return the initial state."""
         if problem.batches != problem.units:
             raise InvalidArgumentError(
                 "grid",
@@ -49,8 +49,8 @@ class LinUCB(SBUCB):
     ) -> tuple[State, Integers]:
         """Play against a table of every action's reward, with rank-one updates.
 
-        The estimates are refreshed from the evidence at fixed intervals, so that they agree with
-        those of `close` to rounding, however long the run.
+        The estimates are recomputed from the evidence at fixed intervals, which keeps them equal
+        to those of `close` up to rounding, however long the run.
         """
         return self.replayed(
             state, contexts, table, draws, len(contexts), kernels.replay_online_ucb

@@ -1,6 +1,6 @@
 """The oracle: knows the true parameter and always plays the best action.
 
-Regret is measured against it (Definition 1). It is useful only in simulations.
+It is the benchmark in the definition of regret (Definition 1) and useful only in simulations.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Oracle(LinearPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Kept as plain tuples, so that oracles compare, hash and save like other policies.
+        # Stored as plain tuples: oracles then compare, hash and serialise like other policies.
         try:
             array = np.asarray(self.theta, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -52,7 +52,7 @@ class Oracle(LinearPolicy):
         object.__setattr__(self, "theta", nested)
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
-        """Return the truth."""
+        """Return the true parameter as the estimate."""
         shape = (problem.dim,) if problem.layout == "shared" else (problem.actions, problem.dim)
         truth = arguments.floats("theta", self.theta, shape)
         blank = Estimate.zero(problem.models, problem.dim)

@@ -1,9 +1,9 @@
 """RBGL: ridge regression and pure exploitation, in batches (Section 6.2, after Bastani et al.).
 
-SBPE with ridge regression in place of least squares: it never needs a full-rank design, and pays
-with a bias that fades as data come in.
+SBPE with ridge regression in place of least squares. It never needs a full-rank design, at the
+price of a bias that vanishes as data accumulate.
 
-*Guarantee.* None in the paper, which uses it as a baseline on the grid of Ren and Zhou
+*Guarantee.* The paper gives none and uses it as a baseline on the grid of Ren and Zhou
 (``grids.sparse``). With independent, diverse contexts the argument for SBPE applies up to the bias.
 """
 
@@ -48,5 +48,5 @@ class RBGL(GreedyPolicy):
         self._plain("ridge", above=0)
 
     def estimate(self, state: State) -> State:
-        """Solve the ridge regression of all evidence."""
+        """Solve the ridge regression on all evidence."""
         return replace(state, estimates=(ridge_means(state.evidence[0], self.ridge),))

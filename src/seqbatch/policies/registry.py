@@ -1,9 +1,9 @@
-"""Every policy by its name: find it, make it from plain values, describe it, write it out."""
+"""The policy registry: look up a policy by name, build it from plain values, describe it."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from textwrap import shorten
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from seqbatch.policies.base import BasePolicy, Policy
 
 
 def kinds() -> dict[str, type[BasePolicy]]:
-    """Return every policy of the package by its name.
+    """Return every policy of the package, by name.
 
     >>> sorted(kinds())[:3]
     ['BPE', 'EpsilonGreedy', 'FixedAction']
@@ -26,8 +26,16 @@ def kinds() -> dict[str, type[BasePolicy]]:
     }
 
 
+def is_own(policy: Policy) -> TypeGuard[BasePolicy]:
+    """Return whether a policy is one of this package itself, so that its rule tells all.
+
+    A subclass may rank, choose or estimate in another way than its rule says.
+    """
+    return type(policy) in kinds().values()
+
+
 def make(kind: str, **parameters: Any) -> BasePolicy:
-    """Return the policy of a name, with these parameters.
+    """Return the policy with this name and these parameters.
 
     >>> make("SBUCB", gamma=0.5)
     SBUCB(first='fixed', ties='lowest', gamma=0.5, ridge=1.0)
@@ -47,7 +55,7 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
 
 
 def describe(policy: Policy) -> dict[str, Any]:
-    """Return a policy's name and all of its parameters as plain values.
+    """Return a policy's name and all its parameters as plain values.
 
     >>> describe(make("SBPE"))
     {'kind': 'SBPE', 'first': 'fixed', 'ties': 'lowest', 'unknown': 'zero'}
@@ -61,15 +69,52 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def text(described: Mapping[str, Any]) -> str:
-    """Return a described policy as a person would write it.
+    """Return a described policy as readable text.
 
     >>> text({"kind": "SBUCB", "gamma": 0.5, "ridge": 1.0})
     'SBUCB(gamma = 0.5, ridge = 1.0)'
     """
-    # A table of a thousand numbers is a parameter too, and shown by its beginning.
+    # A parameter can be a table of a thousand numbers: show only its beginning.
     parameters = [
         f"{name} = {shorten(str(value), 60, placeholder=' ...')}"
         for name, value in described.items()
         if name != "kind"
     ]
     return f"{described['kind']}({', '.join(parameters)})"
+
+
+# ----------------------------------------------------------------------
+# What a policy does, for readers who run campaigns.
+
+
+GREEDY = "units get the action that looks best for them so far"
+HOPEFUL = (
+    "units get the action that may turn out best for them, so that little-known ones are tried"
+)
+
+#: What each policy does once something is known.
+PLAIN = {
+    "SBPE": GREEDY,
+    "BPE": GREEDY,
+    "RBGL": GREEDY,
+    "LBGL": GREEDY,
+    "SBUCB": HOPEFUL,
+    "LinUCB": HOPEFUL,
+    "SupSBUCB": HOPEFUL,
+    "ThompsonSampling": "units get each action as often as it is likely to be best for them",
+    "EpsilonGreedy": f"{GREEDY}, and a share of them a random one",
+    "UniformRandom": "all units get an action at random",
+    "FixedAction": "all units get the same action",
+}
+
+
+def plainly(policy: Mapping[str, Any]) -> str:
+    """Return what a policy does, in a clause.
+
+    >>> plainly({"kind": "SBPE", "first": "uniform"})
+    'the first wave at random, then units get the action that looks best for them so far'
+    >>> plainly({"kind": "UniformRandom"})
+    'all units get an action at random'
+    """
+    first = "the first wave at random, then " if policy.get("first") == "uniform" else ""
+    return first + PLAIN[policy["kind"]]

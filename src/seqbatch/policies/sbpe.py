@@ -1,17 +1,17 @@
-"""SBPE: least squares on everything so far, and pure exploitation (Algorithm 4).
+"""SBPE: least squares on all earlier batches, and pure exploitation (Algorithm 4).
 
-Each unit gets the action of highest <x, theta>, theta being the ordinary least-squares estimate
-from all earlier batches. There is no exploration: the contexts' own variety explores.
+Each unit gets the action with the highest <x, theta>, where theta is the ordinary least-squares
+estimate from all earlier batches. There is no deliberate exploration: varied contexts provide it.
 
 *Guarantee.* For independent Gaussian contexts with a common, well-conditioned covariance, on the
 minimax grid, regret of order sqrt(d T ln K) (T/d^2)^(1/(2(2^M-1))) up to logarithms (Theorem 2),
-which is the best possible; the proof covers BPE, the version with sample splitting, and the paper
-advises SBPE in practice. Dependent and heterogeneous contexts: Proposition 1; one model per
-action: Proposition 2, with a constant exponential in K; bounded symmetric contexts: Proposition 3.
-No guarantee for arbitrary contexts, nor in the block layout, where all actions see one vector.
+which is optimal. The proof covers BPE, the version with sample splitting; the paper recommends SBPE
+in practice. Dependent and heterogeneous contexts: Proposition 1. One model per action:
+Proposition 2, with a constant exponential in K. Bounded symmetric contexts: Proposition 3. There is
+no guarantee for arbitrary contexts, nor in the block layout, where all actions share one vector.
 
-*First batch.* theta = 0 makes every action tie: with ``ties="lowest"`` the whole first batch plays
-action 0. That suffices in the shared layout; elsewhere use ``first="uniform"``.
+*First batch.* With theta = 0 all actions tie, so ``ties="lowest"`` plays action 0 throughout the
+first batch. That suffices in the shared layout; in the others use ``first="uniform"``.
 """
 
 from dataclasses import dataclass, replace

@@ -1,17 +1,17 @@
 """SBUCB: ridge regression and upper confidence bounds, frozen within a batch (Algorithm 1).
 
-Each unit gets the action of highest <x, theta> + gamma sqrt(x' A^-1 x), where A = ridge I plus the
-sum of x x' over all units of earlier batches, and theta = A^-1 times the sum of reward x.
+Each unit gets the action with the highest <x, theta> + gamma sqrt(x' A^-1 x), where A = ridge I +
+the sum of x x' over all units of earlier batches, and theta = A^-1 times the sum of reward x.
 
 *Guarantee.* For arbitrary contexts of norm at most 1 on a uniform grid, regret of order
 sqrt(d T) + d T / M up to logarithms (Theorem 1); no method can do much better. The proof needs
-rewards that are independent given the chosen contexts, which SBUCB's own adaptivity breaks:
-SupSBUCB repairs that at a price, and the paper advises SBUCB in practice. With few batches and
-arbitrary contexts regret is linear for every method.
+rewards that are independent given the chosen contexts, which SBUCB's adaptivity violates. SupSBUCB
+repairs that at a price; the paper recommends SBUCB in practice. With few batches and arbitrary
+contexts, regret is linear for every method.
 
-*Block layout.* Before any data all widths of a unit are equal, so that ``first="fixed"`` sends the
-whole first batch to action 0, and usually one action per batch until each has been tried. Use
-``first="uniform"`` in a campaign.
+*Block layout.* Before any data, all widths of a unit are equal. ``first="fixed"`` therefore sends
+the whole first batch to action 0, and usually each further batch to one action until all have been
+tried. Use ``first="uniform"`` in a campaign.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidencePolicy(LinearPolicy):
-    """What SBUCB and SupSBUCB share: ridge regressions and a multiplier of their widths.
+    """Base class of SBUCB and SupSBUCB: ridge regressions and a multiplier of their widths.
 
     Parameters
     ----------
@@ -43,6 +43,8 @@ class ConfidencePolicy(LinearPolicy):
     gamma: float | None = None
     ridge: float = 1.0
 
+    optimistic: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gamma is not None:
@@ -50,7 +52,7 @@ class ConfidencePolicy(LinearPolicy):
         self._plain("ridge", above=0)
 
     def multiplier(self, problem: Problem) -> float:
-        """Return gamma, the given one or the one of Lemma 1."""
+        """Return gamma, either the given value or that of Lemma 1."""
         if self.gamma is not None:
             return self.gamma
         return theory.confidence_multiplier(units=problem.units, actions=problem.actions)
@@ -61,7 +63,7 @@ class ConfidencePolicy(LinearPolicy):
         return (ridge(nothing, self.ridge),) * self.groups(problem)
 
     def estimate(self, state: State) -> State:
-        """Solve the ridge regression of every model that has news."""
+        """Solve the ridge regression of every model with new feedback."""
         estimates = tuple(
             ridge(evidence, self.ridge, stale=stale, previous=previous) if stale.any() else previous
             for evidence, stale, previous in zip(
@@ -70,7 +72,7 @@ class ConfidencePolicy(LinearPolicy):
         )
         return replace(state, estimates=estimates)
 
-    # Kernels know no states: they get the arrays of all groups in one piece, and change them.
+    # Kernels take no states: they get the arrays of all groups, concatenated, and modify them.
     def replayed(
         self,
         state: State,
@@ -80,7 +82,7 @@ class ConfidencePolicy(LinearPolicy):
         batches: int,
         kernel: Callable[..., None],
     ) -> tuple[State, Integers]:
-        """Run a replay kernel on the groups' arrays, put one after another."""
+        """Run a replay kernel on the concatenated arrays of all groups."""
         models, groups = state.problem.models, len(state.evidence)
         names = [field.name for field in fields(Statistics)]
         evidence = Statistics(
@@ -153,23 +155,19 @@ class SBUCB(ConfidencePolicy):
         {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
     )
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Score by upper confidence bounds."""
-        means, widths = contexts.means_and_widths(state.estimates[0])
-        scores = means + self.multiplier(state.problem) * widths
-        return Ranking(scores=scores, means=means, widths=widths)
-
     def preference(self, state: State) -> Rule:
-        """Return the upper confidence bounds as a rule."""
-        root, gamma = state.estimates[0].root, self.multiplier(state.problem)
-        return replace(super().preference(state), root=root, gamma=gamma)
+        """Return the rule of the highest upper confidence bound."""
+        estimate, gamma = state.estimates[0], self.multiplier(state.problem)
+        return Rule(
+            kind="highest", theta=estimate.theta, root=estimate.root, gamma=gamma, ties=self.ties
+        )
 
     def replay(
         self, state: State, contexts: Contexts, table: Floats, draws: Floats
     ) -> tuple[State, Integers]:
         """Play whole batches against a table of every action's reward, in one compiled loop.
 
-        The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
+        The result is bit-identical to calling `assign`, `learn` and `close` batch by batch.
         """
         ends = ends_ahead(state, len(contexts))
         kernel = partial(kernels.replay_ucb, ends=ends)
@@ -177,7 +175,7 @@ class SBUCB(ConfidencePolicy):
 
 
 def ends_ahead(state: State, units: int) -> Integers:
-    """Return the ends of the batches that hold the next `units`, counted from the open batch."""
+    """Return the ends of the batches that hold the next `units` units, relative to the open one."""
     problem, batch = state.problem, state.batch
     ends = np.asarray(problem.ends[batch - 1 :], dtype=np.int64)
     ends -= problem.ends[batch - 1] - problem.size(batch)

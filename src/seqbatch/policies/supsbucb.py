@@ -1,8 +1,8 @@
-"""SupSBUCB: SBUCB behind a master that keeps rewards independent (Algorithms 2 and 3).
+"""SupSBUCB: staged elimination over SBUCB that keeps rewards independent (Algorithms 2 and 3).
 
-Each unit passes through stages s = 1, 2, ..., S = ceil(ln T), with a set of candidate actions that
-starts with all that it may get. Stage s has its own ridge regression (BaseSBUCB), on the units that
-it decided itself. With w = gamma times the width, under the statistics of stage s:
+Each unit passes through stages s = 1, 2, ..., S = ceil(ln T) with a set of candidate actions, at
+first all its eligible ones. Stage s has its own ridge regression (BaseSBUCB) on the units that were
+decided at that stage. With w = gamma times the width, under the statistics of stage s:
 
 (a) if every candidate has w <= 1/sqrt(T): choose the highest mean + w, and learn nothing;
 (b) else if every candidate has w <= 2^-s: drop candidates whose mean + w is more than 2^(1-s)
@@ -10,13 +10,13 @@ it decided itself. With w = gamma times the width, under the statistics of stage
 (c) else choose a candidate with w > 2^-s; its outcome enters the statistics of stage s.
 
 *Guarantee.* Regret of order sqrt(d T) + d T / M up to logarithms, for arbitrary contexts of norm at
-most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice does worse
-than SBUCB, as the paper finds too.
+most 1 on a uniform grid (Theorem 1). It splits its data over the stages, and in practice performs
+worse than SBUCB, as in the paper.
 
-Within a batch nothing changes, so all units pass a stage together. The decision's scores are
-mean + w at the stage of decision. With ``first="uniform"`` the action is random, but what is
-learned from it follows the rules: units decided by rule (a), whose widths are small from
-the start, teach nothing.
+Nothing changes within a batch, so all units pass a stage together. The decision's scores are
+mean + w at the stage of decision. With ``first="uniform"`` the action is random, but learning still
+follows the rules: units that rule (a) decides, because their widths are small from the start, teach
+nothing.
 """
 
 import math
@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import Ranking, State
+from seqbatch.policies.base import State
+from seqbatch.policies.rule import Rule, Staging
 from seqbatch.policies.sbucb import ConfidencePolicy, ends_ahead
 
 EXPLORE = ("highest", "widest", "first")
@@ -41,8 +40,8 @@ class SupSBUCB(ConfidencePolicy):
     Parameters
     ----------
     explore
-        What rule (c) chooses among the candidates wider than 2^-s, which the paper leaves open:
-        ``"highest"`` mean + w, the ``"widest"``, or the ``"first"``.
+        How rule (c), which the paper leaves open, chooses among the candidates wider than 2^-s:
+        the ``"highest"`` mean + w, the ``"widest"``, or the ``"first"``.
     gamma, ridge, first, ties
         As for :class:`~seqbatch.policies.SBUCB`.
 
@@ -75,53 +74,26 @@ class SupSBUCB(ConfidencePolicy):
         arguments.choice("explore", self.explore, EXPLORE)
 
     def groups(self, problem: Problem) -> int:
-        """Keep S = ceil(ln T) stages apart."""
+        """Keep S = ceil(ln T) stages separate."""
         return max(1, math.ceil(math.log(problem.units)))
 
-    def rank(self, state: State, contexts: Contexts) -> Ranking:
-        """Pass all units through the stages, together."""
-        problem, gamma = state.problem, self.multiplier(state.problem)
-        shape = (len(contexts), problem.actions)
-        means, widths, criterion = np.empty(shape), np.empty(shape), np.empty(shape)
-        stages = np.empty(len(contexts), dtype=np.int64)
-        explored = np.zeros(len(contexts), dtype=np.bool_)
-        units, waiting = np.arange(len(contexts)), contexts
-        candidates = np.ones(shape, dtype=np.bool_)
-        if contexts.eligible is not None:
-            candidates &= contexts.eligible
-        for stage, estimate in enumerate(state.estimates, start=1):
-            mean, width = waiting.means_and_widths(estimate)
-            means[units], widths[units] = mean, width
-            rows = kernels.pass_stage(
-                mean,
-                width,
-                gamma,
-                stage,
-                1 / math.sqrt(problem.units),
-                EXPLORE.index(self.explore),
-                candidates,
-                units,
-                criterion,
-                stages,
-                explored,
-            )
-            if not len(rows):
-                break
-            # Contexts are copied only if some unit was decided.
-            if len(rows) < len(units):
-                units, waiting, candidates = units[rows], waiting.take(rows), candidates[rows]
-        return Ranking(
-            scores=means + gamma * widths,
-            means=means,
-            widths=widths,
-            criterion=criterion,
-            groups=np.where(explored, stages - 1, -1),
-            stages=stages,
-            rules=np.where(explored, "c", "a"),
-        )
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the stages."""
+        staging = Staging(state.estimates, self._enough(state.problem), self._explored)
+        theta, gamma = state.estimates[0].theta, self.multiplier(state.problem)
+        return Rule(kind="highest", theta=theta, gamma=gamma, ties=self.ties, staging=staging)
+
+    @property
+    def _explored(self) -> int:
+        """What rule (c) chooses, as kernels number it."""
+        return EXPLORE.index(self.explore)
+
+    def _enough(self, problem: Problem) -> float:
+        """Return the width at which rule (a) decides."""
+        return 1 / math.sqrt(problem.units)
 
     def summary(self, state: State) -> Estimate:
-        """Return the ridge regression of all stages together; each stage acts on its own."""
+        """Return the ridge regression of all stages pooled; decisions use each stage separately."""
         return ridge(reduce(Statistics.merge, state.evidence), self.ridge)
 
     def replay(
@@ -129,14 +101,14 @@ class SupSBUCB(ConfidencePolicy):
     ) -> tuple[State, Integers]:
         """Play whole batches against a table of every action's reward, in one compiled loop.
 
-        The result is that of `assign`, `learn` and `close` batch by batch, to the last bit.
+        The result is bit-identical to calling `assign`, `learn` and `close` batch by batch.
         """
         ends = ends_ahead(state, len(contexts))
         kernel = partial(
             kernels.replay_stages,
             ends=ends,
-            enough=1 / math.sqrt(state.problem.units),
-            explore=EXPLORE.index(self.explore),
+            enough=self._enough(state.problem),
+            explore=self._explored,
             models=state.problem.models,
         )
         return self.replayed(state, contexts, table, draws, len(ends), kernel)

@@ -1,25 +1,24 @@
 """Batched linear Thompson sampling: each action with the probability that it is best.
 
-The posterior of theta is N(theta, scale^2 A^-1), with theta and A of the ridge regression on all
-earlier batches, and it is frozen within a batch. An action's probability is the share of posterior
-draws under which it is best; the draws are the same for all units of a batch, in pairs around the
-mean, and fixed by the batch's number. The probabilities in the decision are therefore exact,
-as honest measurement afterwards requires, in steps of 1 / samples.
+The posterior of theta is N(theta, scale^2 A^-1), with theta and A from the ridge regression on all
+earlier batches; it is frozen within a batch. An action's probability is the share of posterior
+draws under which it is best. All units of a batch share the same draws, which come in pairs around
+the mean and depend only on the batch's number. The logged probabilities are therefore exact, as
+valid inference requires, in steps of 1 / samples.
 
-*Guarantee.* Not in the paper; a common baseline. It explores by itself in every layout, so that
-``first`` matters little.
+*Guarantee.* Not in the paper; a common baseline. It explores in every layout, so ``first`` matters
+little.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments, ridge
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core import Estimate, Problem, Statistics, arguments, ridge
+from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy, Ranking, State
-from seqbatch.policies.choice import pick
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -32,9 +31,9 @@ class ThompsonSampling(LinearPolicy):
     scale
         The posterior's standard deviation in units of A^(-1/2): the noise level, 1 by default.
     ridge
-        lambda, the prior precision over scale^2.
+        lambda, the prior precision divided by scale^2.
     samples
-        How many posterior draws the probabilities rest on; an even number.
+        The number of posterior draws behind the probabilities; an even number.
     first, ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
@@ -60,6 +59,7 @@ class ThompsonSampling(LinearPolicy):
         {"scale": 0.5, "ridge": 2.0, "samples": 64},
         {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
     )
+    sharing: ClassVar[Literal["greedy", "thompson"]] = "thompson"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,46 +71,36 @@ class ThompsonSampling(LinearPolicy):
         object.__setattr__(self, "samples", samples)
 
     def numbers_kept(self, problem: Problem) -> int:
-        """Return about how many numbers a state has, those of the draws included."""
+        """Return roughly how many numbers a state holds, including the posterior draws."""
         return super().numbers_kept(problem) + self.samples * problem.models * problem.dim
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
-        """Return theta = 0 and A = ridge I, and draws from that."""
+        """Return theta = 0 and A = ridge I, with draws from that posterior."""
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
         return posterior, self._draws(posterior, problem, batch=1)
 
     def estimate(self, state: State) -> State:
-        """Update the posterior and draw from it for the batch to come."""
+        """Update the posterior and draw from it for the next batch."""
         posterior = ridge(state.evidence[0], self.ridge)
         return replace(
             state, estimates=(posterior, self._draws(posterior, state.problem, state.batch + 1))
         )
 
-    def prefer(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Give each action the share of posterior draws under which it is best."""
-        shares = contexts.best_shares(self._thetas(state), split_ties=self.ties == "random")
-        return pick(shares, draws)
-
     def preference(self, state: State) -> Rule:
-        """Return `prefer` as a rule."""
-        return Rule(kind="shares", theta=self._thetas(state), ties=self.ties)
+        """Give each action the share of posterior draws under which it is best."""
+        theta, samples = state.estimates[0].theta, self._thetas(state)
+        return Rule(kind="shares", theta=theta, samples=samples, ties=self.ties)
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""
-        # They travel as a second estimate, so that a saved state holds them too.
+        # Stored as a second estimate, hence part of every saved state.
         return state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
 
     def _draws(self, posterior: Estimate, problem: Problem, batch: int) -> Estimate:
-        """Return draws as an estimate without widths, the models of one draw after another."""
+        """Return the draws as an estimate without widths: all models of one draw, then the next."""
         models, dim = posterior.theta.shape
-        # Keyed by the batch alone, so that whoever replays a campaign finds the same draws. In
-        # pairs around the mean, so that the draws' mean is the posterior's exactly.
+        # Keyed by the batch number alone: a replay of a campaign gets the same draws. In pairs
+        # around the mean: the mean of the draws is exactly the posterior mean.
         generator = np.random.Generator(np.random.Philox(key=batch))
         half = generator.standard_normal((self.samples // 2, problem.models, dim))
         half = np.tile(half, (1, models // problem.models, 1))

@@ -1,21 +1,19 @@
 """Uniform random assignment: the plain randomised experiment.
 
-Every unit gets every action that it may get with the same probability, whatever was learned. The
-usual baseline, and the design under which every classical interval is valid.
+Every unit gets each of its eligible actions with the same probability, whatever has been learned.
+It is the usual baseline, and the design under which all classical intervals are valid.
 """
 
 from dataclasses import dataclass, replace
 
-from seqbatch.core import Contexts, least_squares
-from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import BasePolicy, Ranking, State
-from seqbatch.policies.choice import uniformly
+from seqbatch.core import least_squares
+from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniformRandom(BasePolicy):
-    """Every action with probability 1/K, or 1/m for a unit that may get m of them.
+    """Every action with probability 1/K, or 1/m for a unit with m eligible actions.
 
     Examples
     --------
@@ -27,19 +25,14 @@ class UniformRandom(BasePolicy):
     """
 
     def estimate(self, state: State) -> State:
-        """Fit least squares, for reporting; the policy itself does not use it."""
+        """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
-    def choose(
-        self,
-        state: State,
-        contexts: Contexts,
-        ranking: Ranking,  # noqa: ARG002
-        draws: Floats,
-    ) -> tuple[Integers, Floats]:
-        """Choose uniformly."""
-        return uniformly(len(contexts), state.problem.actions, draws, contexts.eligible)
+    @property
+    def explored(self) -> float:
+        """All units."""
+        return 1.0
 
-    def rule(self, state: State) -> Rule:  # noqa: ARG002
+    def preference(self, state: State) -> Rule:
         """Return the uniform rule."""
-        return Rule(kind="uniform")
+        return Rule(kind="uniform", theta=state.estimates[0].theta)

@@ -1,4 +1,4 @@
-"""Access: tokens, roles of every route, and the rate limit."""
+"""Access: the token that a call carries, and how many calls it may make."""
 
 import math
 import time
@@ -11,11 +11,12 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from seqbatch.service import roles
 from seqbatch.service.problems import ProblemError
 from seqbatch.service.settings import Settings
 from seqbatch.storage import tokens
 from seqbatch.storage.stores import SQLStore
-from seqbatch.storage.tokens import ROLES, Token
+from seqbatch.storage.tokens import Token
 
 # ----------------------------------------------------------------------
 # How many calls a token may make: a bucket for each, which fills at a steady rate.
@@ -103,34 +104,8 @@ def _later(kind: str, text: str, seconds: float) -> ProblemError:
 
 
 # ----------------------------------------------------------------------
-# Who may do what: one table of all routes, and the token that each call must carry.
+# The token that each call must carry.
 
-
-_CAMPAIGN = "/v1/campaigns/{name}"
-#: The least role that a route asks for; those that are open ask for none.
-NEEDED: dict[tuple[str, str], str | None] = {
-    ("GET", "/health"): None,
-    ("GET", "/ready"): None,
-    ("GET", "/metrics"): "viewer",
-    ("GET", "/v1/openapi.json"): "viewer",
-    ("POST", "/v1/plan"): "viewer",
-    ("GET", "/v1/campaigns"): "viewer",
-    ("GET", _CAMPAIGN): "viewer",
-    ("GET", f"{_CAMPAIGN}/status"): "viewer",
-    ("GET", f"{_CAMPAIGN}/findings"): "viewer",
-    ("GET", f"{_CAMPAIGN}/report"): "viewer",
-    ("GET", f"{_CAMPAIGN}/protocol"): "viewer",
-    ("GET", f"{_CAMPAIGN}/events"): "viewer",
-    ("GET", f"{_CAMPAIGN}/export"): "operator",
-    ("POST", "/v1/campaigns/validate"): "operator",
-    ("POST", f"{_CAMPAIGN}/assignments"): "operator",
-    ("POST", f"{_CAMPAIGN}/outcomes"): "operator",
-    ("POST", f"{_CAMPAIGN}/close"): "operator",
-    ("POST", "/v1/campaigns"): "admin",
-    ("POST", f"{_CAMPAIGN}/amend"): "admin",
-    ("POST", f"{_CAMPAIGN}/continue"): "admin",
-    ("POST", f"{_CAMPAIGN}/abort"): "admin",
-}
 
 _bearer = HTTPBearer(
     auto_error=False, description="A token of `seqbatch token create`: `Bearer sqb_...`."
@@ -206,7 +181,7 @@ async def caller(
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
     request.app.state.rate.require(token.id)
-    require_role(token, NEEDED[request.method, request.scope["route"].path])
+    roles.require(token, request.method, request.scope["route"].path)
     name = request.path_params.get("name")
     if name is not None:
         require_sight(token, name)
@@ -229,19 +204,6 @@ def _require_known_parameters(request: Request) -> None:
 
 #: The token of a call.
 Caller = Annotated[Token, Depends(caller)]
-
-
-def may(token: Token, needed: str | None) -> bool:
-    """Say whether a token has a role, or one that may do more."""
-    return needed is None or ROLES.index(token.role) >= ROLES.index(needed)
-
-
-def require_role(token: Token, needed: str | None) -> None:
-    """Refuse a token whose role does not allow a call."""
-    if not may(token, needed):
-        raise ProblemError(
-            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
-        )
 
 
 def require_sight(token: Token, campaign: str) -> None:

@@ -33,13 +33,9 @@ from seqbatch.service.settings import Settings
 from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"
-#: The kinds of files that are read, by their media types.
-FILES = {
-    "text/csv": "csv",
-    "application/vnd.apache.parquet": "parquet",
-    "application/vnd.apache.arrow.file": "arrow",
-    "application/vnd.apache.arrow.stream": "arrow",
-}
+#: The formats of files that may be the body of a call, by their media types.
+FILES = {"text/csv": "csv", "application/vnd.apache.parquet": "parquet"}
+#: The media types of files that are sent; the pages answer an uploaded Arrow file in its format.
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -205,8 +201,8 @@ async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
     if coding not in ("", "identity"):
         raise ProblemError(
             415, "unsupported",
-            f"the body must not be compressed; received content-encoding {coding[:40]!r}. Parquet "
-            "and Arrow files may be compressed within.",
+            f"the body must not be compressed; received content-encoding {coding[:40]!r}. A "
+            "Parquet file may be compressed internally.",
         )  # fmt: skip
     seconds, length = request.app.state.settings.body_seconds, 0
     try:

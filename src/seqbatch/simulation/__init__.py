@@ -1,4 +1,4 @@
-"""Run policies in environments: one trajectory, many of them, and their summary."""
+"""Simulation of policies in environments: single runs, sweeps of many trials, and summaries."""
 
 from seqbatch.simulation.direct import simulate, simulate_together
 from seqbatch.simulation.runs import Progress, run_tasks

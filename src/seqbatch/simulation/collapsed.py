@@ -1,19 +1,21 @@
-"""Greedy policies under independent Gaussian contexts, without drawing a context.
+"""Collapsed simulation of greedy policies under Gaussian contexts: draws a batch's sums directly.
 
-Given theta_hat, the context that a greedy policy chooses, whitened, is Q v + G: v is the direction
-of S theta_hat (S a root of the covariance), Q the largest of K standard normals, and G standard
-normal orthogonal to v, independent of Q. So the sums over a batch of n units can be drawn as such,
-exactly in distribution (proof of Theorem 3), but that for more than some thousands of units the sum
-of squares below is matched in three moments:
+Given theta_hat, the whitened context that a greedy policy chooses is Q v + G: v is the direction of
+S theta_hat (S a root of the covariance), Q the largest of K standard normals, and G standard normal
+orthogonal to v, independent of Q. The sums over a batch of n units can therefore be drawn directly,
+exactly in distribution (proof of Theorem 3). The one exception: for more than a few thousand units,
+the sum of squares below is matched in three moments:
 
-- the whitened gram, in a frame whose first axis is v, is [[q^2, q g'], [q g, W + g g']], with q^2 a
+- the whitened Gram matrix, in a frame with first axis v, is [[q^2, q g'], [q g, W + g g']], with
+q^2 a
   sum of n independent Q^2, g ~ N(0, I) and W ~ Wishart(n - 1), both of dimension d - 1;
 - the noise part of the moment is N(0, noise^2 gram);
 - the expected regret given theta_hat is n C_K (|S theta| - <S theta, v>).
 
-With theta_hat = 0, or a uniformly random first batch, the chosen context is just N(0, Sigma). A
-batch costs O(d^3) whatever n is. The policies' own code turns the sums into estimates. The regret
-kept is the expected one, which has the same mean as the sampled one and far less variance.
+With theta_hat = 0, or a uniformly random first batch, the chosen context is simply N(0, Sigma). A
+batch costs O(d^3) for any n. The policies' own code computes the estimates from the sums. The
+recorded regret is the expected one, which has the same mean as the sampled one and far less
+variance.
 """
 
 import math
@@ -25,28 +27,29 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch import theory
-from seqbatch.core import Contexts, Statistics
+from seqbatch.core import Contexts, Problem, Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import Environment, Gaussian
 from seqbatch.environments.base import branch, generator
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.policies import BPE, LBGL, RBGL, SBPE, Policy
-from seqbatch.policies.base import LinearPolicy, Ranking, State
+from seqbatch.policies import Policy, registry
+from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.rule import Ranking, Rule
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of
 
 #: Up to this many units q^2 is summed term by term; beyond, three moments are matched.
 EXACT = 4_096
-#: The place of these draws in an instance's seed tree.
+#: The branch of these draws in an instance's seed tree.
 COLLAPSED = 3
 
 
 def collapses(policy: Policy, environment: Environment) -> bool:
-    """Say whether this policy in this environment can be simulated so.
+    """Return whether this policy in this environment can be simulated this way.
 
-    A subclass may change a rule, so that only the policies themselves count.
+    Subclasses are excluded, because they may change a rule.
     """
-    greedy = type(policy) in (SBPE, BPE, RBGL, LBGL)
+    greedy = registry.is_own(policy) and policy.greedy
     return greedy and type(environment) is Gaussian and environment.layout == "shared"
 
 
@@ -59,7 +62,7 @@ def simulate_collapsed(
     checkpoints: Integers,
     learn_last: bool = True,
 ) -> Trajectory:
-    """Return a trajectory drawn from the same law as the direct one, with expected regret."""
+    """Return a trajectory with the distribution of the direct one, but with expected regret."""
     if not collapses(policy, environment) or not isinstance(environment, Gaussian):
         raise InvalidArgumentError(
             "method",
@@ -67,7 +70,7 @@ def simulate_collapsed(
             "Gaussian in the shared layout",
             f"'collapsed' with {type(policy).__name__} in {type(environment).__name__}",
         )
-    greedy = cast(LinearPolicy, policy)
+    greedy = cast(BasePolicy, policy)
     instance = environment.instance(seed)
     random = generator(branch(seed, COLLAPSED))
     problem = problem_of(environment, grid)
@@ -77,11 +80,12 @@ def simulate_collapsed(
     known = (float("nan"), float("nan"))
     for batch in range(1, grid.batches + 1):
         size = problem.size(batch)
-        v = law.direction(greedy, state)
+        rule = greedy.rule(state)
+        v = law.direction(rule, greedy.summary(state).theta[0])
         gained, lost = law.rates(v)
-        counts.append(_counts(random, greedy, state, size, chosen=v is not None))
+        counts.append(_counts(random, rule, problem, size, chosen=v is not None))
         if learn_last or batch < grid.batches:
-            for group, start, stop in greedy.intervals(state):
+            for group, start, stop in rule.parts(size):
                 state = greedy.absorb(state, group, law.sums(random, stop - start, v))
             state = greedy.close(state)
             known = diagnostics(state, greedy, instance.theta)
@@ -106,23 +110,23 @@ def simulate_collapsed(
 
 @dataclass(frozen=True)
 class _Law:
-    """What the sums over a batch are drawn from."""
+    """The distribution of the sums over a batch."""
 
     actions: int
     noise: float
     shape: Floats
     theta: Floats
 
-    def direction(self, policy: LinearPolicy, state: State) -> Floats | None:
+    def direction(self, rule: Rule, theta: Floats) -> Floats | None:
         """Return v, or None where the choice does not depend on the contexts."""
-        whitened = self.shape @ policy.summary(state).theta[0]
+        whitened = self.shape @ theta
         length = float(np.linalg.norm(whitened))
-        if length == 0 or (state.batch == 1 and policy.first == "uniform"):
+        if length == 0 or rule.kind != "highest":
             return None
-        return cast(Floats, whitened / length)
+        return whitened / length
 
     def rates(self, v: Floats | None) -> tuple[float, float]:
-        """Return the expected reward and regret of a unit."""
+        """Return the expected reward and regret per unit."""
         height, truth = theory.expected_maximum(self.actions), self.shape @ self.theta
         gained = 0.0 if v is None else height * float(truth @ v)
         return gained, height * float(np.linalg.norm(truth)) - gained
@@ -131,7 +135,7 @@ class _Law:
         """Draw the statistics of a part of a batch."""
         whitened = self._whitened_gram(random, units, v)
         gram = self.shape.T @ whitened @ self.shape
-        # Noise seen through the design is N(0, noise^2 gram); what is left of it is orthogonal.
+        # The noise component within the design is N(0, noise^2 gram); the rest is orthogonal to it.
         values, vectors = np.linalg.eigh(whitened)
         seen = random.standard_normal(len(values)) * (np.arange(len(values))[::-1] < units)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -156,7 +160,7 @@ class _Law:
         framed[0, 0] = length**2
         framed[0, 1:] = framed[1:, 0] = length * g
         framed[1:, 1:] = _wishart(random, dim - 1, units - 1) + np.outer(g, g)
-        # A reflection turns the first axis into v.
+        # A reflection maps the first axis to v.
         axis = v - np.eye(dim)[0]
         size = float(axis @ axis)
         mirror = np.eye(dim) - (2 / size * np.outer(axis, axis) if size > 0 else 0.0)
@@ -164,23 +168,23 @@ class _Law:
 
 
 def _counts(
-    random: Generator, policy: LinearPolicy, state: State, units: int, *, chosen: bool
+    random: Generator, rule: Rule, problem: Problem, units: int, *, chosen: bool
 ) -> Integers:
     """Draw how often each action was taken; where contexts decide, no action is preferred."""
-    actions = state.problem.actions
+    actions = problem.actions
     shares = np.full(actions, 1 / actions)
     if not chosen:
-        nobody = Contexts(np.zeros((1, actions, state.problem.dim)), state.problem)
+        nobody = Contexts(np.zeros((1, actions, problem.dim)), problem)
         tied = Ranking(scores=np.zeros((1, actions)), means=np.zeros((1, actions)))
-        shares = policy.choose(state, nobody, tied, np.zeros(1))[1][0]
+        shares = rule.choose(nobody, tied, np.zeros(1))[1][0]
     if shares.max() == 1:
-        # One action throughout: nothing is left to draw.
+        # One action throughout: nothing to draw.
         return (units * shares).astype(np.int64)
     return random.multinomial(units, shares)
 
 
 def _wishart(random: Generator, dim: int, freedom: int) -> Floats:
-    """Draw the gram of `freedom` standard normal vectors."""
+    """Draw the Gram matrix of `freedom` standard normal vectors."""
     if freedom < dim:
         rows = random.standard_normal((freedom, dim))
         return rows.T @ rows
@@ -191,14 +195,14 @@ def _wishart(random: Generator, dim: int, freedom: int) -> Floats:
 
 
 def _sum_of_squared_maxima(random: Generator, units: int, actions: int) -> float:
-    """Draw the sum of the squares of `units` maxima of K standard normals."""
+    """Draw the sum of squares of `units` maxima of K standard normals."""
     from scipy.special import ndtri
 
     if units <= EXACT:
         maxima = ndtri(random.random(units) ** (1 / actions))
         return float(maxima @ maxima)
     mean, variance, third = squared_maximum_moments(actions)
-    # A shifted gamma has the sum's mean, variance and skewness; beyond that it is normal anyway.
+    # A shifted gamma matches the mean, variance and skewness of the sum, which is nearly normal.
     shape = 4 * units * variance**3 / third**2
     scale = third / (2 * variance)
     return float(units * mean + scale * (random.standard_gamma(shape) - shape))

@@ -1,4 +1,4 @@
-"""Direct simulation, unit by unit: policies on grids in an environment."""
+"""Direct simulation, unit by unit, of policies on grids in an environment: simulate()."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -32,31 +32,31 @@ def simulate(
     device: str | None = None,
     learn_last: bool = True,
 ) -> Trajectory:
-    """Run a policy on a grid in an environment, in memory that does not grow with the units.
+    """Run a policy on a grid in an environment, with memory that does not grow with the units.
 
-    The policy's functions are those that a real campaign calls. The same seed gives every policy
-    the same instance and, simulated directly, the same contexts, noise and draws.
+    The policy's methods are those that a real campaign calls. The same seed gives every policy the
+    same instance and, with the direct method, the same contexts, noise and draws.
 
     Parameters
     ----------
     policy, environment, grid
-        What to run.
+        The policy, environment and grid.
     seed
-        A number, or a place in a seed tree.
+        A number, or a seed sequence.
     checkpoints
         Units at which to record the regret, in addition to the batches' ends.
     method
         ``"direct"``: unit by unit. ``"collapsed"``: a batch at a time, for greedy policies under
         independent Gaussian contexts (:mod:`seqbatch.simulation.collapsed`); its regret is the
-        expected one given the estimates. ``"auto"``: collapsed where that applies. ``"device"``:
-        unit by unit with PyTorch, on a GPU for instance (:mod:`seqbatch.simulation.device`); its
-        units come from other draws than those of ``"direct"``, with the same law.
+        expected one given the estimates. ``"auto"``: collapsed if possible, else direct.
+        ``"device"``: unit by unit with PyTorch, for example on a GPU
+        (:mod:`seqbatch.simulation.device`); its units differ from those of ``"direct"``, but have
+        the same distribution.
     device
-        For the method ``"device"``: ``"cuda"``, the default, ``"cpu"`` or ``"numpy"``.
+        For the method ``"device"``: ``"cuda"`` (default), ``"cpu"`` or ``"numpy"``.
     learn_last
-        Whether to learn from the last batch, although nothing is decided afterwards. Without it the
-        last error and eigenvalue are those of the batch before, and most of the work of a long
-        run is saved.
+        Whether to learn from the last batch, although no decision follows. If False, the last error
+        and eigenvalue are those of the batch before, and most of the work of a long run is saved.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def simulate_together(
 ) -> list[Trajectory]:
     """Run several policies and grids on one instance, drawing each unit once for all of them.
 
-    Each trajectory is the one that :func:`simulate` gives on its own, to the last bit.
+    Each trajectory is bit-identical to that of a separate :func:`simulate`.
     """
     arguments.choice("method", method, get_args(Method))
     require_instance(environment)
@@ -114,25 +114,26 @@ def simulate_together(
         for number, (policy, grid) in enumerate(runs)
         if method == "collapsed" or (method == "auto" and collapses(policy, environment))
     }
-    # What is not collapsed shares one pass over the instance's units.
+    # All other runs share one pass over the instance's units.
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
     direct = iter(_direct(rest, environment, place, marks, learn_last))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
 
 
 def require_instance(environment: object) -> None:
-    """Refuse a class, or anything else that makes no instances."""
+    """Refuse a class, or any object without a method instance()."""
     if isinstance(environment, type) or not hasattr(environment, "instance"):
-        rule = "an environment, as in Gaussian(dim=5, actions=4)"
+        rule = "an environment, for example Gaussian(dim=5, actions=4)"
         raise InvalidArgumentError("environment", rule, repr(environment))
 
 
 def chosen_device(method: Method, device: str | None) -> str | None:
-    """Return the device that a method needs, or None for the methods that need none."""
+    """Return the device of the device method; None for the other methods."""
     if method == "device":
         return "cuda" if device is None else arguments.choice("device", device, DEVICES)
     if device is not None:
-        raise InvalidArgumentError("device", f"left out with the method {method!r}", repr(device))
+        rule = f"left out with the method {method!r}"
+        raise InvalidArgumentError("device", rule, repr(device))
     return None
 
 
@@ -156,7 +157,7 @@ def _direct(
             if not run.finished:
                 run.feed(block)
         index += 1
-        # A short block is an environment's last one.
+        # Only the last block of an environment is short.
         if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
             raise too_short(late[0].problem, late[0].seen, late[0].read)
     return [run.trajectory() for run in going]
@@ -190,7 +191,7 @@ class _Run:
         return self.batch > self.problem.batches
 
     def feed(self, block: Block) -> None:
-        """Take the block's units, through as many batches as they reach."""
+        """Use the block's units, for as many batches as they reach."""
         used = 0
         while used < len(block) and not self.finished:
             used += self.take(block, used)
@@ -201,7 +202,7 @@ class _Run:
     def take(self, block: Block, start: int) -> int:
         """Assign units of the open batch and learn their outcomes; return how many were read."""
         wanted = self.problem.size(self.batch) - self.done
-        # Of logged units only some will match, so that all at hand are tried.
+        # Only some of the logged units will match, hence all available ones are tried.
         rows = slice(start, None if block.logged is not None else start + wanted)
         eligible = None if block.eligible is None else block.eligible[rows]
         contexts = Contexts(block.contexts[rows], self.problem, eligible)
@@ -211,9 +212,9 @@ class _Run:
         read = len(contexts)
         if block.logged is not None:
             kept = np.flatnonzero(block.logged[rows] == decision.actions)[:wanted]
-            # Units after the last one that was needed are left for the next batch.
+            # Units after the last one needed are left for the next batch.
             read = int(kept[-1]) + 1 if len(kept) == wanted else read
-            # The same decisions again, for the units that count, at their places in the batch.
+            # Decide again for the units that count, at their positions in the batch.
             contexts, draws = contexts.take(kept), block.draws[rows][kept]
             decision = self.policy.assign(self.state, contexts, draws, positions[: len(kept)])
         actions, means = decision.actions, block.means[rows][kept]
@@ -230,7 +231,7 @@ class _Run:
         return read
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
-        """Add to the sums, and answer the checkpoints that were passed."""
+        """Add to the sums, and record the regret at checkpoints that were passed."""
         due = self.checkpoints[len(self.marks) :]
         due = due[due <= self.seen + len(actions)]
         if len(due):
@@ -242,7 +243,7 @@ class _Run:
         self.reward += float(gained.sum())
 
     def close(self) -> None:
-        """End the batch, and note what is known after it."""
+        """End the batch and record the diagnostics."""
         if self.batch <= self.learning:
             self.state = self.policy.close(self.state)
             self.known = diagnostics(self.state, self.policy, self.theta)

@@ -1,4 +1,4 @@
-"""A sweep: trials x horizons x environments x policies, paired within a trial, and its summary."""
+"""Sweeps: trials x horizons x environments x policies, paired within a trial, with summaries."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# Summaries of a sweep's table: means, intervals, slopes, paired differences.
+# Summaries of the table: means, intervals, slopes, paired differences.
 
 
 def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return mean, standard deviation, trials and a 95% interval of the mean, for each line and T.
 
-    The interval is Student's; with a single trial it is null.
+    The interval is Student's t interval; with a single trial it is null.
     """
     import polars as pl
     from scipy.special import stdtrit
@@ -48,25 +48,25 @@ def summarise(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame"
         .sort("environment", "policy", "units", maintain_order=True)
     )
     trials = grouped["trials"].to_numpy()
-    # With one trial the deviation is null, and makes the interval null whatever the factor is.
+    # With one trial the deviation is null, and with it the interval, whatever the factor.
     factor = stdtrit(np.maximum(trials - 1, 1), 0.975) / np.sqrt(trials)
     half = pl.Series("half", factor) * grouped["sd"]
     return grouped.with_columns(low=pl.col("mean") - half, high=pl.col("mean") + half)
 
 
 def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units") -> "pl.DataFrame":
-    """Return each line's slope of log mean value on log T, with its standard error.
+    """Return each line's slope of log mean value in log T, with its standard error.
 
-    `over` names another column than T to take the slope over.
+    `over` names a column to use instead of T.
 
-    The error is the jackknife's over trials: what repeating the whole sweep would show. A line
-    whose mean is not positive throughout has a null slope.
+    The standard error is the jackknife's over trials: the variation between repetitions of the
+    whole sweep. The slope is null if a line's mean is not positive throughout.
     """
     import polars as pl
 
     rows = []
     for (environment, policy), part in table.group_by("environment", "policy", maintain_order=True):
-        # One column per trial, so that the jackknife can leave them out one by one.
+        # One column per trial: the jackknife leaves them out one by one.
         wide = part.pivot(on="trial", index=over, values=value).sort(over)
         x, y = np.log(wide[over].to_numpy()), wide.drop(over).to_numpy()
         trials = y.shape[1]
@@ -83,7 +83,7 @@ def slopes(table: "pl.DataFrame", *, value: str = "regret", over: str = "units")
 
 
 def paired(table: "pl.DataFrame", *, base: str, value: str = "regret") -> "pl.DataFrame":
-    """Return each line's mean difference from the line `base`, trial by trial, with its error."""
+    """Return each line's mean difference from the line `base`, paired by trial, with its error."""
     import polars as pl
 
     if base not in (known := table["policy"].unique(maintain_order=True).to_list()):
@@ -107,18 +107,18 @@ def _slopes(x: Floats, y: Floats) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# A sweep: trials x horizons x environments x policies, paired within a trial.
+# The sweep.
 
 
-#: Processes that may share a GPU: while one closes batches, another computes. More would only wait,
-#: and each plans with a share of its memory (`seqbatch.simulation.device.units`).
+#: Maximum number of processes that share a GPU: while one closes batches, another computes. Each
+#: plans with a share of the GPU's memory (`seqbatch.simulation.device.units`).
 SHARING = 3
-#: Trials that a device runs side by side in one task.
+#: Trials that a device runs in parallel in one task.
 TOGETHER = 100
 
 
 class MakesGrids(Protocol):
-    """A user's own rule, as an alternative to :class:`~seqbatch.grids.GridRule`."""
+    """Your own grid rule, as an alternative to :class:`~seqbatch.grids.GridRule`."""
 
     def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""
@@ -126,7 +126,7 @@ class MakesGrids(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the comparison: a policy and how its grid is made."""
+    """A line of the comparison: a policy and the rule that makes its grid."""
 
     policy: Policy
     rule: MakesGrids
@@ -153,9 +153,9 @@ class Trial:
     def __call__(self) -> list[Row]:
         """Run every line at every horizon."""
         cases = _cases(self.environment, self.lines, self.horizons)
-        # All or none: expected and realised regret do not compare.
-        alike = all(collapses(line.policy, self.environment) for _, line in self.lines)
-        method = "direct" if self.method == "auto" and not alike else self.method
+        # All or none: expected and realised regret are not comparable.
+        collapsible = all(collapses(line.policy, self.environment) for _, line in self.lines)
+        method = "direct" if self.method == "auto" and not collapsible else self.method
         runs = simulate_together(
             [(policy, grid) for _, policy, grid in cases],
             self.environment,
@@ -168,7 +168,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class DeviceTrials:
-    """Consecutive trials in one environment, side by side on a device."""
+    """Consecutive trials in one environment, in parallel on a device."""
 
     environment_name: str
     environment: Environment
@@ -218,7 +218,7 @@ def _cases(
 
 
 def _grid(name: str, line: Line, units: int, dim: int) -> Grid:
-    """Return a line's grid, which must be of the horizon: the table is read by it."""
+    """Return a line's grid, which must end at the horizon, because the table refers to it."""
     try:
         grid = line.rule.grid(units, dim)
     except InvalidArgumentError as error:
@@ -232,8 +232,8 @@ def _grid(name: str, line: Line, units: int, dim: int) -> Grid:
 
 
 def _place(seed: int, environment: str, trial: int) -> SeedSequence:
-    """Return a trial's place in the seed tree."""
-    # Names, not places in a list, so that adding an environment changes no other's trials.
+    """Return a trial's seed."""
+    # By name, not by position: adding an environment changes no other environment's trials.
     name = hashlib.blake2b(environment.encode(), digest_size=8).digest()
     return SeedSequence(seed, spawn_key=(int.from_bytes(name), trial))
 
@@ -241,7 +241,7 @@ def _place(seed: int, environment: str, trial: int) -> SeedSequence:
 def _rows(
     environment: str, trial: int, cases: Sequence[Case], runs: Sequence[Trajectory]
 ) -> list[Row]:
-    """Return a row of the table for each run of a trial."""
+    """Return one row of the table per run of a trial."""
     return [
         {
             "environment": environment,
@@ -253,7 +253,7 @@ def _rows(
             "reward": float(run.reward[-1]),
             "error": float(run.error[-1]),
             "eigenvalue": float(run.eigenvalue[-1]),
-            # Fully online, these lists would be larger than the rest of the table together.
+            # On online grids these lists would be larger than the rest of the table.
             "ends": run.ends.tolist() if grid.batches <= 100 else [],
             "batch_regret": run.regret.tolist() if grid.batches <= 100 else [],
         }
@@ -278,27 +278,26 @@ def sweep(
 ) -> "pl.DataFrame":
     """Run every line at every horizon in every environment, `trials` times.
 
-    The table has one row per run. Within a trial all lines see the same instance. A sweep that was
-    killed can be called again: finished trials are not repeated, and the table is the same to the
+    The table has one row per run. Within a trial all lines see the same instance. If a sweep was
+    interrupted, call it again: finished trials are not repeated, and the table is identical to the
     last byte.
 
     Parameters
     ----------
     environments, lines
-        Mappings from the names that the table uses.
+        Mappings by the names used in the table.
     horizons
-        Numbers of units T; each is a run of its own.
+        Numbers of units T; each is a separate run.
     trials
-        How many trials to run.
+        The number of trials.
     out
         The folder of the run.
     seed
         The root of the seed tree.
     method, learn_last
-        See :func:`seqbatch.simulation.simulate`; ``"auto"`` collapses where every line
-        can be collapsed.
+        See :func:`seqbatch.simulation.simulate`; ``"auto"`` is collapsed only if every line can be.
     device
-        Where the trials run side by side, for the method ``"device"``, which it implies.
+        The device on which trials run in parallel; implies the method ``"device"``.
     jobs, engine, report
         See :func:`seqbatch.simulation.runs.run_tasks`.
     """
@@ -315,8 +314,8 @@ def sweep(
         )
     _require_parts(environments, lines)
     for environment in environments.values():
-        # A grid that cannot be made is found here, and not after the trials before it. Each trial
-        # makes its own again: tasks travel with rules, since an online grid has megabytes.
+        # Find impossible grids now, not after the trials before them. Each trial builds its grids
+        # again: tasks carry rules, because an online grid takes megabytes.
         _cases(environment, tuple(lines.items()), horizons)
     if device is not None and method == "auto":
         method = "device"
@@ -332,7 +331,7 @@ def sweep(
         for start in range(0, trials, TOGETHER):
             part = range(start, min(start + TOGETHER, trials))
             tasks.append(DeviceTrials(*shared, part, seed, device, learn_last))
-    # The number of trials is left out on purpose, so that a run can be extended by more of them.
+    # Without the number of trials, on purpose: a run can be extended by more trials.
     declared = (environments, lines, list(horizons), seed, method, learn_last)
     return run_tasks(
         tasks,
@@ -346,7 +345,7 @@ def sweep(
 
 
 def _require_parts(environments: Mapping[str, Environment], lines: Mapping[str, Line]) -> None:
-    """Refuse what is not an environment or a line, before any work is done."""
+    """Check that all parts are environments and lines, before any work is done."""
     for environment in environments.values():
         require_instance(environment)
     for name, line in lines.items():
@@ -355,7 +354,7 @@ def _require_parts(environments: Mapping[str, Environment], lines: Mapping[str, 
         if not hasattr(line.rule, "grid"):
             raise InvalidArgumentError(
                 f"the rule of {name!r}",
-                "a GridRule, or anything with a method grid(units, dim)",
+                "a GridRule, or an object with a method grid(units, dim)",
                 repr(line.rule),
-                'For ends of your own: GridRule(kind="explicit", shares=(0.1, 0.4, 1)).',
+                'For explicit ends use GridRule(kind="explicit", shares=(0.1, 0.4, 1)).',
             )

@@ -1,4 +1,4 @@
-"""A trajectory: what is kept of one run."""
+"""The trajectory of one simulated run: regret, reward and diagnostics, batch by batch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,8 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.display import Table, counted, number, shown
+from seqbatch.display import counted, number
+from seqbatch.document import Table, shown
 from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
@@ -21,22 +22,22 @@ class Trajectory:
     Parameters
     ----------
     ends
-        Units seen by each batch's end, shape (M,).
+        Number of units by each batch's end, shape (M,).
     regret
-        Regret so far at each batch's end, shape (M,).
+        Cumulative regret at each batch's end, shape (M,).
     reward
-        Mean reward of the chosen actions so far (without noise), shape (M,).
+        Cumulative mean reward of the chosen actions (without noise), shape (M,).
     counts
-        How often each action was taken in each batch, shape (M, K).
+        How often each action was chosen in each batch, shape (M, K).
     error
-        |theta_hat - theta| after each batch, over all models; NaN where it is not known.
+        |theta_hat - theta| after each batch, over all models; NaN if unknown.
     eigenvalue
         Smallest eigenvalue of the design so far, over all models, after each batch.
     checkpoints, checkpoint_regret
-        Units at which the regret so far was requested, and that regret.
+        The requested units, and the cumulative regret at each.
     units_read
-        How many units of the environment were read: more than the last end when logged data are
-        replayed, because only matching units count.
+        The number of units read from the environment: with logged data more than the last end,
+        because only matching units count.
 
     Examples
     --------
@@ -67,7 +68,7 @@ class Trajectory:
         )
 
     def tables(self) -> list[Table]:
-        """Return the run batch by batch; columns that are not known are left out."""
+        """Return the run batch by batch, without columns that are unknown."""
         columns: dict[str, list[Any]] = {
             "batch": list(range(1, len(self.ends) + 1)),
             "units": self.ends.tolist(),
@@ -78,7 +79,7 @@ class Trajectory:
         }
         known = {name: part for name, part in columns.items() if not np.isnan(part).all()}
         taken = Table(
-            "How often each action was taken",
+            "How often each action was chosen",
             ("batch", *(f"action {action}" for action in range(self.counts.shape[1]))),
             [(m, *counts) for m, counts in enumerate(self.counts.tolist(), start=1)],
         )
@@ -90,7 +91,7 @@ class Trajectory:
 
 
 def problem_of(environment: Environment, grid: Grid) -> Problem:
-    """Return the problem that an environment poses on a grid, if it has units enough."""
+    """Return the problem of an environment on a grid, after checking that it has enough units."""
     if environment.units is not None and environment.units < grid.units:
         raise InvalidArgumentError(
             "grid",
@@ -106,23 +107,23 @@ def problem_of(environment: Environment, grid: Grid) -> Problem:
 
 
 def too_short(problem: Problem, seen: int, read: int) -> InvalidArgumentError:
-    """Return the error of an environment whose units have ended before the grid has."""
+    """Return the error for an environment whose units end before the grid does."""
     return InvalidArgumentError(
         "environment",
         f"long enough to fill a grid of {problem.units} units",
         f"{seen} usable units among {read}",
-        "When logged data are replayed, only units whose logged action matches count.",
+        "With logged data, only units whose logged action matches count.",
     )
 
 
 def diagnostics(state: Any, policy: Policy, theta: Floats | None) -> tuple[float, float]:
-    """Return the estimation error and the design's smallest eigenvalue, as far as known."""
+    """Return the estimation error and the design's smallest eigenvalue; NaN if unknown."""
     error = eigenvalue = float("nan")
     summary = getattr(policy, "summary", None)
     if summary is not None and theta is not None:
         estimate: Estimate = summary(state)
         error = float(np.linalg.norm(estimate.theta - theta))
-    # A user's own policy may keep its state in any form; then there is nothing to report.
+    # Your own policy may store its state in any form; then there is nothing to report.
     if evidence := getattr(state, "evidence", ()):
         gram = sum(part.gram for part in evidence)
         eigenvalue = float(np.linalg.eigvalsh(gram).min())

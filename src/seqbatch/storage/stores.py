@@ -79,12 +79,18 @@ def revision(connection: sa.Connection) -> str | None:
 
 def refuse_unknown(found: str | None, label: str) -> None:
     """Refuse a schema that another version of seqbatch made."""
-    if found is not None and found not in KNOWN:
-        raise StoreError(
-            f"{label}: its tables are of schema {found}, which this version of seqbatch does not "
-            f"know (it knows {', '.join(KNOWN)}). Nothing was touched. Use the version of seqbatch "
-            "that wrote it."
-        )
+    if found is None or found in KNOWN:
+        return
+    made = "a version before the first release" if found < KNOWN[0] else "a later version"
+    advice = (
+        "Make a new store, or use the version that made this one."
+        if found < KNOWN[0]
+        else "Use that version of seqbatch, or a later one."
+    )
+    raise StoreError(
+        f"{label}: {made} of seqbatch made this store: it has schema {found}, and this version "
+        f"reads {', '.join(KNOWN)}. Nothing was changed. {advice}"
+    )
 
 
 def upgrade(connection: sa.Connection) -> None:

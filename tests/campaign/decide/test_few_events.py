@@ -46,7 +46,7 @@ def test_a_cost_alone_stops_nothing_until_it_should_have_been_earned(store, tmp_
     assert (row.few, row.boundary, row.low, row.high) == (f"{expected} of mail", None, None, None)
     assert said in str(found)
     assert found.lifts[0].few == row.few
-    assert any("surer than so few events allow" in note for note in found.notes)
+    assert any("Too few events to trust the interval" in note for note in found.notes)
     campaign.report(tmp_path / "report.md")
     warned = "Careful: too few events to weigh what mail brings"
     assert warned in (tmp_path / "report.md").read_text()
@@ -146,6 +146,20 @@ def test_rare_losses_of_the_cheaper_action_count():
     """Complaints, of which fewer are better: without the mail there must be 10 more of them."""
     found = asked(evidence(none=[-1.0] * 7, mail=[-1.0] * 5, cost=0.01), 0.01)
     assert (found.action, found.events) == ("none", 11)
+
+
+def test_events_are_the_same_in_the_sign_of_which_less_is_better():
+    actions = [Action(name="none"), Action(name="mail", cost=0.01)]
+    for events in ({"none": [1.0] * 5, "mail": [1.0] * 15}, {"none": [-1.0] * 7, "mail": [-1.0]}):
+        sums = evidence(**events, cost=0.01)
+        mirrored = {name: [-one for one in some] for name, some in events.items()}
+        other = evidence(**mirrored, cost=-0.01)
+        found = few_events(sums, actions, (0, 1), 1)
+        assert found is not None
+        assert few_events(other, actions, (0, 1), 1, less=True) == found
+        assert few_events_of_one(other, actions, (0, 1), 1, less=True) == few_events_of_one(
+            sums, actions, (0, 1), 1
+        )
 
 
 def test_events_that_are_not_rare_are_enough():

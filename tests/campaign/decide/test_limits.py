@@ -80,7 +80,9 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
         [chunk] = list(reader.unit_chunks(given=True))[-1:]
         state = unpack_state(reader.last_state().content, now)
         ids = table["id"].to_list()
-        said = weigh(now, now.made_policy(), state, unpack(chunk.given), draws(7, "spring", ids))
+        said = weigh(
+            now, now.made_policy().rule(state), unpack(chunk.given), draws(7, "spring", ids)
+        )
     scores = said.scores
     n, k = scores.shape
     rows = np.kron(np.eye(n), np.ones(k))

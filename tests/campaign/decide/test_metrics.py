@@ -5,7 +5,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack_state
-from seqbatch.campaign.views.status_text import remarks
+from seqbatch.campaign.views.status import remarks
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from tests.campaign.instances import units
 from tests.campaign.record.test_absent_units import SHOP, exported

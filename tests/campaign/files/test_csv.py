@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqbatch.campaign.files import csv as delimited
 from seqbatch.campaign.files.csv import (
     CsvDialect,
     DelimitedError,
@@ -103,7 +104,7 @@ def test_lines_of_quoted_line_breaks(ending):
 
 
 def test_rows_longer_than_a_block(monkeypatch):
-    monkeypatch.setattr(csv, "BLOCK", 100)
+    monkeypatch.setattr(delimited, "BLOCK", 100)
     with pytest.raises(DelimitedError, match="less than 100 bytes; a quote may be left open on li"):
         cut("a,b\n1,2\n" + '"' + "x" * 300 + '"', at=(50, 150, 250))
 
@@ -244,7 +245,7 @@ def test_any_table_with_arrows_interface():
 
 
 def test_pieces_of_a_large_file_have_their_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv, "BLOCK", 1 << 10)
+    monkeypatch.setattr(delimited, "BLOCK", 1 << 10)
     path = tmp_path / "u.csv"
     rng = np.random.default_rng(3)
     rows, line = [], 2
@@ -261,7 +262,7 @@ def test_pieces_of_a_large_file_have_their_lines(tmp_path, monkeypatch):
 
 
 def test_encodings_are_looked_for_in_the_whole_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv, "BLOCK", 64)
+    monkeypatch.setattr(delimited, "BLOCK", 64)
     path = tmp_path / "u.csv"
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode("cp1252"))
     assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "cp1252")

@@ -286,7 +286,7 @@ def test_waves_beyond_the_plan_have_no_part_in_pooled_numbers(store):
     found = campaign.findings()
     assert [one.weight for one in found.lifts[0].waves][3:] == [0.0]
     assert found.lifts[0].interval.estimate == before.lifts[0].interval.estimate
-    assert any("Wave 4 came after all" in note for note in found.notes)
+    assert any("Wave 4 was not planned" in note for note in found.notes)
 
 
 def test_everybody_gets_the_same(store):

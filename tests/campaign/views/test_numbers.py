@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.views.status_text import picture
+from seqbatch.campaign.views.status_picture import picture
 from seqbatch.cli.app import app
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units

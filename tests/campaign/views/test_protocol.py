@@ -139,7 +139,7 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
 
 def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
     said = words(trial, tmp_path)
-    assert "with rules for call, an error is larger by one over the square root" in said
+    assert "with rules for call, divide the error by the square root" in said
     assert "Limits on call are not reckoned with" in said
     (tmp_path / "p.md").unlink()
     plain = Campaign.create({**SPEC, "name": "plain"}, store=store, who="ann")

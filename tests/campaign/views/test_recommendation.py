@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.views.document import Items
 from seqbatch.campaign.views.findings import Measure
 from seqbatch.campaign.views.findings_text import recommended
-from seqbatch.campaign.views.report import cautions, document
+from seqbatch.campaign.views.report import cautions, report
 from seqbatch.campaign.views.report_results import gathered
+from seqbatch.document import Items
 from seqbatch.inference import Interval, boundaries
 from seqbatch.inference.intervals import quantile
 from seqbatch.storage import open_store
@@ -60,7 +60,7 @@ def shop(store):
 
 def told(campaign, store):
     """Return the first screen's words."""
-    return document(gathered(store, campaign.situation().name)).first.parts
+    return report(gathered(store, campaign.situation().name)).first.parts
 
 
 def test_an_action_beyond_its_guardrail_is_not_recommended(shop):

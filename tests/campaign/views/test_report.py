@@ -15,11 +15,11 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.analysis import ModelColumns
 from seqbatch.campaign.views.findings_text import with_sections
-from seqbatch.campaign.views.report import document
+from seqbatch.campaign.views.report import report
 from seqbatch.campaign.views.report_pictures import Bar, Predicted, Share, predictions, shares
 from seqbatch.campaign.views.report_pictures import intervals as interval_picture
 from seqbatch.campaign.views.report_results import gathered
-from seqbatch.display import Table
+from seqbatch.document import Table
 from seqbatch.storage import open_store
 from tests.hostile import EVERY, acts
 
@@ -135,7 +135,7 @@ def test_every_table_of_the_findings_stands_once_and_in_its_section(store):
     of = gathered(store, "shop")
     stand = [
         (section.key, part)
-        for section in document(of).sections
+        for section in report(of).sections
         for part in section.parts
         if isinstance(part, Table)
     ]
@@ -346,7 +346,7 @@ def run_unplanned(store):
 
 def test_the_rule_in_words_is_that_of_the_coefficients(store):
     of = gathered(store, run(store).name)
-    who = next(one for one in document(of).sections if one.key == "who")
+    who = next(one for one in report(of).sections if one.key == "who")
     table = next(part for part in who.parts if getattr(part, "columns", ("",))[0] == "feature")
     rule, member = of.found.rule, next(one for one in of.features if one.name == "member")
     first, second = sorted(rule.coefficients, key=lambda name: -rule.shares[name])[:2]

@@ -16,7 +16,7 @@ from seqbatch.campaign.decide.draws import draws, md5_key
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.warehouse.arrow_batches import FrozenRule
-from seqbatch.campaign.warehouse.decisions import DRAWS, rule_of
+from seqbatch.campaign.warehouse.decisions import DRAWS
 from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.features import columns_of
 from seqbatch.campaign.warehouse.statement import assigning
@@ -102,10 +102,10 @@ def test_the_first_wave_is_uniform(store):
 def test_a_share_that_was_adopted_is_randomised(ready):
     rule = ready.rule()
     now = replace(rule.now, explored=0.5)
-    text = assigning(now, rule_of(now, rule.state), dialect_of("duckdb"), "units")
+    text = assigning(now, rule.rule, dialect_of("duckdb"), "units")
     units = customers(2_000, seed=2)
     found = in_duckdb(text, units=units).sort("id")
-    wanted = pl.DataFrame(FrozenRule(now, rule.state).assign(units.to_arrow().to_batches()[0]))
+    wanted = pl.DataFrame(FrozenRule(now, rule.rule).assign(units.to_arrow().to_batches()[0]))
     assert found["randomised"].sum() > 900
     for column in ("action", "probability", "randomised"):
         assert (found[column] == wanted.sort("id")[column]).all(), column

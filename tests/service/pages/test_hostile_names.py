@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.pages.session import NEEDED
+from seqbatch.service.roles import PAGES as NEEDED
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 from tests.service.pages.visiting import Visit
 from tests.service.running import running

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.service.pages.session import NEEDED
+from seqbatch.service.roles import PAGES as NEEDED
 from tests.hostile import SCRIPTS
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_hostile_names import hostile_campaign

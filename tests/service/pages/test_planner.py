@@ -125,7 +125,11 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
         ({"units": "many"}, "units", "units must be a number; received many."),
         ({"actions": 1}, "actions", "actions must be a whole number of at least 2; received 1"),
         ({"actions": 2.5}, "actions", "actions must be a whole number; received 2.5."),
-        ({"units": 900_000, "features": 400}, "features", "with 2 actions; received 400. A plan"),
+        (
+            {"units": 900_000, "features": 400},
+            "features",
+            "with 2 actions; received 400. A larger plan",
+        ),
         ({"waves": 21}, "waves", "waves must be at most 20; received 21."),
         ({"randomised": 300}, "randomised", "at most 1; received 3.0. (1 is 100%)"),
         ({"effect": "-1", "no-effect": ""}, "effect", "effect must be a finite number above 0"),

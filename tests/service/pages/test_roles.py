@@ -6,14 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from seqbatch.service.access import NEEDED as API
+from seqbatch.service import roles
 from seqbatch.service.app import PAGES
-from seqbatch.service.pages.session import NEEDED
 from seqbatch.storage.tokens import ROLES
 from tests.service.pages.visiting import Visit, form, token
 from tests.service.running import OUTCOMES, UNITS, running
 
 WHO = ("nobody", *ROLES)
+API, NEEDED = (
+    {key: roles.least_role(permission) for key, permission in table.items()}
+    for table in (roles.API, roles.PAGES)
+)
 SIGNED = {key: role for key, role in NEEDED.items() if role is not None and key[1] != "/sign-out"}
 
 
@@ -66,7 +69,7 @@ def test_every_role_at_every_page(visits, method, route, who):
 
 
 def test_every_page_is_in_the_table():
-    routes = [route for part in PAGES for route in part.router.routes]
+    routes = [route for router in PAGES for route in router.routes]
     assert {(method, route.path) for route in routes for method in route.methods} == set(NEEDED)
     assert not any(route.include_in_schema for route in routes)
 
@@ -98,6 +101,24 @@ def test_nobody_is_shown_what_they_may_not_press(visits):
             for link in links:
                 role = known.get(link)
                 assert role is None or ROLES.index(role) <= rank, (who, route, link)
+
+
+#: The tabs of a campaign whose wave is open.
+TABS = ("", "/findings", "/units", "/outcomes", "/close", "/report", "/history", "/files",
+        "/change")  # fmt: skip
+
+
+@pytest.mark.parametrize("who", ROLES)
+def test_a_role_is_shown_the_tabs_that_it_may_open(visits, who):
+    page = visits[who].get("/campaigns/spring").text
+    tabs = re.search(r'<nav class="tabs".*?</nav>', page, re.DOTALL)[0]
+    allowed = [
+        tab
+        for tab in TABS
+        if ROLES.index(who) >= ROLES.index(NEEDED["GET", f"/campaigns/{{name}}{tab}"])
+    ]
+    assert re.findall(r'href="/campaigns/spring([^"]*)"', tabs) == allowed
+    assert ('href="/new"' in page) == (who == "admin")
 
 
 def test_a_viewer_finds_no_unit_anywhere(visits):

@@ -16,11 +16,10 @@ from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
-from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.decisions import Decided, widened
 from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.situation import Situation, history
-from seqbatch.campaign.record.store import Event, Reader, UnitChunk
+from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.record.walk import Piece, walk
 from seqbatch.campaign.spec.spec import Action
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
@@ -78,9 +77,12 @@ def planned(then: Situation) -> PlanOfShares:
     """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
     uniform, floor = kept_up(then)
-    kind = "thompson" if then.policy["kind"] == "ThompsonSampling" else "greedy"
     return plan_of_shares(
-        then.declared, actions=actions, randomised=uniform, floor=floor, policy=kind
+        then.declared,
+        actions=actions,
+        randomised=uniform,
+        floor=floor,
+        policy=then.made_policy().sharing,
     )
 
 
@@ -91,9 +93,7 @@ def kept_up(then: Situation) -> tuple[float, float]:
     """
     actions = max(len(then.active), 2)
     uniform, floor = then.spec.randomised, then.floor
-    if then.policy["kind"] == "UniformRandom":
-        uniform = 1.0
-    uniform += (1 - uniform) * float(then.policy.get("epsilon", 0.0))
+    uniform += (1 - uniform) * then.made_policy().explored
     if uniform / actions + (1 - uniform) * floor < LEAST:
         return 0.0, LEAST
     return uniform, floor
@@ -174,9 +174,9 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 # ----------------------------------------------------------------------
 # A campaign's units as inference takes them, wave by wave and chunk by chunk.
 #
-# The first action is the one that others are compared with, and outcomes are such that more is
-# better. Columns are those of the model, standardised by the first wave; a column that was
-# constant there is left out.
+# The first action is the one that others are compared with. Outcomes have the reward's own sign in
+# findings; for looks, whose sums are kept in the store, more is better. Columns are those of the
+# model, standardised by the first wave; a column that was constant there is left out.
 
 
 #: Rows of so many bytes are kept between passes; more than that are read and encoded again.
@@ -259,6 +259,8 @@ class Logged:
         The waves that count.
     segments
         The columns whose values are segments.
+    sign
+        What outcomes are multiplied by: 1 for the reward's own sign.
     levels
         The numbers of each segment's values, as they are met.
     """
@@ -268,6 +270,7 @@ class Logged:
     known: Newest
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
+    sign: float = 1.0
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
     _room: int = KEPT
@@ -286,9 +289,9 @@ class Logged:
         """The model's columns, by a pass over the first wave that counts."""
         encoder = self.now.encoder()
         moments: Moments | None = None
-        for chunk in self._chunks(self.waves[0]):
-            piece = Moments.of(encoder.encode(unpack(chunk.given)))
-            moments = piece if moments is None else moments.merge(piece)
+        for piece in walk(self.reader, wave=self.waves[0], given=True):
+            part = Moments.of(encoder.encode(piece.given()))
+            moments = part if moments is None else moments.merge(part)
         assert moments is not None
         spread = np.sqrt(moments.variance)
         # Sums of a column that is constant may differ from it in the last digits.
@@ -299,10 +302,6 @@ class Logged:
     def each_wave(self) -> list["WaveRows"]:
         """The waves, each to be gone through as often as needed."""
         return [WaveRows(self, wave) for wave in self.waves]
-
-    def _chunks(self, wave: int) -> Iterator[UnitChunk]:
-        chunks = [extent.chunk for extent in self.reader.extents(wave=wave)]
-        return self.reader.unit_chunks(given=True, chunks=chunks)
 
     def rows_of(self, wave: int) -> Iterator[Rows]:
         """Yield a wave's units in pieces."""
@@ -315,21 +314,21 @@ class Logged:
         """Return the units of a chunk; they are kept where there is room."""
         if number in self._kept:
             return self._kept[number]
-        [chunk] = self.reader.unit_chunks(given=True, chunks=[number])
-        made = self._made(chunk)
+        [piece] = walk(self.reader, chunks=[number], given=True)
+        made = self._made(piece)
         size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
         if size <= self._room:
             self._room -= size
             self._kept[number] = made
         return made
 
-    def _made(self, chunk: UnitChunk) -> Rows:
-        now, given = self.now, unpack(chunk.given)
-        decided = widened(Decided.of(unpack(chunk.decided)), len(now.actions))
-        values = self.known.within(chunk.first, chunk.first + chunk.count)
+    def _made(self, piece: Piece) -> Rows:
+        now, given = self.now, piece.given()
+        decided = piece.decided(now)
+        values = self.known.within(piece.chunk.first, piece.chunk.first + piece.chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
-        sign, costs = now.spec.reward.sign, any(action.cost for action in now.actions)
+        sign, costs = self.sign, any(action.cost for action in now.actions)
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
@@ -443,6 +442,7 @@ def logged(
         The columns whose values are segments.
     closing
         Whether the open wave is being closed by the next event, and counts with what that adds.
+        It is for a look then, and more is better.
     after_event
         Outcomes up to this event are left out: those of waves that will not be gone through.
     """
@@ -452,7 +452,8 @@ def logged(
     until = now.sequence + int(closing)
     chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
     known = Newest.of(chunks, now.assigned)
-    return Logged(reader, now, known, used, tuple(segments))
+    sign = now.spec.reward.sign if closing else 1.0
+    return Logged(reader, now, known, used, tuple(segments), sign)
 
 
 # ----------------------------------------------------------------------
@@ -498,6 +499,7 @@ def few_events(
     place: int,
     *,
     enough: int = ENOUGH_EVENTS,
+    less: bool = False,
 ) -> FewEvents | None:
     """Return which of two compared actions has too few events, None where there are enough.
 
@@ -517,13 +519,19 @@ def few_events(
         Which of these is compared with the first.
     enough
         How many events are enough.
+    less
+        Whether a lower outcome is better: then costs are part of it with the other sign, and gains
+        are outcomes below the usual one.
     """
-    costs = [actions[number].cost for number in order]
-    cheaper, dearer = sorted((0, place), key=lambda one: costs[one])
+    costs = _costs(actions, order, less=less)
+    cheaper, dearer = sorted((0, place), key=lambda one: actions[order[one]].cost)
     if costs[cheaper] == costs[dearer]:
         return None
-    gains = _expected(evidence, costs, dearer, cheaper, usual=evidence.lowest)
-    losses = _expected(evidence, costs, cheaper, dearer, usual=evidence.highest)
+    worst, best = evidence.lowest, evidence.highest
+    if less:
+        worst, best = best, worst
+    gains = _expected(evidence, costs, dearer, cheaper, usual=worst)
+    losses = _expected(evidence, costs, cheaper, dearer, usual=best)
     events, fewest = min((gains, dearer), (losses, cheaper))
     if events + ROUNDING >= enough:
         return None
@@ -531,19 +539,29 @@ def few_events(
 
 
 def few_events_of_one(
-    evidence: Evidence, actions: Sequence[Action], order: Sequence[int], place: int
+    evidence: Evidence,
+    actions: Sequence[Action],
+    order: Sequence[int],
+    place: int,
+    *,
+    less: bool = False,
 ) -> FewEvents | None:
     """Return how many events an action has, where too few for the interval of its mean, or None.
 
     Events are outcomes other than the usual one, be that the lowest there is or the highest.
     """
-    costs = [actions[number].cost for number in order]
+    costs = _costs(actions, order, less=less)
     events = min(
         _came(evidence, costs[place], place, one) for one in (evidence.lowest, evidence.highest)
     )
     if events + ROUNDING >= ENOUGH_FOR_A_MEAN:
         return None
     return FewEvents(actions[order[place]].name, int(events + ROUNDING))
+
+
+def _costs(actions: Sequence[Action], order: Sequence[int], *, less: bool) -> list[float]:
+    """Return what is added to outcomes after costs to have them before costs."""
+    return [-actions[number].cost if less else actions[number].cost for number in order]
 
 
 def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:

@@ -1,18 +1,19 @@
-"""Counts of a wave: units and outcomes by action, metrics, and tests for imbalance."""
+"""Counts: units, outcomes, rewards and metrics by action, and tests for imbalance."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from seqbatch.campaign.decide.verdicts import metric_cells
 from seqbatch.campaign.files.threads import over
-from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import probabilities_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.record.store import Reader
+from seqbatch.campaign.record.walk import Piece, walk
 from seqbatch.campaign.spec.parts import Metric
 from seqbatch.core.arrays import Floats, Integers
 
@@ -82,9 +83,11 @@ class Allocation:
         """The covariance of the counts under the logged probabilities."""
         return np.diag(self.expected) - self._products
 
-    def add(self, actions: Integers, probabilities: Floats) -> None:
-        """Take in some units."""
+    def add(self, actions: Integers, probabilities: Floats | None) -> None:
+        """Add some units; without probabilities they are counted, and cannot be tested."""
         self.counts += np.bincount(actions, minlength=len(self.counts))
+        if probabilities is None:
+            return
         # Sums of products alone: units are never kept, however many a wave has. Numbers that lie
         # one after another are added up several times as fast.
         columns = np.ascontiguousarray(probabilities.T)
@@ -273,16 +276,40 @@ def within(metric: Metric, mean: float | None) -> bool | None:
 
 
 # ----------------------------------------------------------------------
-# A wave counted: its units by action, those with an outcome, those absent, and its metrics.
+# Units counted by action: those with an outcome, absent ones, sums of rewards, metrics.
 
 
 @dataclass(frozen=True)
-class WaveCounts:
-    """Units of one wave with an outcome, absent ones among them, and without, by action."""
+class Counts:
+    """Units by action, additive over pieces of the record.
+
+    Parameters
+    ----------
+    seen, missing
+        Units with an outcome, absent ones among them, and units without one.
+    absent
+        Units that count as absent.
+    randomised
+        Units whose action was drawn uniformly at random.
+    rewards
+        The sums of outcomes, with what the actions cost, in the reward's own sign.
+    weights, weighted
+        The sums of 1/p over units with an outcome, and of rewards times 1/p, p being the
+        probability of the action that the unit got.
+    least
+        The smallest probability of the action for any unit; 1 without units.
+    metrics
+        The sums of metrics.
+    """
 
     seen: Allocation
     missing: Allocation
     absent: Integers
+    randomised: Integers
+    rewards: Floats
+    weights: Floats
+    weighted: Floats
+    least: Floats
     metrics: MetricSums
 
     @property
@@ -294,6 +321,11 @@ class WaveCounts:
     def assigned(self) -> Integers:
         """Units."""
         return self.seen.counts + self.missing.counts
+
+    @property
+    def known(self) -> Integers:
+        """Units with an outcome, absent ones among them."""
+        return self.seen.counts
 
     @property
     def observed(self) -> Integers:
@@ -308,58 +340,109 @@ class WaveCounts:
         }
 
     @classmethod
-    def zero(cls, now: Situation) -> "WaveCounts":
-        """Return the tally of nobody."""
+    def zero(cls, now: Situation) -> "Counts":
+        """Return the counts of no units."""
         actions = len(now.actions)
         return cls(
             seen=Allocation(actions),
             missing=Allocation(actions),
             absent=np.zeros(actions, dtype=np.int64),
+            randomised=np.zeros(actions, dtype=np.int64),
+            rewards=np.zeros(actions),
+            weights=np.zeros(actions),
+            weighted=np.zeros(actions),
+            least=np.ones(actions),
             metrics=MetricSums(now.spec.metrics, actions),
         )
 
-    def __add__(self, other: "WaveCounts") -> "WaveCounts":
-        return WaveCounts(
-            self.seen + other.seen,
-            self.missing + other.missing,
-            self.absent + other.absent,
-            self.metrics + other.metrics,
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            seen=self.seen + other.seen,
+            missing=self.missing + other.missing,
+            absent=self.absent + other.absent,
+            randomised=self.randomised + other.randomised,
+            rewards=self.rewards + other.rewards,
+            weights=self.weights + other.weights,
+            weighted=self.weighted + other.weighted,
+            least=np.minimum(self.least, other.least),
+            metrics=self.metrics + other.metrics,
+        )
+
+    @classmethod
+    def of(cls, now: Situation, piece: Piece, *, tested: bool = True) -> "Counts":
+        """Count the units and outcomes of a piece.
+
+        Parameters
+        ----------
+        now
+            Where the campaign stands.
+        piece
+            The units.
+        tested
+            Whether the sums that :meth:`tests` needs are wanted: they take the square of the
+            number of actions for each unit.
+        """
+        size, here = len(now.actions), piece.known
+        stored = piece.decisions(columns_counted(now))
+        actions = stored["action"].to_numpy().astype(np.int64)
+        chances = _chances(stored, size)
+        rows: slice | Integers = slice(None) if piece.whole else piece.rows
+        own, absent = actions[rows], here.absent
+        rewards = now.rewards(here.values, own)
+        weights = 1 / chances[np.arange(len(actions))[rows], own]
+        recorded = ~absent if absent.any() else slice(None)
+        metrics = MetricSums(now.spec.metrics, size)
+        metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
+        seen, missing = _allocations(size, piece, actions, chances if tested else None)
+        return cls(
+            seen=seen,
+            missing=missing,
+            absent=np.bincount(own[absent], minlength=size),
+            randomised=np.bincount(actions[stored["randomised"].to_numpy()], minlength=size),
+            rewards=_summed(own, rewards, size),
+            weights=_summed(own, weights, size),
+            weighted=_summed(own, weights * rewards, size),
+            least=chances.min(axis=0, initial=1.0),
+            metrics=metrics,
         )
 
 
-def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> WaveCounts:
+def _summed(actions: Integers, values: Floats, size: int) -> Floats:
+    """Return the sums of values by action."""
+    return np.bincount(actions, weights=values, minlength=size).astype(np.float64)
+
+
+def _chances(stored: pa.Table, size: int) -> Floats:
+    """Return the probabilities of all actions, shape (n, size)."""
+    found = probabilities_of(stored, stored.num_columns - 2)
+    # Actions that were added later had no chance here.
+    added = size - found.shape[1]
+    return np.pad(found, ((0, 0), (0, added))) if added else found
+
+
+def _allocations(
+    size: int, piece: Piece, actions: Integers, chances: Floats | None
+) -> tuple[Allocation, Allocation]:
+    """Return the units of a piece with an outcome, and those without one."""
+    with_one, without = Allocation(size), Allocation(size)
+    if piece.whole:
+        with_one.add(actions, chances)
+        return with_one, without
+    seen = np.zeros(len(actions), dtype=np.bool_)
+    seen[piece.rows] = True
+    for made, some in ((with_one, seen), (without, ~seen)):
+        made.add(actions[some], None if chances is None else chances[some])
+    return with_one, without
+
+
+def tally(reader: Reader, now: Situation, known: Ledger, wave: int) -> Counts:
     """Count a wave's units and outcomes."""
-    chunks = [extent.chunk for extent in reader.extents(wave=wave)]
-    pieces = reader.unit_chunks(given=False, chunks=chunks)
-    total = WaveCounts.zero(now)
-    for part in over(lambda chunk: counted_chunk(now, chunk, known), pieces):
+    total = Counts.zero(now)
+    for part in over(lambda piece: Counts.of(now, piece), walk(reader, known, wave=wave)):
         total += part
     return total
 
 
 def columns_counted(now: Situation) -> list[str]:
     """Return the columns of decisions that are counted."""
-    return ["action", *(f"p{action}" for action in range(len(now.actions)))]
-
-
-def counted_chunk(now: Situation, chunk: UnitChunk, known: Ledger) -> WaveCounts:
-    """Count the units and outcomes of one chunk."""
-    counted, count = WaveCounts.zero(now), len(now.actions)
-    decided = unpack(chunk.decided, columns_counted(now))
-    actions = decided["action"].to_numpy().astype(np.int64)
-    probabilities = probabilities_of(decided, count)
-    here = known.within(chunk.first, chunk.first + chunk.count)
-    whole = len(here) == chunk.count
-    rows: slice | Integers = slice(None) if whole else here.numbers - chunk.first
-    own, absent = actions[rows], here.absent
-    counted.absent[:] = np.bincount(own[absent], minlength=count)
-    recorded = ~absent if absent.any() else slice(None)
-    counted.metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
-    if whole:
-        counted.seen.add(actions, probabilities)
-        return counted
-    seen = np.zeros(chunk.count, dtype=np.bool_)
-    seen[rows] = True
-    counted.seen.add(actions[seen], probabilities[seen])
-    counted.missing.add(actions[~seen], probabilities[~seen])
-    return counted
+    return ["action", "randomised", *(f"p{action}" for action in range(len(now.actions)))]

@@ -19,9 +19,10 @@ from seqbatch.core import Contexts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
-from seqbatch.policies import Policy
+from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.capacity import preferred
 from seqbatch.policies.choice import pick, uniformly
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
 # From a policy's probabilities to what is done, and the exact probability of it.
@@ -77,15 +78,15 @@ class Weighed:
         return preferred(self.scores, self.actions, self.candidates)
 
 
-def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: UnitDraws) -> Weighed:
-    """Ask the policy about units of the open wave; pure, the same however the units are cut.
+def weigh(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> Weighed:
+    """Ask the rule about units of the open wave; pure, the same however the units are cut.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
-    policy, state
-        Who decides, by what was known when the wave opened.
+        The campaign's situation.
+    rule
+        The policy's rule for the open wave.
     given
         The units' columns.
     draws
@@ -103,7 +104,7 @@ def weigh(now: Situation, policy: Policy, state: Any, given: pa.Table, draws: Un
         allowed = None if mask is None else mask[rows]
         contexts = Contexts(encoder.contexts(own[rows], now.active), problem, allowed)
         places = np.minimum((part.place * size).astype(np.int64), size - 1)
-        said = policy.assign(state, contexts, part.choice, places)
+        said = rule.decide(contexts, part.choice, places)
         pieces.append(
             Weighed(
                 said.probabilities, said.scores, said.actions, said.candidates, said.groups, allowed
@@ -139,10 +140,15 @@ def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
 
 
 def decide(
-    now: Situation, policy: Policy, state: Any, given: pa.Table, draws: UnitDraws
+    now: Situation, policy: BasePolicy, state: Any, given: pa.Table, draws: UnitDraws
 ) -> Decided:
+    """Decide for units of the open wave by a policy and what it knew when the wave opened."""
+    return decide_by(now, policy.rule(state), given, draws)
+
+
+def decide_by(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> Decided:
     """Decide for units of the open wave, each by its own draws; see :func:`weigh`."""
-    said = weigh(now, policy, state, given, draws)
+    said = weigh(now, rule, given, draws)
     count, options = said.probabilities.shape
     share, floor = now.randomised, now.floor
     # K floors are set aside first, so that every action keeps its own whatever the policy says.
@@ -218,7 +224,7 @@ class Balanced:
 class JointDecision:
     """The units of one file, gathered piece by piece until they are decided on together."""
 
-    def __init__(self, now: Situation, policy: Policy) -> None:
+    def __init__(self, now: Situation, policy: BasePolicy) -> None:
         self._now = now
         self._policy = policy
         self._said: list[Weighed] = []
@@ -232,7 +238,7 @@ class JointDecision:
         """Take in some units; of their columns, the strata alone are kept."""
         spec = self._now.spec
         drawn = draws(spec.seed, spec.name, units, by=spec.draws)
-        self._said.append(weigh(self._now, self._policy, state, given, drawn))
+        self._said.append(weigh(self._now, self._policy.rule(state), given, drawn))
         self._draws.append(drawn)
         self._given.append(given.select(list(self._now.spec.strata)))
 

@@ -3,21 +3,21 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.counts import WaveCounts, columns_counted, counted_chunk, tally
+from seqbatch.campaign.decide.counts import Counts, columns_counted, tally
 from seqbatch.campaign.decide.decision import BLOCK
 from seqbatch.campaign.features.encoder import Room, largest, vectors
 from seqbatch.campaign.files.threads import over
-from seqbatch.campaign.record.codec import RowsAtHand, unpack
 from seqbatch.campaign.record.decisions import Decided, extents_of
 from seqbatch.campaign.record.outcomes import Ledger, News
 from seqbatch.campaign.record.situation import Situation
-from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.campaign.record.store import Reader
+from seqbatch.campaign.record.walk import Piece, walk
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.exact_sums import ExactSums, Scale, Vectors
@@ -125,15 +125,15 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     if now.spec.sums == "exact":
         return _closed_exactly(now, state, reader, news, counting=False)[0]
     policy = now.made_policy()
-    for chunk in _chunks_of(reader, now, news):
-        state = _learned(now, policy, state, chunk, news.fresh, None)
-        state = _corrected(now, policy, state, chunk, news, None)
+    for piece in _concerned(reader, now, news):
+        state = _learned(now, policy, state, piece, None)
+        state = _corrected(now, policy, state, piece, news, None)
     return ended(policy, state, None)
 
 
 def closed_and_counted(
     now: Situation, state: Any, reader: Reader, news: News
-) -> tuple[Any, WaveCounts]:
+) -> tuple[Any, Counts]:
     """Return what :func:`closed` does, and the open wave counted: its rows are read once.
 
     Twice where outcomes are learned one after another, while counting is done by all threads.
@@ -146,21 +146,20 @@ def closed_and_counted(
 
 def _closed_exactly(
     now: Situation, state: Any, reader: Reader, news: News, *, counting: bool
-) -> tuple[Any, WaveCounts]:
-    policy, sums, counted = now.made_policy(), GroupSums(now, state), WaveCounts.zero(now)
+) -> tuple[Any, Counts]:
+    policy, sums, counted = now.made_policy(), GroupSums(now, state), Counts.zero(now)
 
-    def summed(chunk: UnitChunk) -> tuple[GroupSums, WaveCounts]:
-        own, part = sums.empty(), WaveCounts.zero(now)
-        if counting and chunk.wave == now.wave:
-            decided = RowsAtHand.of(chunk.decided, [*columns_counted(now), "group"])
-            chunk = replace(chunk, decided=decided)
-            part = counted_chunk(now, chunk, news.fresh)
-        _learned(now, policy, state, chunk, news.fresh, own)
-        _corrected(now, policy, state, chunk, news, own)
+    def summed(piece: Piece) -> tuple[GroupSums, Counts]:
+        own, part = sums.empty(), Counts.zero(now)
+        if counting and piece.wave == now.wave:
+            piece = piece.holding([*columns_counted(now), "group"])
+            part = Counts.of(now, piece)
+        _learned(now, policy, state, piece, own)
+        _corrected(now, policy, state, piece, news, own)
         return own, part
 
     # Exact sums are the same whoever adds up which part of them; counts are added up in order.
-    for own, part in over(summed, _chunks_of(reader, now, news)):
+    for own, part in over(summed, _concerned(reader, now, news)):
         sums.merge(own)
         counted += part
     return ended(policy, state, sums), counted
@@ -171,12 +170,12 @@ def _sums(now: Situation, state: Any) -> GroupSums | None:
     return GroupSums(now, state) if now.spec.sums == "exact" else None
 
 
-def _chunks_of(reader: Reader, now: Situation, news: News) -> Iterator[UnitChunk]:
-    """Yield the chunks that news are about: the earlier ones, and those of the open wave."""
+def _concerned(reader: Reader, now: Situation, news: News) -> Iterator[Piece]:
+    """Yield the pieces that news are about: the earlier ones, and those of the open wave."""
     earlier = news.numbers_before(sum(now.units[: now.wave - 1]))
     chunks = [extent.chunk for extent, _ in extents_of(reader, earlier)]
     chunks += [extent.chunk for extent in reader.extents(wave=now.wave)]
-    return reader.unit_chunks(given=True, chunks=chunks)
+    return walk(reader, news.fresh, chunks=chunks, given=True)
 
 
 def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> Any:
@@ -184,10 +183,9 @@ def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> A
     policy = now.made_policy()
     state = policy.begin(now.problem())
     for wave in range(1, waves + 1):
-        chunks = [extent.chunk for extent in reader.extents(wave=wave)]
         sums = _sums(now, state)
-        for chunk in reader.unit_chunks(given=True, chunks=chunks):
-            state = _learned(now, policy, state, chunk, known, sums)
+        for piece in walk(reader, known, wave=wave, given=True):
+            state = _learned(now, policy, state, piece, sums)
         state = ended(policy, state, sums)
     return state
 
@@ -202,7 +200,7 @@ def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Units of one chunk whose outcomes are learned from, as the policy takes them."""
+    """Units of one piece whose outcomes are learned from, as the policy takes them."""
 
     kept: Places | slice
     given: pa.Table
@@ -212,11 +210,11 @@ class _Rows:
 
     @classmethod
     def of(
-        cls, now: Situation, policy: BasePolicy, state: Any, chunk: UnitChunk, rows: Integers
+        cls, now: Situation, policy: BasePolicy, state: Any, piece: Piece, rows: Integers
     ) -> "_Rows":
-        """Read the units at these rows of a chunk, leaving out what teaches nothing."""
-        decided = unpack(chunk.decided, ["action", "group"])
-        every: slice | Integers = slice(None) if len(rows) == chunk.count else rows
+        """Read the units at these rows of a piece, leaving out what teaches nothing."""
+        decided = piece.decisions(["action", "group"])
+        every: slice | Integers = slice(None) if len(rows) == piece.chunk.count else rows
         among_all, groups = (
             decided[name].to_numpy()[every].astype(np.int64) for name in ("action", "group")
         )
@@ -228,7 +226,7 @@ class _Rows:
         active_all = bool(encoder.actions) or not (actions < 0).any()
         kept: Places | slice = slice(None) if active_all else np.flatnonzero(actions >= 0)
         # Without features the ids say how many units there are.
-        given = unpack(chunk.given, encoder.features.columns or encoder.columns)
+        given = piece.given(encoder.features.columns or encoder.columns)
         if len(taken := rows[kept]) < given.num_rows:
             given = given.take(taken)
         # After an amendment the policy may keep fewer parts of the evidence apart than before.
@@ -269,18 +267,12 @@ class _Rows:
 
 
 def _learned(
-    now: Situation,
-    policy: BasePolicy,
-    state: Any,
-    chunk: UnitChunk,
-    outcomes: Ledger,
-    sums: GroupSums | None,
+    now: Situation, policy: BasePolicy, state: Any, piece: Piece, sums: GroupSums | None
 ) -> Any:
-    here = outcomes.within(chunk.first, chunk.first + chunk.count)
-    if not len(here) or chunk.wave in now.skipped:
+    if not len(piece.known) or piece.wave in now.skipped:
         return state
-    rows = _Rows.of(now, policy, state, chunk, here.numbers - chunk.first)
-    rewards = rows.learned(now, here.values)
+    rows = _Rows.of(now, policy, state, piece, piece.rows)
+    rewards = rows.learned(now, piece.known.values)
     if sums is not None:
         for part, taken in rows.summands(now, sums.room):
             sums.add(taken, rows.actions[part], rows.groups[part], rewards[part])
@@ -295,16 +287,16 @@ def _corrected(
     now: Situation,
     policy: BasePolicy,
     state: Any,
-    chunk: UnitChunk,
+    piece: Piece,
     news: News,
     sums: GroupSums | None,
 ) -> Any:
     """Put new values in the place of old ones: the units stay, what they sum to changes."""
-    low, high = chunk.first, chunk.first + chunk.count
+    low, high = piece.chunk.first, piece.chunk.first + piece.chunk.count
     here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
-    if not len(here) or chunk.wave in now.skipped:
+    if not len(here) or piece.wave in now.skipped:
         return state
-    rows = _Rows.of(now, policy, state, chunk, news.corrected.numbers[here] - low)
+    rows = _Rows.of(now, policy, state, piece, news.corrected.numbers[here] - low)
     after, before = (
         rows.learned(now, values[here]) for values in (news.corrected.values, news.before)
     )

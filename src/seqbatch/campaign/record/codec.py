@@ -4,17 +4,14 @@ import json
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from seqbatch.archive import flatten, unflatten
-from seqbatch.campaign.files.unpacked_size import DamagedStreamError, unpacked_sizes
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, RowsElsewhere
-from seqbatch.campaign.spec.size_limits import UNPACKED
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import StoreError
 
@@ -43,8 +40,7 @@ def pack(table: pa.Table) -> bytes:
 def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a record; damaged ones raise StoreError.
 
-    What is stored is checked before it is looked at: damaged bytes may ask for any amount of
-    memory, or point anywhere in it.
+    The values are validated before use: offsets in damaged bytes may point anywhere in memory.
 
     Parameters
     ----------
@@ -56,11 +52,9 @@ def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     if isinstance(content, RowsElsewhere):
         return content.table(columns)
     try:
-        if any(size > UNPACKED for size in unpacked_sizes(BytesIO(content))):
-            raise StoreError(f"a stored table unpacks to more than {UNPACKED:,} bytes. {DAMAGED}")
         table = pa.ipc.open_stream(content, options=_READING).read_all()
         table.validate(full=True)
-    except (pa.ArrowException, DamagedStreamError, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
     if columns is None:

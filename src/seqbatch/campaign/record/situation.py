@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -215,7 +216,18 @@ class Situation:
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or as it was for deciding in a wave."""
-        learned = None if wave == 1 else self.learned
+        return self._first_encoder if wave == 1 or self.learned is None else self._encoder
+
+    @cached_property
+    def _first_encoder(self) -> Encoder:
+        """The encoder of the first wave, before anything was learned about the features."""
+        return self._encoder_after(None)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return self._encoder_after(self.learned)
+
+    def _encoder_after(self, learned: LearnedFeatures | None) -> Encoder:
         given = [self.actions[number].name for number in self.active]
         return Encoder.of(self.spec, actions=self.actions, learned=learned, given=given)
 

@@ -84,7 +84,7 @@ def parsed(text: str) -> EligibilityRule:
     """Return the rule of a text.
 
     >>> parsed("may phone")
-    Column(name='may phone')
+    BooleanColumn(name='may phone')
     >>> parsed("18 <= age")
     Compare(name='age', sign='>=', value=18.0)
 

@@ -195,8 +195,8 @@ def number_formats_for(cell: str) -> tuple[str, ...]:
 
     Where there are several the cell does not tell which is meant.
 
-    >>> formats_for("1.234,5 EUR"), formats_for("1,234"), formats_for("(12.5)"), formats_for("x")
-    (('1.234,56 EUR',), ('1.234,56', '1,234.56'), ('(1,234.56)',), ())
+    >>> [number_formats_for(cell) for cell in ("1.234,5 EUR", "1,234", "(12.5)", "x")]
+    [('1.234,56 EUR',), ('1.234,56', '1,234.56'), ('(1,234.56)',), ()]
     """
     text = plain(cell)[:60]
     currency = " ".join(re.findall(r"[^\W\d_]+|[$€£¥₹]", text))
@@ -277,7 +277,7 @@ def cell_pattern(form: str) -> str:
 def date_formats_for(cell: str) -> tuple[str, ...]:
     """Return the usual formats that accept a cell; several where it does not tell which is meant.
 
-    >>> formats_for("31.12.2025"), formats_for("3/4/2025 9:30"), formats_for("soon")
+    >>> date_formats_for("31.12.2025"), date_formats_for("3/4/2025 9:30"), date_formats_for("soon")
     (('%d.%m.%Y',), ('%d/%m/%Y %H:%M', '%m/%d/%Y %H:%M'), ())
     """
     forms = [day + time for day in USUAL for time in TIMES]

@@ -39,7 +39,7 @@ from seqbatch.errors import (
     Remedy,
     StoreError,
 )
-from seqbatch.policies import Policy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Decide for the units of one piece of a file, keep that, and make their answers; by any thread.
@@ -108,7 +108,7 @@ class PieceDecider:
 
     change: Change
     now: Situation
-    policy: Policy
+    policy: BasePolicy
     together: Balanced | None
 
     def answered(self, piece: Claimed) -> Answered:

@@ -1,37 +1,41 @@
-"""Close a wave: count what came back, learn from it, open the next; from rows or from sums."""
+"""Close a wave: check its evidence, learn from it, open the next; from rows or from sums."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import ChiSquare, MetricRow, WaveCounts, missingness
+from seqbatch.campaign.decide.counts import ChiSquare, Counts, MetricRow
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
-from seqbatch.campaign.decide.stopping import LookTaken, inflated, look, unlooked
+from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned import LearnedFeatures
-from seqbatch.campaign.files.reading import source
-from seqbatch.campaign.record.codec import pack_state, unpack, unpack_state
+from seqbatch.campaign.files.reading import Source, source
+from seqbatch.campaign.record.codec import pack_state, unpack_state
 from seqbatch.campaign.record.decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Absentees, Ledger, News, absences, absentees
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
+from seqbatch.campaign.record.walk import walk
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
-from seqbatch.campaign.warehouse.sums import WaveSums, read_rows, wave_sums
+from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
+from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.compiling import load_early
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
-# Close a wave: look at what came back, re-estimate, open the next.
+# Close a wave with its evidence: the same checks, event and answer for rows and for sums.
 
 
-#: Closes a wave that is not complete.
+#: Close a wave that is not complete, by its rows or by sums.
 BY_FORCE = Remedy("close", force=True, reason=...)
+SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
 #: Absent units that are kept together.
 PIECE = 65_536
 #: What is said of late outcomes that nothing is learned from.
@@ -133,79 +137,302 @@ class Closed:
         )
 
 
-class Closing:
-    """One call of close within its transaction."""
+class WaveEvidence(Protocol):
+    """The evidence that the open wave is closed with: its rows, or a warehouse's sums of them."""
 
-    def __init__(self, change: Change, logbook: Logbook) -> None:
-        self._change = change
-        self._logbook = logbook
-        self.now = current(change)
+    @property
+    def units(self) -> int:
+        """Units of the wave."""
 
-    def run(self, *, wave: int | None, force: bool, skip: bool, why: str) -> Closed:
-        """Close the open wave, or answer again for one that is closed."""
-        now = self.now
+    @property
+    def outcomes(self) -> int:
+        """Those of them with an outcome, absent ones included."""
+
+    @property
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
+
+    def size_problem(self, size: int) -> tuple[str, str]:
+        """Say by a code and in words that the wave has not its planned number of units."""
+
+    def refuse_doubtful(self) -> None:
+        """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
+
+    def lesson(self) -> "Lesson":
+        """Learn from the wave, and keep what comes with its closing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What a wave taught, and what its event says beside its counts.
+
+    Parameters
+    ----------
+    learner, state, counts
+        The campaign with what the wave taught about the features, the policy's state after the
+        wave, and its units and outcomes by action.
+    records
+        The hashes of the records that were added.
+    kept, stopping
+        Sums for the next look of the stopping rule, and what it says now.
+    proposal, learned, waiting
+        See the fields of the event.
+    absent_earlier, late, unused, replaced, corrected
+        Outcomes of earlier waves; `unused` are late ones that have no part in any estimate.
+    beside
+        Further fields of the event.
+    """
+
+    learner: Situation
+    state: Any
+    counts: Counts
+    records: tuple[str, ...] = ()
+    kept: KeptSums | None = None
+    stopping: LookTaken | None = None
+    proposal: Proposal | None = None
+    learned: LearnedFeatures | None = None
+    waiting: tuple[tuple[int, int], ...] = ()
+    absent_earlier: int = 0
+    late: int = 0
+    unused: int = 0
+    replaced: int = 0
+    corrected: int = 0
+    beside: dict[str, Any] = field(default_factory=dict)
+
+    def by_action(self, **counts: AnyArray) -> dict[str, dict[str, Any]]:
+        """Return numbers by the names of actions, as the event has them."""
+        names = [action.name for action in self.learner.actions]
+        return {
+            what: dict(zip(names, values.tolist(), strict=True)) for what, values in counts.items()
+        }
+
+    def told(self) -> dict[str, Any]:
+        """Return what the event says about the wave."""
+        now, counts = self.learner, self.counts
+        return {
+            "wave": now.wave,
+            **self.by_action(
+                assigned=counts.assigned,
+                observed=counts.observed,
+                absent=counts.absent,
+                expected=counts.allocation.expected,
+            ),
+            **{name: test.plain() for name, test in counts.tests().items()},
+            "absent_earlier": self.absent_earlier,
+            "replaced": self.replaced,
+            "corrected": self.corrected,
+            "absent_value": now.absent,
+            "unit": now.spec.reward.unit,
+            "waiting": [list(each) for each in self.waiting],
+            "metrics": [
+                asdict(row) for row in counts.metrics.rows([each.name for each in now.actions])
+            ],
+            "late": self.late,
+            "stopping": None if self.stopping is None else self.stopping.plain(),
+            "inflated": inflated(now, waves=now.wave),
+            **({} if self.proposal is None else {"proposal": self.proposal.plain()}),
+            "learned": None if self.learned is None else self.learned.plain(),
+            **self.beside,
+            "notes": self._notes(),
+        }
+
+    def _notes(self) -> list[str]:
+        now = self.learner
+        return [
+            *unlooked(now),
+            *notes(now, self.state),
+            *(aliasing(now) if now.wave == 1 else []),
+            *([UNUSED.format(self.unused)] if self.unused else []),
+        ]
+
+    def event_counts(self) -> dict[str, Any]:
+        """Return how many of what the event counts."""
+        clipped = _clipped(self.learned)
+        return {
+            "units": int(self.counts.assigned.sum()),
+            "outcomes": int(self.counts.observed.sum()),
+            "absent": int(self.counts.absent.sum()) + self.absent_earlier,
+            **({"clipped": clipped} if clipped else {}),
+        }
+
+
+def _clipped(learned: LearnedFeatures | None) -> dict[str, int]:
+    """Return the counts of the first wave's values beyond its own bounds, by column."""
+    numbers = {} if learned is None else learned.numbers
+    return {name: number.clipped for name, number in numbers.items() if number.clipped}
+
+
+def _require_reason(needed: bool, why: str) -> None:
+    if needed and not why.strip():
+        rule = "given when a wave is closed by force or without learning from it"
+        raise InvalidArgumentError("reason", rule, repr(why))
+
+
+def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
+    """Refuse a wave that is not complete."""
+    units, outcomes = evidence.units, evidence.outcomes
+    wave = f"wave {now.wave} of campaign {now.name}"
+    size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
+    if size is not None and units != size:
+        code, said = evidence.size_problem(size)
+        raise CampaignStateError(
+            f"{wave} {said} Or close it as it is", evidence.by_force, code=code
+        )
+    evidence.refuse_doubtful()
+    if outcomes < now.spec.outcomes_needed(units):
+        raise CampaignStateError(
+            f"{wave} has outcomes of {outcomes:,} of its {units:,} units ({outcomes / units:.1%}); "
+            f"at least {now.spec.required_outcomes:.1%} are needed. Record more. Or close it as it "
+            "is",
+            evidence.by_force,
+            code="too-few-outcomes",
+        )
+
+
+def _closed(
+    change: Change,
+    logbook: Logbook,
+    now: Situation,
+    evidence: WaveEvidence,
+    *,
+    force: bool,
+    skip: bool,
+    at: datetime,
+    why: str,
+) -> Closed:
+    """Close the open wave with its evidence: check it, learn from it, add one state and event."""
+    if not force:
+        _refuse_early(now, evidence)
+    lesson = evidence.lesson()
+    content = pack_state(lesson.state, None if lesson.kept is None else lesson.kept.arrays)
+    saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
+    saved = sealed(change.name, saved)
+    change.add_state(saved)
+    event = logbook.write(
+        change,
+        now,
+        kind="close",
+        why=why,
+        counts=lesson.event_counts(),
+        payload={"forced": force, "skipped": skip, **lesson.told()},
+        rows=[*lesson.records, saved.hash],
+        at=at,
+    )
+    return Closed.of(event)
+
+
+# ----------------------------------------------------------------------
+# Evidence from the wave's rows.
+
+
+def close(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    *,
+    wave: int | None,
+    force: bool,
+    skip: bool,
+    why: str,
+) -> Closed:
+    """Close the open wave by its rows, in one transaction; a closed one gets its answer again."""
+    _require_reason(force or skip, why)
+    with store.change(name) as change:
+        now = current(change)
         # A call that is repeated after its answer was lost gets that answer, and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
-            return Closed.of(self._change.event(now.closes[wave - 1]))
+            return Closed.of(change.event(now.closes[wave - 1]))
         now.require_rows()
-        self._refuse_wrong_wave(wave)
+        _refuse_wrong_wave(now, wave)
         now.require_open()
-        record = self._change.last_state()
-        assert record is not None
         load_early()
+        at = logbook.now()
+        evidence = RowEvidence.of(change, now, at=at, skip=skip)
+        return _closed(change, logbook, now, evidence, force=force, skip=skip, at=at, why=why)
+
+
+def _refuse_wrong_wave(now: Situation, wave: int | None) -> None:
+    if wave is not None and wave != now.wave:
+        opened = "none is" if now.finished else f"the open one is {now.wave}"
+        raise CampaignStateError(
+            f"wave {wave} of campaign {now.name} is not open; {opened}.", code="not-open"
+        )
+    if not now.finished and not now.units[now.wave - 1] and not now.aborted:
+        past = ""
+        if now.closes:
+            past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
+        raise CampaignStateError(
+            f"wave {now.wave} of campaign {now.name} has no units yet; there is nothing to "
+            f"close.{past}",
+            code="no-units",
+        )
+
+
+@dataclass(frozen=True)
+class RowEvidence:
+    """The rows of the open wave, and what became known about earlier ones.
+
+    Parameters
+    ----------
+    change, now
+        The transaction, and where the campaign stood before it.
+    record
+        The newest state.
+    news, gone
+        What became known since, and the units that count as absent from now on.
+    skip
+        Whether nothing is learned from the wave.
+    """
+
+    change: Change
+    now: Situation
+    record: StateRecord
+    news: News
+    gone: Absentees
+    skip: bool
+
+    @classmethod
+    def of(cls, change: Change, now: Situation, *, at: datetime, skip: bool) -> "RowEvidence":
+        """Read what became known since the last estimate."""
+        record = change.last_state()
+        assert record is not None
         # The wave's units were assigned after the last estimate, and so came all their outcomes.
-        parts = len(now.spec.parts)
-        news = News.since(self._change, now, record.event, parts=parts)
-        at = self._logbook.now()
-        gone = absentees(self._change, now, news.fresh, at=at, skip=skip)
-        if not force:
-            self._refuse_early(news.fresh, gone)
-        told = {"forced": force, "skipped": skip}
-        return Closed.of(self._close(record, news, gone, told, at=at, why=why))
+        news = News.since(change, now, record.event, parts=len(now.spec.parts))
+        gone = absentees(change, now, news.fresh, at=at, skip=skip)
+        return cls(change, now, record, news, gone, skip)
 
-    def _refuse_wrong_wave(self, wave: int | None) -> None:
-        now = self.now
-        if wave is not None and wave != now.wave:
-            opened = "none is" if now.finished else f"the open one is {now.wave}"
-            raise CampaignStateError(
-                f"wave {wave} of campaign {now.name} is not open; {opened}.", code="not-open"
-            )
-        if not now.finished and not now.units[now.wave - 1] and not now.aborted:
-            past = ""
-            if now.closes:
-                past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
-            raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} has no units yet; there is nothing to "
-                f"close.{past}",
-                code="no-units",
-            )
+    @property
+    def units(self) -> int:
+        """Units of the wave."""
+        return self.now.units[self.now.wave - 1]
 
-    def _refuse_early(self, recorded: Ledger, gone: Absentees) -> None:
-        now = self.now
-        units = now.units[now.wave - 1]
-        first = now.assigned - units
-        outcomes = len(recorded.within(first, now.assigned)) + int((gone.numbers >= first).sum())
-        if now.left:
-            raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} has room for {now.left:,} more units. "
-                "Assign them. Or close it as it is",
-                BY_FORCE,
-                code="wave-has-room",
-            )
-        self._refuse_buyers(units, recorded)
-        if outcomes < now.spec.outcomes_needed(units):
-            raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its "
-                f"{units:,} units ({outcomes / units:.1%}); at least "
-                f"{now.spec.required_outcomes:.1%} are needed. Record more. Or close it as it is",
-                BY_FORCE,
-                code="too-few-outcomes",
-            )
+    @property
+    def outcomes(self) -> int:
+        """Those of them with an outcome, absent ones included."""
+        return len(self._recorded) + int((self.gone.numbers >= self._first).sum())
 
-    def _refuse_buyers(self, units: int, recorded: Ledger) -> None:
-        """Refuse a wave whose missing outcomes are a question that only a person can answer."""
-        now = self.now
-        values = recorded.within(now.assigned - units, now.assigned).values
+    @property
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
+        return BY_FORCE
+
+    @property
+    def _first(self) -> int:
+        """The number of the wave's first unit."""
+        return self.now.assigned - self.units
+
+    @property
+    def _recorded(self) -> Ledger:
+        """The recorded outcomes of the wave."""
+        return self.news.fresh.within(self._first, self.now.assigned)
+
+    def size_problem(self, size: int) -> tuple[str, str]:
+        """Say that the wave has room for more units."""
+        return "wave-has-room", f"has room for {size - self.units:,} more units. Assign them."
+
+    def refuse_doubtful(self) -> None:
+        """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
+        now, units, values = self.now, self.units, self._recorded.values
         if now.absent is not None and not len(values):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
@@ -226,154 +453,76 @@ class Closing:
                 remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
             )
 
-    def _counted(self, counted: WaveCounts, news: News, gone: Absentees) -> dict[str, Any]:
-        """Return what the event tells of the wave: counts by action, tests and metrics."""
-        now = self.now
-        names = [action.name for action in now.actions]
-        by_action = {
-            "assigned": counted.assigned,
-            "observed": counted.observed,
-            "absent": counted.absent,
-            "expected": counted.allocation.expected,
-        }
-        return {
-            "wave": now.wave,
-            **{
-                what: dict(zip(names, values.tolist(), strict=True))
-                for what, values in by_action.items()
-            },
-            **{name: test.plain() for name, test in counted.tests().items()},
-            "absent_earlier": len(gone.numbers) - int(counted.absent.sum()),
-            "replaced": int(news.was_absent.sum()),
-            "corrected": int((~news.was_absent).sum()),
-            "absent_value": now.absent,
-            "unit": now.spec.reward.unit,
-            "waiting": [list(each) for each in gone.waiting],
-            "metrics": [asdict(row) for row in counted.metrics.rows(names)],
-        }
-
-    def _close(
-        self,
-        record: StateRecord,
-        news: News,
-        gone: Absentees,
-        told: dict[str, Any],
-        *,
-        at: datetime,
-        why: str,
-    ) -> Event:
-        now, change = self.now, self._change
+    def lesson(self) -> Lesson:
+        """Learn from the wave and from late outcomes, and keep who counts as absent."""
+        now, news, gone = self.now, self.news, self.gone
         learned = self._learned()
-        # Learning uses what this very wave taught of the features; deciding in it did not know it.
+        # Learning uses what this wave taught about the features; its own decisions did not.
         learner = replace(now, learned=learned) if learned is not None else now
-        if told["skipped"]:
+        if self.skip:
             learner = replace(learner, skipped=(*now.skipped, now.wave))
-        before = unpack_state(record.content, now)
-        late, unused = self._late(news.fresh, before)
-        absent = self._keep_absent(gone)
+        before = unpack_state(self.record.content, now)
+        late, unused = self._late(before)
+        records = self._keep_absent()
         everyone = news.counting(gone.ledger(news.fresh.parts.shape[1]))
-        state, counted = closed_and_counted(learner, before, change, everyone)
-        told = told | self._counted(counted, news, gone)
-        stopping, kept = look(change, learner, change.events(), record)
-        ahead = proposed(learner, state)
-        content = pack_state(state, None if kept is None else kept.arrays)
-        saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
-        saved = sealed(change.name, saved)
-        change.add_state(saved)
-        return self._logbook.write(
-            change,
-            now,
-            kind="close",
-            why=why,
-            counts={
-                "units": sum(told["assigned"].values()),
-                "outcomes": sum(told["observed"].values()),
-                "absent": len(gone.numbers),
-                **_clipped(learned),
-            },
-            payload={
-                **told,
-                "late": late,
-                "stopping": None if stopping is None else stopping.plain(),
-                "inflated": inflated(now, waves=now.wave),
-                **({} if ahead is None else {"proposal": ahead.plain()}),
-                "learned": None if learned is None else learned.plain(),
-                "notes": [
-                    *unlooked(now),
-                    *notes(learner, state),
-                    *(aliasing(learner) if now.wave == 1 else []),
-                    *([UNUSED.format(unused)] if unused else []),
-                ],
-            },
-            rows=[*absent, saved.hash],
-            at=at,
+        state, counts = closed_and_counted(learner, before, self.change, everyone)
+        stopping, kept = look(self.change, learner, self.change.events(), self.record)
+        return Lesson(
+            learner=learner,
+            state=state,
+            counts=counts,
+            records=tuple(records),
+            kept=kept,
+            stopping=stopping,
+            proposal=proposed(learner, state),
+            learned=learned,
+            waiting=gone.waiting,
+            absent_earlier=len(gone.numbers) - int(counts.absent.sum()),
+            late=late,
+            unused=unused,
+            replaced=int(news.was_absent.sum()),
+            corrected=int((~news.was_absent).sum()),
         )
 
-    def _keep_absent(self, gone: Absentees) -> list[str]:
-        """Keep what absent units count as, so that a later row is known to replace it."""
-        now, hashes = self.now, list[str]()
-        _, chunk = self._change.next_chunks()
-        for start in range(0, len(gone.numbers), PIECE):
-            numbers = gone.numbers[start : start + PIECE]
-            rows = absences(numbers, gone.value)
-            place = {"event": now.sequence + 1, "chunk": chunk + len(hashes)}
-            kept = self._change.kept(rows, kind="outcomes", **place)
-            made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")
-            made = sealed(self._change.name, made)
-            values = rows["value"].to_numpy().reshape(-1, 1)
-            self._change.add_outcomes(made)
-            self._change.index_outcomes(made.event, numbers, np.zeros_like(numbers), values)
-            hashes.append(made.hash)
-        return hashes
-
-    def _late(self, fresh: Ledger, state: Any) -> tuple[int, int]:
-        """Count the new outcomes of earlier waves: those that are used, and those that are not."""
-        now = self.now
-        late = fresh.within(0, sum(now.units[: now.wave - 1]))
-        if not len(late):
-            return 0, 0
-        _, decided = EarlierDecisions(self._change, now).decided(late.numbers)
-        used = int(still_used(now, state, decided).sum())
-        return used, len(late) - used
-
     def _learned(self) -> LearnedFeatures | None:
-        """Return what the first wave teaches of the features, None in later ones."""
+        """Return what the first wave teaches about the features; None for later waves."""
         if self.now.wave > 1:
             return None
         return learn(
             self.now.encoder(),
-            lambda: (unpack(chunk.given) for chunk in self._change.unit_chunks(given=True)),
+            lambda: (piece.given() for piece in walk(self.change, given=True)),
             units=self.now.units[0],
         )
 
+    def _late(self, state: Any) -> tuple[int, int]:
+        """Count the new outcomes of earlier waves: those that are used, and those that are not."""
+        late = self.news.fresh.within(0, self._first)
+        if not len(late):
+            return 0, 0
+        _, decided = EarlierDecisions(self.change, self.now).decided(late.numbers)
+        used = int(still_used(self.now, state, decided).sum())
+        return used, len(late) - used
 
-def _clipped(learned: LearnedFeatures | None) -> dict[str, Any]:
-    """Return the counts of the first wave's values beyond its own bounds, where there are any."""
-    numbers = {} if learned is None else learned.numbers
-    found = {name: number.clipped for name, number in numbers.items() if number.clipped}
-    return {"clipped": found} if found else {}
-
-
-def close(
-    store: Store,
-    name: str,
-    logbook: Logbook,
-    *,
-    wave: int | None,
-    force: bool,
-    skip: bool,
-    why: str,
-) -> Closed:
-    """Close the open wave in one transaction."""
-    if (force or skip) and not why.strip():
-        rule = "given when a wave is closed by force or without learning from it"
-        raise InvalidArgumentError("reason", rule, repr(why))
-    with store.change(name) as change:
-        return Closing(change, logbook).run(wave=wave, force=force, skip=skip, why=why)
+    def _keep_absent(self) -> list[str]:
+        """Keep what absent units count as: a later row is then known to replace it."""
+        change, gone, hashes = self.change, self.gone, list[str]()
+        _, chunk = change.next_chunks()
+        for start in range(0, len(gone.numbers), PIECE):
+            numbers = gone.numbers[start : start + PIECE]
+            rows = absences(numbers, gone.value)
+            place = {"event": self.now.sequence + 1, "chunk": chunk + len(hashes)}
+            kept = change.kept(rows, kind="outcomes", **place)
+            made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")
+            made = sealed(change.name, made)
+            values = rows["value"].to_numpy().reshape(-1, 1)
+            change.add_outcomes(made)
+            change.index_outcomes(made.event, numbers, np.zeros_like(numbers), values)
+            hashes.append(made.hash)
+        return hashes
 
 
 # ----------------------------------------------------------------------
-# Close a wave whose rows are kept elsewhere, by what they sum up to.
+# Evidence from the sums that a warehouse made of rows that are kept elsewhere.
 
 
 #: Bytes of a statement: those of the widest model have a few million.
@@ -390,32 +539,15 @@ def record_sums(
     force: bool,
     why: str,
 ) -> Closed:
-    """Take the result of a statement of sums as the open wave's evidence, and close the wave."""
-    if force and not why.strip():
-        raise InvalidArgumentError("reason", "given when a wave is closed by force", repr(why))
+    """Close the open wave by the result of a statement of sums, in one transaction."""
+    _require_reason(force, why)
     text = _read(Path(statement))
     with source(sums) as opened, store.change(name) as change:
-        now, record = current(change), change.last_state()
-        assert record is not None
+        now = current(change)
         _require_elsewhere(now)
-        state = unpack_state(record.content, now)
-        if problem := wrong_statement(now, state, text):
-            raise InvalidArgumentError(
-                "statement",
-                f"the one of wave {now.wave} of campaign {now.name} that was run",
-                f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement "
-                "anew, run it, and hand over its result.",
-                remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
-            )
-        mark = marked(text)
-        rows = read_rows(opened, now, mark)
-        found = wave_sums(rows, now, state)
-        if not force:
-            _refuse_early(now, found)
-        told = {**_told(now, found), "forced": force, "skipped": False}
-        told["elsewhere"] = {"statement": text, "fingerprint": mark, "sums": rows}
-        return _close(change, logbook, now, learned_elsewhere(now, state, rows), told, why=why)
+        evidence = SumEvidence.of(change, now, opened, text)
+        at = logbook.now()
+        return _closed(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
 
 
 def _read(path: Path) -> str:
@@ -434,74 +566,82 @@ def _require_elsewhere(now: Situation) -> None:
     now.require_open()
 
 
-def _refuse_early(now: Situation, found: WaveSums) -> None:
-    """Refuse a wave that is not complete."""
-    units, outcomes = int(found.assigned.sum()), int(found.seen.counts.sum())
-    by_force = Remedy("record-sums", sums=..., force=True, reason=...)
-    size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
-    if size is not None and units != size:
-        raise CampaignStateError(
-            f"wave {now.wave} of campaign {now.name} has {size:,} units by its plan; the sums are "
-            f"of {units:,}. Or close it as it is",
-            by_force,
-            code="not-as-planned",
+@dataclass(frozen=True)
+class SumEvidence:
+    """The result of a statement of sums.
+
+    Parameters
+    ----------
+    now, state
+        Where the campaign stood, and the policy's state when the wave opened.
+    statement, rows
+        The statement that was run, and the rows of its result.
+    """
+
+    now: Situation
+    state: Any
+    statement: str
+    rows: list[Row]
+
+    @classmethod
+    def of(cls, change: Change, now: Situation, sums: Source, statement: str) -> "SumEvidence":
+        """Read the result of a statement; refuse another statement than the open wave's."""
+        record = change.last_state()
+        assert record is not None
+        state = unpack_state(record.content, now)
+        if problem := wrong_statement(now, state, statement):
+            raise InvalidArgumentError(
+                "statement",
+                f"the one of wave {now.wave} of campaign {now.name} that was run",
+                f"a file that {problem}",
+                "Look for the right file, store and campaign; or write this wave's statement anew, "
+                "run it, and hand over its result.",
+                remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
+            )
+        return cls(now, state, statement, read_rows(sums, now, marked(statement)))
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The wave's units and outcomes by action."""
+        return wave_sums(self.rows, self.now, self.state).counts
+
+    @property
+    def units(self) -> int:
+        """Units of the wave."""
+        return int(self.counts.assigned.sum())
+
+    @property
+    def outcomes(self) -> int:
+        """Those of them with an outcome, absent ones included."""
+        return int(self.counts.known.sum())
+
+    @property
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
+        return SUMS_BY_FORCE
+
+    def size_problem(self, size: int) -> tuple[str, str]:
+        """Say that the sums are of more or fewer units than planned."""
+        said = f"has {size:,} units by its plan; the sums are of {self.units:,}."
+        return "not-as-planned", said
+
+    def refuse_doubtful(self) -> None:
+        """Accept any pattern of missing outcomes: sums do not show which units they are of."""
+
+    def lesson(self) -> Lesson:
+        """Learn from the sums, and keep them with the statement."""
+        made = Lesson(
+            learner=self.now,
+            state=learned_elsewhere(self.now, self.state, self.rows),
+            counts=self.counts,
         )
-    if outcomes < now.spec.outcomes_needed(units):
-        raise CampaignStateError(
-            f"wave {now.wave} of campaign {now.name} has outcomes of {outcomes:,} of its {units:,} "
-            f"units ({outcomes / units:.1%}); at least {now.spec.required_outcomes:.1%} are "
-            "needed. Or close it as it is",
-            by_force,
-            code="too-few-outcomes",
-        )
-
-
-def _told(now: Situation, found: WaveSums) -> dict[str, Any]:
-    """Return what the event tells of the wave, as that of any other does."""
-    names = [action.name for action in now.actions]
-    by_action = {
-        "assigned": found.assigned,
-        "observed": found.seen.counts - found.absent,
-        "absent": found.absent,
-        "expected": (found.seen + found.missing).expected,
-        "randomised": found.randomised,
-        "rewards": found.rewards,
-    }
-    return {
-        "wave": now.wave,
-        **{
-            what: dict(zip(names, values.tolist(), strict=True))
-            for what, values in by_action.items()
-        },
-        "missingness": missingness(found.seen, found.missing).plain(),
-        "allocation": (found.seen + found.missing).test().plain(),
-        "absent_earlier": 0, "replaced": 0, "corrected": 0, "late": 0,
-        "absent_value": now.absent, "unit": now.spec.reward.unit, "waiting": [], "metrics": [],
-        "stopping": None, "learned": None, "inflated": inflated(now, waves=now.wave),
-    }  # fmt: skip
-
-
-def _close(
-    change: Change, logbook: Logbook, now: Situation, state: Any, told: dict[str, Any], *, why: str
-) -> Closed:
-    content = pack_state(state)
-    saved = StateRecord(event=now.sequence + 1, wave=now.wave, content=content, hash="")
-    saved = sealed(change.name, saved)
-    change.add_state(saved)
-    event = logbook.write(
-        change,
-        now,
-        kind="close",
-        why=why,
-        counts={
-            "units": sum(told["assigned"].values()),
-            "outcomes": sum(told["observed"].values()),
-            "absent": sum(told["absent"].values()),
-        },
-        payload={
-            **told,
-            "notes": [*notes(now, state), *(aliasing(now) if now.wave == 1 else [])],
-        },
-        rows=[saved.hash],
-    )
-    return Closed.of(event)
+        rewards = self.now.spec.reward.sign * self.counts.rewards
+        beside = {
+            **made.by_action(randomised=self.counts.randomised, rewards=rewards),
+            "elsewhere": {
+                "statement": self.statement,
+                "fingerprint": marked(self.statement),
+                "sums": self.rows,
+            },
+        }
+        return replace(made, beside=beside)

@@ -143,9 +143,8 @@ def keeps_control(now: Situation) -> bool:
         return True
     policy = now.made_policy()
     by_chance = policy.starts_blind and len(now.sizes) == 1
-    tries = now.policy["kind"] == "UniformRandom" or now.policy.get("epsilon", 0) > 0
     always = now.fixed is not None and now.spec.control == names[now.fixed]
-    return bool(now.spec.randomised or now.floor or tries or always or by_chance)
+    return bool(now.spec.randomised or now.floor or policy.explored or always or by_chance)
 
 
 def _require_distinct_columns(now: Situation) -> None:

@@ -12,11 +12,12 @@ from seqbatch.campaign.files.columns import decoded
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.decisions import Decided, assignments, no_assignments, widened
+from seqbatch.campaign.record.decisions import assignments, no_assignments
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, parts_of
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Reader, Store
+from seqbatch.campaign.record.walk import known_outcomes, walk
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 
@@ -71,21 +72,15 @@ def _plain(event: Any) -> dict[str, Any]:
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
     """Yield every unit with what was given, decided and known of its outcome."""
     yield _nobody(now)
-    chunks = reader.outcome_chunks(until_event=now.sequence)
-    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
     names = [action.name for action in now.actions]
-    for chunk in reader.unit_chunks(given=True):
-        if chunk.event > now.sequence:
-            continue
-        given = decoded(unpack(chunk.given))
-        decided = widened(Decided.of(unpack(chunk.decided)), len(names))
-        waves = np.full(chunk.count, chunk.wave)
+    for piece in walk(reader, known_outcomes(reader, now), until=now.sequence, given=True):
+        given, decided = decoded(piece.given()), piece.decided(now)
+        waves = np.full(len(decided.actions), piece.wave)
         table = assignments(
             now.spec.unit, given.column(0).to_pylist(), waves, decided, names, masked=now.masked
         )
-        here = known.within(chunk.first, chunk.first + chunk.count)
-        rows = here.numbers - chunk.first
-        yield _beside(table, given, _outcomes(now, here, rows, decided.actions))
+        outcomes = _outcomes(now, piece.known, piece.rows, decided.actions)
+        yield _beside(table, given, outcomes)
 
 
 def _outcomes(

@@ -6,16 +6,15 @@ from dataclasses import asdict, dataclass
 from math import floor, isfinite, log10
 from typing import Any
 
-from seqbatch.campaign.decide.counts import SMALL, MetricRow, MetricSums
+from seqbatch.campaign.decide.counts import SMALL, Counts, MetricRow
 from seqbatch.campaign.decide.stopping import LookTaken
-from seqbatch.campaign.decide.verdicts import metric_cells
-from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.decisions import Decided
-from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.record.walk import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.display import Table, percent, shown
+from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
+from seqbatch.display import percent
+from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.inference import Interval
 
 # ----------------------------------------------------------------------
@@ -562,14 +561,16 @@ class Findings:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The answer in a few sentences, the most important first."""
-        from seqbatch.campaign.views.findings_text import sentences
-
         return sentences(self)
+
+    def document(self) -> Document:
+        """Return the findings as a document: sentences, tables, notes and assumptions."""
+        parts: list[Part] = [*self.sentences, basis(self), *self.tables(), *remarks(self)]
+        title = f"Findings of campaign {self.name}"
+        return Document(title, Section("findings", "Findings", parts), data=self.plain())
 
     def tables(self) -> list[Table]:
         """Return all answers as tables."""
-        from seqbatch.campaign.views.findings_text import tables
-
         return tables(self)
 
     def plain(self) -> dict[str, Any]:
@@ -580,9 +581,7 @@ class Findings:
         return "\n".join(self.sentences)
 
     def _repr_html_(self) -> str:
-        from seqbatch.campaign.views.findings_text import remarks
-
-        return shown(str(self), self.tables(), remarks=remarks(self))
+        return as_notebook(self.document())
 
 
 def _plain(value: Any) -> Any:
@@ -603,14 +602,7 @@ def metric_rows(reader: Reader, now: Situation) -> tuple[MetricRow, ...]:
     """Return every metric's mean by action, and whether it keeps within its guardrail."""
     if not now.spec.metrics:
         return ()
-    chunks = reader.outcome_chunks(until_event=now.sequence)
-    known = Ledger.of(chunks, parts=len(now.spec.parts)).known()
-    sums = MetricSums(now.spec.metrics, len(now.actions))
-    for chunk in reader.unit_chunks(given=False):
-        if chunk.event <= now.sequence:
-            here = known.within(chunk.first, chunk.first + chunk.count)
-            recorded = ~here.absent
-            actions = Decided.of(unpack(chunk.decided)).actions
-            sums.add(actions[(here.numbers - chunk.first)[recorded]],
-                     metric_cells(now.spec, here.parts[recorded]))  # fmt: skip
-    return sums.rows([action.name for action in now.actions])
+    counts = Counts.zero(now)
+    for piece in walk(reader, known_outcomes(reader, now), until=now.sequence):
+        counts += Counts.of(now, piece, tested=False)
+    return counts.metrics.rows([action.name for action in now.actions])

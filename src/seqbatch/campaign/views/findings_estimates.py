@@ -1,7 +1,7 @@
 """How findings are computed: lifts, the run, looks, segments, the rule to run next, drift."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -109,28 +109,13 @@ class Asking:
         return tuple(self.data.now.actions[number].name for number in self.data.order)
 
     @property
-    def sign(self) -> float:
-        """What turns estimates, of which more is better, into the reward's own."""
-        return self.data.now.spec.reward.sign
+    def less(self) -> bool:
+        """Whether a lower outcome is better."""
+        return self.data.now.spec.reward.sign < 0
 
     def shares(self, contrast: Contrast) -> tuple[float, ...]:
         """Return each wave's share of the variance, fixed in advance."""
         return shares_of(contrast, self.summaries, self.waves, self.data.segment(contrast))
-
-    def own(self, interval: Interval, about: str) -> Interval:
-        """Return an interval in the reward's own sign, with names in place of numbers."""
-        ends = sorted((self.sign * interval.low, self.sign * interval.high))
-        return Interval(
-            about=about,
-            estimate=self.sign * interval.estimate,
-            error=interval.error,
-            df=interval.df,
-            level=interval.level,
-            low=ends[0],
-            high=ends[1],
-            valid=interval.valid,
-            note=interval.note,
-        )
 
     def means(self) -> tuple[Answer, ...]:
         """Return the mean of every action, if everybody got it."""
@@ -138,7 +123,7 @@ class Asking:
         found = []
         for place, name in enumerate(self.names):
             answer = self._answer(place, Mean(place), f"mean of {name}")
-            few = few_events_of_one(evidence, now.actions, self.data.order, place)
+            few = few_events_of_one(evidence, now.actions, self.data.order, place, less=self.less)
             found.append(replace(answer, few=_said(few, answer)))
         return tuple(found)
 
@@ -149,13 +134,13 @@ class Asking:
         for place, together in enumerate(self._together(), start=1):
             about = self.lift_name(place)
             naive = naive_lift(evidence, place, level=self.level)
-            few = few_events(evidence, now.actions, self.data.order, place)
+            few = few_events(evidence, now.actions, self.data.order, place, less=self.less)
             answer = self._answer(place, Lift(place), about)
             found.append(
                 replace(
                     answer,
-                    together=self.own(together, about),
-                    naive=self.own(naive, f"naive {about}"),
+                    together=named(together, about),
+                    naive=named(naive, f"naive {about}"),
                     few=_said(few, answer),
                 )
             )
@@ -200,12 +185,12 @@ class Asking:
             weights = dict(zip(shown, pooled.weights, strict=True))
         return Answer(
             action=self.names[place],
-            interval=self.own(pooled, about),
+            interval=named(pooled, about),
             waves=tuple(
                 WaveAnswer(
                     wave=wave,
                     units=one.units,
-                    interval=self.own(one.interval(self.level), f"{about} in wave {wave}"),
+                    interval=named(one.interval(self.level), f"{about} in wave {wave}"),
                     effective=one.effective,
                     weight=weights.get(wave, 0.0),
                 )
@@ -213,7 +198,7 @@ class Asking:
             ),
             among=self._among(contrast),
             same_p=pooled.same_p if isinstance(pooled, Pooled) else 1.0,
-            by_size=self.sign * pooled.by_size if isinstance(pooled, Pooled) else float("nan"),
+            by_size=pooled.by_size if isinstance(pooled, Pooled) else float("nan"),
         )
 
     def run(self) -> RunAnswer:
@@ -227,17 +212,17 @@ class Asking:
         ]
         among = tuple(sorted(self.data.order.index(number) for number in last))
         singles = [self._gain(Gain(place), same) for place in among]
-        best = self._over(gain_over_best(singles, level=self.level), same)
+        best = self._over(gain_over_best(singles, level=self.level, less=self.less), same)
         random = self._over(self._gain(GainOverRandom(among), same), same)
         value = pool_by_size(self.summaries, AsRun(), level=self.level)
         return RunAnswer(
-            value=self.own(value, "mean outcome as run"),
-            over_random=self.own(random, "gain of the run over random assignment"),
+            value=named(value, "mean outcome as run"),
+            over_random=named(random, "gain of the run over random assignment"),
             over_actions={
-                name: self.own(gain, f"gain of the run over {name} for everybody")
+                name: named(gain, f"gain of the run over {name} for everybody")
                 for name, gain in zip(self.names, gains, strict=True)
             },
-            over_best=self.own(best, "gain of the run over the best single action"),
+            over_best=named(best, "gain of the run over the best single action"),
         )
 
     def _over(self, gain: Interval, same: Sequence[WaveSummary]) -> Interval:
@@ -254,6 +239,12 @@ class Asking:
         if isinstance(made, Pooled) and len(made.waves) == len(summaries):
             return made
         return unknown(contrast.name, level=self.level, note=NOT_ALL)
+
+
+def named(interval: Interval, about: str) -> Interval:
+    """Return an interval alone, with names in place of numbers."""
+    own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
+    return Interval(**{**own, "about": about})
 
 
 def _said(few: FewEvents | None, answer: Answer) -> str | None:
@@ -313,15 +304,15 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     last = _among_active(asking)
     if not last.evidence.statistics.count.any():
         return None
-    made = judge_next_rule(_ActiveRows(asking), last, level=asking.level)
+    made = judge_next_rule(_ActiveRows(asking), last, level=asking.level, less=asking.less)
     about = f"gain of the rule to run next over {asking.names[0]} for everybody"
     return RuleAnswer(
-        gain=asking.own(made.gain, about),
+        gain=named(made.gain, about),
         supported=made.supported,
         shares=dict(zip(asking.names, made.shares, strict=True)),
         columns=asking.data.columns.names,
         coefficients={
-            name: tuple((asking.sign * own).tolist())
+            name: tuple(own.tolist())
             for name, own, known in zip(
                 asking.names, made.rule.coefficients, made.rule.known, strict=True
             )
@@ -377,7 +368,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
             action=asking.names[place],
             by=one.partition,
             segment=names[one.partition][one.segment],
-            interval=asking.own(one.interval, asking.lift_name(place)),
+            interval=named(one.interval, asking.lift_name(place)),
             adjusted_p=p,
         )
         for (place, one), p in zip(found, adjusted, strict=True)
@@ -393,7 +384,8 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
     }
     if not first or len(asking.data.columns.names) > MOST_COLUMNS:
         return ()
-    place = max(first, key=lambda one: first[one])
+    best = min if asking.less else max
+    place = best(first, key=lambda one: first[one])
     columns = asking.data.columns
     judged = strongest_splits(
         asking.data.each_wave,
@@ -410,9 +402,9 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
             action=asking.names[place],
             column=columns.names[one.split.column],
             threshold=columns.own_value(one.split.column, one.split.threshold),
-            above=asking.own(one.above, f"{about}, above"),
-            below=asking.own(one.below, f"{about}, below"),
-            difference=asking.own(one.difference, f"{about}, above less below"),
+            above=named(one.above, f"{about}, above"),
+            below=named(one.below, f"{about}, below"),
+            difference=named(one.difference, f"{about}, above less below"),
             adjusted_p=one.adjusted_p,
         )
         for one in judged.splits
@@ -505,8 +497,7 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
     waves = [fixed[wave - 1] for wave in data.waves]
     summaries, missing = _summarised(data, waves)
     evidence = summaries[-1].evidence
-    sign = data.now.spec.reward.sign
-    found = replace(found, missing=missing, measure=_measure(found.measure, evidence, sign))
+    found = replace(found, missing=missing, measure=_measure(found.measure, evidence))
     if evidence.all_equal:
         return replace(found, all_equal=True)
     asking = Asking(data, summaries, waves, level)
@@ -554,9 +545,9 @@ def _missing_by_features(summaries: Sequence[WaveSummary]) -> bool:
     return bool(2 * ndtr(-np.abs(away).max()) * len(away) < SMALL)
 
 
-def _measure(measure: Measure, evidence: Evidence, sign: float) -> Measure:
+def _measure(measure: Measure, evidence: Evidence) -> Measure:
     """Say whether all outcomes are 0 or 1: then, and only then, their squares sum to their sum."""
-    low, high = sorted((sign * evidence.lowest, sign * evidence.highest))
-    total = sign * float(evidence.statistics.moment[:, 0].sum())
-    binary = low >= 0 and high <= 1 and float(evidence.statistics.squares.sum()) == total
+    within = evidence.lowest >= 0 and evidence.highest <= 1
+    total = float(evidence.statistics.moment[:, 0].sum())
+    binary = within and float(evidence.statistics.squares.sum()) == total
     return replace(measure, binary=binary)

@@ -1,13 +1,15 @@
 """Findings in sentences and tables, and the recommendation."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.situation import FUTILITY, Situation
-from seqbatch.campaign.views.status_text import violations, wave_list
-from seqbatch.display import Table, cell, counted, number, percent
+from seqbatch.campaign.views.status import violations, wave_list
+from seqbatch.display import cell, counted, number, percent
+from seqbatch.document import Table
 from seqbatch.inference import Interval
 from seqbatch.inference.estimates import ENOUGH
 
@@ -141,7 +143,7 @@ def _not_shown(action: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# What was learned, as tables: the same on a terminal, in a notebook and on a page.
+# The findings as tables.
 
 
 def tables(found: "Findings") -> list[Table]:
@@ -150,7 +152,7 @@ def tables(found: "Findings") -> list[Table]:
 
 
 def with_sections(found: "Findings") -> list[tuple[str, Table]]:
-    """Return the same tables, each with the section of a report in which it stands."""
+    """Return the tables, each with the section of the report to which it belongs."""
     made = [
         ("outcomes", _lifts(found)),
         ("outcomes", _means(found)),
@@ -165,6 +167,14 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("methods", _naive(found)),
     ]
     return [(section, table) for section, table in made if table.rows]
+
+
+def placed(found: "Findings") -> dict[str, list[Table]]:
+    """Return the tables by the section of the report to which they belong."""
+    made: dict[str, list[Table]] = defaultdict(list)
+    for section, table in with_sections(found):
+        made[section].append(table)
+    return made
 
 
 def _columns(found: "Findings") -> tuple[str, str, str]:
@@ -339,7 +349,7 @@ def p_text(p: float | None) -> str:
 
 
 # ----------------------------------------------------------------------
-# What was learned, in sentences that can be forwarded, and what they rest on.
+# The findings in sentences, with notes and assumptions.
 
 
 NONE_YET = "No outcomes yet."
@@ -454,12 +464,12 @@ def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
     first = {action.name for action in now.spec.actions}
     for name in found.retired:
         yield (
-            f"{name} was retired: it is judged by the waves in which it was given alone. Where it "
-            "was retired for what was seen, its estimate leans away from what would have followed."
+            f"{name} was retired: its estimate uses only the waves in which it was given. If it "
+            "was retired because of its results, that estimate is biased."
         )
     for name in found.actions:
         if name not in first:
-            yield f"{name} was added later: it is judged by the waves in which it was given alone."
+            yield f"{name} was added later: its estimate uses only the waves in which it was given."
     if found.measure.costs:
         yield "What actions cost is part of all numbers."
 
@@ -471,8 +481,8 @@ def _about_waves(found: "Findings") -> Iterable[str]:
         yield f"Nothing is learned from {wave_list(found.skipped)}, as was said at the closing."
     if found.late:
         yield (
-            f"Since the last closing {counted(found.late, 'outcome')} of closed waves came or "
-            "changed: estimates and intervals have them; looks, and tests at a closing, do not."
+            f"Since the last closing {counted(found.late, 'outcome')} of closed waves arrived or "
+            "changed: estimates and intervals include them; looks and closing tests do not."
         )
     if found.absent:
         yield f"{found.absent:,} units without a row count as declared."
@@ -480,26 +490,25 @@ def _about_waves(found: "Findings") -> Iterable[str]:
                    if one.effective < ENOUGH})  # fmt: skip
     if thin:
         yield (
-            f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: for so "
-            "few it has not been shown that intervals cover."
+            f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: the "
+            "coverage of intervals has not been verified for so few."
         )
     if few := [mean.few for mean in found.means if mean.few]:
         yield (
-            f"Few events, that is outcomes other than the usual one: {', '.join(few)}. With fewer "
-            f"than {ENOUGH_FOR_A_MEAN} the interval of a mean is surer than it should be."
+            f"Few events (outcomes other than the usual one): {', '.join(few)}. With fewer than "
+            f"{ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
         )
     for lift in found.lifts:
         if lift.few:
             yield (
-                f"The interval of the {lift.interval.about} is surer than so few events allow: if "
-                f"both brought the same after costs there would be {lift.few} by now, and it takes "
-                f"{ENOUGH_EVENTS}."
+                f"Too few events to trust the interval of the {lift.interval.about}: at break-even "
+                f"there would be {lift.few} so far, and {ENOUGH_EVENTS} are needed."
             )
     late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
     if late:
         yield (
-            f"Wave {', '.join(map(str, late))} came after all that was planned had been counted: "
-            "it has no part in the pooled numbers. Look at it alone."
+            f"Wave {', '.join(map(str, late))} was not planned, so the pooled estimates leave it "
+            "out; read it separately."
         )
     for lift in found.lifts:
         if lift.same_p < 0.01 and len(lift.waves) > 1:
@@ -515,13 +524,13 @@ def _about_numbers(found: "Findings") -> Iterable[str]:
     moved = [one.about for one in found.drift if one.kind == "feature" and one.p < 0.01]
     if moved:
         some = ", ".join(moved[:5]) + (", ..." if len(moved) > 5 else "")
-        yield f"Units were not alike in all waves: {some}."
+        yield f"Feature means differ between waves: {some}."
     if found.measure.direction == "min":
         yield "Less is better: a difference below 0 is an improvement."
     if found.missing == "by features":
         yield (
-            "Outcomes are missing more often for some kinds of units; that was taken into account "
-            "by the features."
+            "Outcomes are missing more often for some kinds of units; the estimates correct for "
+            "this with the features."
         )
 
 
@@ -573,14 +582,14 @@ def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...
         told.append(
             (
                 f"Units of different {now.spec.cluster} are independent.",
-                "Larger groups that share their fate; fewer than 30 clusters.",
+                "Dependence between clusters; fewer than 30 clusters.",
             )
         )
     return tuple(told)
 
 
 def remarks(found: "Findings") -> list[str]:
-    """Return what stands below the tables."""
+    """Return the remarks below the tables: notes and assumptions."""
     said = [f"Note: {note}" for note in found.notes]
     said += [f"Assumed: {what} What would break it: {how}" for what, how in found.assumptions]
     return said

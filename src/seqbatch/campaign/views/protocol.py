@@ -4,29 +4,21 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
-from pathlib import Path
 
 from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, kept_up, planned
 from seqbatch.campaign.decide.stopping import POWER
 from seqbatch.campaign.record.situation import Situation, situation
-from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.constraints import balance_said, limits_said, nobody_said, rules_said
 from seqbatch.campaign.spec.parts import Capacity
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.views.document import FORMATS, Document, Heading, Items, Part, Section
 from seqbatch.campaign.views.findings import Measure
+from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.report_conduct import REFERENCES
-from seqbatch.campaign.views.status_text import (
-    balance_said,
-    limits_said,
-    nobody_said,
-    plainly,
-    rules_said,
-    what_was_done,
-)
-from seqbatch.display import Table, cell, counted, number, percent
+from seqbatch.display import cell, counted, number, percent
+from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.inference import boundaries, detectable_lift, planned_error
-from seqbatch.output_files import atomically
-from seqbatch.policies.registry import text
+from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
 # How a campaign will be analysed: the part of its protocol that a statistician reads.
@@ -118,16 +110,6 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
 POWERS = (0.8, 0.9)
 
 
-def write_protocol(store: Store, name: str, out: Path, *, file_format: str) -> Path:
-    """Write the protocol to a file, whole or not at all; return the file."""
-    with store.read(name) as reader:
-        events = reader.events()
-    made = FORMATS[file_format](protocol(events))
-    with atomically(out) as partial:
-        partial.write_text(made, encoding="utf-8")
-    return out
-
-
 def protocol(events: Sequence[Event]) -> Document:
     """Return what the first event declares, and what was changed since."""
     declared = situation(events[:1])
@@ -159,14 +141,14 @@ def _first(created: Event, writing: "_Writing") -> Section:
         f"Declared on {created.at[:10]} by {created.who}, before any unit was assigned: "
         f"{counted(len(now.actions), 'action')}, {counted(len(now.sizes), 'wave')}{size} "
         f"{writing.measure.of}s. {_sentence(plainly(now.policy))}.",
-        f"Hash of what was declared: {created.hash}. Whoever keeps this page can tell later "
-        "whether the campaign is still the one that it describes.",
+        f"Hash of what was declared: {created.hash}. Keep this page to check later "
+        "that the campaign is still the one it describes.",
     ]
     if now.masked:
         codes = ", ".join(action.name for action in now.actions)
         said.append(
-            f"The campaign is masked: its actions are called {codes}. Which is which is in a key "
-            f"of its own, with the fingerprint {now.key}."
+            f"The campaign is masked: its actions are called {codes}. A separate key "
+            f"(fingerprint {now.key}) says which code is which action."
         )
     return Section("summary", "Summary", said)
 
@@ -262,9 +244,10 @@ class _Writing:
         """Say that rules and limits let fewer units get an action than was reckoned with."""
         if self.spec.eligible:
             yield (
-                "These numbers are for actions that everybody may get. Who may not get both "
-                f"actions tells nothing of a lift: with rules for {', '.join(self.spec.eligible)}, "
-                "an error is larger by one over the square root of the share of units that may."
+                "These numbers are for actions that everybody may get. Units that may not "
+                "get both actions say nothing about a lift: with rules for "
+                f"{', '.join(self.spec.eligible)}, divide the error by the square root of the "
+                "share of units that may get both."
             )
         if scarce := [name for name, one in self.spec.capacity.items() if _most(one)]:
             yield (

@@ -1,21 +1,16 @@
 """The report: its first screen, who should get what, and all its sections in order."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.views.document import (
-    FORMATS,
-    Document,
-    Heading,
-    Items,
-    Part,
-    Picture,
-    Section,
-    placed,
-)
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
-from seqbatch.campaign.views.findings_text import around, clear, given_shares, recommended, says
+from seqbatch.campaign.views.findings_text import (
+    around,
+    clear,
+    given_shares,
+    placed,
+    recommended,
+    says,
+)
 from seqbatch.campaign.views.report_conduct import (
     allocation,
     assumed,
@@ -35,19 +30,24 @@ from seqbatch.campaign.views.report_results import (
     DIFFERENT,
     Material,
     ReportedFeature,
-    gathered,
     metrics,
     nothing,
     outcomes,
     quality,
     value,
 )
-from seqbatch.campaign.views.status import or_close
-from seqbatch.campaign.views.status_text import measured, violations, wave_list
-from seqbatch.display import Table, cell, counted, number, percent
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.campaign.views.status import measured, or_close, violations, wave_list
+from seqbatch.display import cell, counted, number, percent
+from seqbatch.document import (
+    Document,
+    Heading,
+    Items,
+    Part,
+    Picture,
+    Section,
+    Table,
+)
 from seqbatch.inference.estimates import ENOUGH
-from seqbatch.output_files import atomically, require_target
 
 # ----------------------------------------------------------------------
 # Who should get what: the rule to run next in words, in numbers and in a small picture.
@@ -296,12 +296,12 @@ def cautions(found: Findings) -> list[str]:
     if scarce := [one.few for one in found.means if one.few]:
         said.append(
             f"Careful: few events have come ({', '.join(scarce)}). Intervals of such means are "
-            "surer than they should be."
+            "too narrow."
         )
     if few := [one.action for one in found.lifts if one.few]:
         said.append(
             f"Careful: too few events to weigh what {', '.join(few)} brings against the difference "
-            "in costs. Such an interval is surer than it should be."
+            "in costs. Such an interval is too narrow."
         )
     gone = 1 - found.outcomes / found.units
     if gone > MUCH_MISSING:
@@ -347,32 +347,11 @@ def _go_on(of: Material) -> str:
 
 
 # ----------------------------------------------------------------------
-# A report about a campaign: what was learned, how sure that is, and how it came about.
+# The whole report.
 
 
-def require_report(
-    out: Path, *, store: Store, force: bool = False, file_format: str | None = None
-) -> str:
-    """Return the format of a report, or refuse a file that cannot be written."""
-    if file_format is not None and file_format not in FORMATS:
-        raise InvalidArgumentError("file_format", f"one of {', '.join(FORMATS)}", file_format)
-    endings = () if file_format else tuple(f".{ending}" for ending in FORMATS)
-    require_target(out, force=force, endings=endings, apart_from={"the store": store.files})
-    return file_format or out.suffix.lower().removeprefix(".")
-
-
-def write_report(
-    store: Store, name: str, out: Path, *, file_format: str, at_event: int | None = None
-) -> Path:
-    """Write a report to a file, whole or not at all; return the file."""
-    text = FORMATS[file_format](document(gathered(store, name, at_event=at_event)))
-    with atomically(out) as partial:
-        partial.write_text(text, encoding="utf-8")
-    return out
-
-
-def document(of: Material) -> Document:
-    """Return all that a report says."""
+def report(of: Material) -> Document:
+    """Return the report."""
     return Document(
         title=f"Campaign {of.found.name}",
         first=first_screen(of),

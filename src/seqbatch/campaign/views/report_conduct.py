@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from seqbatch.campaign.decide.analysis import planned_waves
 from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.document import Heading, Items, Part, Picture, Section, placed
+from seqbatch.campaign.spec.constraints import constraints_said
+from seqbatch.campaign.views.findings_text import placed
+from seqbatch.campaign.views.history import events_table, what_was_done
 from seqbatch.campaign.views.report_pictures import Share, shares
 from seqbatch.campaign.views.report_results import Material
-from seqbatch.campaign.views.status_text import constraints_said, events_table, what_was_done
-from seqbatch.display import Table, cell, counted, percent
+from seqbatch.display import cell, counted, percent
+from seqbatch.document import Heading, Items, Part, Picture, Section, Table
 from seqbatch.policies.registry import text
 
 # ----------------------------------------------------------------------

@@ -10,14 +10,22 @@ from seqbatch.campaign.decide.counts import SMALL
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
-from seqbatch.campaign.views.document import Items, Part, Picture, Section, placed
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings
-from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET
+from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
 from seqbatch.campaign.views.report_pictures import Bar, intervals
-from seqbatch.campaign.views.status import Status, Step, next_step, status
-from seqbatch.campaign.views.status_text import absences, clipped_text, measured, violations
-from seqbatch.display import Table, counted, number, percent
+from seqbatch.campaign.views.status import (
+    Status,
+    Step,
+    absences,
+    clipped_text,
+    measured,
+    next_step,
+    status,
+    violations,
+)
+from seqbatch.display import counted, number, percent
+from seqbatch.document import Items, Part, Picture, Section, Table
 from seqbatch.inference import Interval
 from seqbatch.inference.estimates import ENOUGH
 from seqbatch.planning import Plan

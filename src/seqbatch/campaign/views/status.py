@@ -1,23 +1,25 @@
-"""Status: waves, actions, outcomes, limits used, and the next step."""
+"""Status: waves, actions, outcomes, limits used, and the next step; in tables and a picture."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import MetricRow, MetricSums
+from seqbatch.campaign.decide.counts import Counts, MetricRow
 from seqbatch.campaign.decide.learning import notes
-from seqbatch.campaign.decide.limits import spent
-from seqbatch.campaign.decide.verdicts import metric_cells
-from seqbatch.campaign.record.codec import fingerprint, unpack, unpack_state
-from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.decide.limits import LimitRow, limit_rows, limits_table, worth
+from seqbatch.campaign.decide.replanning import proposal_text
+from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
-from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
-from seqbatch.display import Table, cell, shown
+from seqbatch.campaign.record.walk import known_outcomes, walk
+from seqbatch.campaign.views.status_picture import PICTURED, picture
+from seqbatch.display import alike, cell, counted, number
+from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.planning.replanning import Proposal
+from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
 # A wave, and an action in a wave, as status shows them.
@@ -74,13 +76,13 @@ def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[WaveStatus
     """Return every wave, closed or not."""
     closes = {event.payload["wave"]: event.payload for event in _closes(now, events)}
     made = []
-    for number, planned in enumerate(now.sizes, start=1):
+    for place, planned in enumerate(now.sizes, start=1):
         size = None if now.spec.grid.calendar else planned
-        said = closes.get(number, {"assigned": {}, "observed": {}, "absent": {}})
+        said = closes.get(place, {"assigned": {}, "observed": {}, "absent": {}})
         units, seen, absent = (
             sum(said[what].values()) for what in ("assigned", "observed", "absent")
         )
-        made.append(WaveStatus(number, size, units, seen, number in closes, absent))
+        made.append(WaveStatus(place, size, units, seen, place in closes, absent))
     return tuple(made)
 
 
@@ -108,115 +110,6 @@ def actions_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[ActionRo
 
 def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event.kind == "close" and event.sequence <= now.sequence]
-
-
-# ----------------------------------------------------------------------
-# How much of capacities and budget is used, and what one more would be worth, in words.
-
-
-#: Policies whose scores are estimates of the reward, not optimistic bounds on it.
-OPTIMISTIC = ("SBUCB", "SupSBUCB", "LinUCB")
-
-
-@dataclass(frozen=True)
-class LimitRow:
-    """One limit: of an action, or of the budget.
-
-    Parameters
-    ----------
-    of
-        The action, or "budget".
-    within
-        "this wave" or "campaign".
-    used, at_most, at_least
-        Units given so far, or what they cost; the most, None for no limit; and the fewest.
-    """
-
-    of: str
-    within: str
-    used: float
-    at_most: float | None
-    at_least: float = 0
-
-
-def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
-    """Return every limit of a campaign with what is used of it.
-
-    Those of a wave are left out once all waves are closed: there is none to keep to them.
-    """
-    rows = []
-    given = {now.actions[number].name for number in now.active}
-    for name, capacity in now.spec.capacity.items():
-        # Nobody gets what was retired: there is no quota of it to reach.
-        if name in given and (capacity.each_wave is not None or capacity.at_least):
-            used = now.in_wave.get(name, 0)
-            rows.append(LimitRow(name, "this wave", used, capacity.each_wave, capacity.at_least))
-        if capacity.total is not None:
-            rows.append(LimitRow(name, "campaign", now.in_all.get(name, 0), capacity.total))
-    if (budget := now.spec.budget) is not None:
-        if budget.each_wave is not None:
-            cost = spent(now, now.in_wave)
-            rows.append(LimitRow("budget", "this wave", cost, budget.each_wave))
-        if budget.total is not None:
-            rows.append(LimitRow("budget", "campaign", spent(now, now.in_all), budget.total))
-    return tuple(row for row in rows if row.within == "campaign" or not now.finished)
-
-
-def limits_table(rows: tuple[LimitRow, ...]) -> Table:
-    """Return the limits as they are shown."""
-    shown = [
-        (row.of, row.within, cell(row.used), "" if row.at_most is None else cell(row.at_most),
-         cell(row.at_least) if row.at_least else "")
-        for row in rows
-    ]  # fmt: skip
-    columns = ("limit of", "within", "used", "at most", "at least")
-    return Table("Limits", columns, shown, words=("limit of", "within"), keys=2)
-
-
-def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
-    """Say what one more of everything that was short would have been worth, one line each.
-
-    Parameters
-    ----------
-    now
-        Where the campaign stands.
-    limits
-        What the event of an assignment says of its limits; None where there were none.
-    """
-    if limits is None:
-        return []
-    if limits["prices_in"] == "log":
-        return _drawn(limits)
-    unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
-    how = ", by the policy's optimistic scores" if now.policy["kind"] in OPTIMISTIC else ""
-    said = []
-    for name, price in limits["prices"].items():
-        if price > 0:
-            said.append(f"{name} is short: one more would be worth {price:.3g}{unit}{how}.")
-        elif price < 0:
-            said.append(
-                f"{name} must be given at least so often: one fewer would be worth "
-                f"{-price:.3g}{unit}{how}."
-            )
-    if limits["budget_price"]:
-        said.append(
-            f"The budget is short: one more in it would be worth {limits['budget_price']:.3g}"
-            f"{unit}{how}."
-        )
-    return said
-
-
-def _drawn(limits: dict[str, Any]) -> list[str]:
-    """Say which limits changed the chances of actions that were drawn, not chosen by worth."""
-    said = []
-    for name, price in limits["prices"].items():
-        if price > 0:
-            said.append(f"{name}: given less often than by the policy, to keep to its limit.")
-        elif price < 0:
-            said.append(f"{name}: given more often than by the policy, to reach its least number.")
-    if limits["budget_price"]:
-        said.append("The budget is short: costly actions are given less often than by the policy.")
-    return said
 
 
 # ----------------------------------------------------------------------
@@ -334,22 +227,22 @@ class Status:
     worth: tuple[str, ...] = ()
     proposal: Proposal | None = None
 
-    def tables(self) -> list[Table]:
-        """Return the waves, what was assigned in them and what was observed, as shown."""
-        from seqbatch.campaign.views.status_text import tables
+    def document(self) -> Document:
+        """Return the status as a document: tables, a picture, and what to know about them."""
+        drawn = [Picture(lambda: picture(self), PICTURED)] if self.actions else []
+        parts: list[Part] = [heading(self), *drawn, *self.tables(), *remarks(self)]
+        title = f"Status of campaign {self.name}"
+        return Document(title, Section("status", "Status", parts), data=asdict(self))
 
+    def tables(self) -> list[Table]:
+        """Return the waves, the assigned units and the observed outcomes."""
         return tables(self)
 
     def __repr__(self) -> str:
-        from seqbatch.campaign.views.status_text import short
-
         return f"<Status of {short(self)}>"
 
     def _repr_html_(self) -> str:
-        from seqbatch.campaign.views.status_text import heading, picture, remarks
-
-        draw = (lambda: picture(self)) if self.actions else None
-        return shown(heading(self), self.tables(), draw=draw, remarks=remarks(self))
+        return as_notebook(self.document())
 
 
 def now(store: Store, name: str) -> Situation:
@@ -374,30 +267,21 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 def _status(reader: Reader, now: Situation) -> Status:
     parts, reward = len(now.spec.parts), now.spec.reward
-    known = Ledger.of(reader.outcome_chunks(until_event=now.sequence), parts=parts).known()
-    sums: dict[int, _Sums] = {}
-    metrics = MetricSums(now.spec.metrics, len(now.actions))
-    made = []
-    for chunk in reader.unit_chunks(given=True):
-        if chunk.event > now.sequence:
-            continue
-        decided = Decided.of(unpack(chunk.decided))
-        here = known.within(chunk.first, chunk.first + chunk.count)
-        wave = sums.setdefault(chunk.wave, _Sums(len(now.actions)))
-        rows, recorded = here.numbers - chunk.first, ~here.absent
-        values = now.rewards(here.values, decided.actions[rows])
-        wave.add(decided, rows, values, here.absent)
-        cells = metric_cells(now.spec, here.parts[recorded])
-        metrics.add(decided.actions[rows[recorded]], cells)
-        made.append(digest(*map(fingerprint, (chunk.given, chunk.decided))))
+    known = known_outcomes(reader, now)
+    counts, every, made = dict[int, Counts](), Counts.zero(now), []
+    for piece in walk(reader, known, until=now.sequence, given=True):
+        part = Counts.of(now, piece, tested=False)
+        counts[piece.wave] = counts.get(piece.wave, Counts.zero(now)) + part
+        every += part
+        made.append(digest(*map(fingerprint, (piece.chunk.given, piece.chunk.decided))))
     record = reader.last_state(before_event=now.sequence + 1)
     assert record is not None
     actions = tuple(
         row
-        for number in sorted(sums)
-        for row in compared(sums[number].rows(now, number), now.spec.control)
+        for number in sorted(counts)
+        for row in compared(_action_rows(now, number, counts[number]), now.spec.control)
     )
-    waves = tuple(_wave(now, number, sums.get(number)) for number in _numbers(now))
+    waves = tuple(_wave(now, number, counts.get(number)) for number in _numbers(now))
     if now.spec.rows == "elsewhere":
         events = reader.events()
         waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
@@ -431,7 +315,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         reward=reward.label,
         unit=reward.unit,
         absent_value=now.absent,
-        metrics=metrics.rows([action.name for action in now.actions]),
+        metrics=every.metrics.rows([action.name for action in now.actions]),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
         proposal=None if now.proposal is None else Proposal.of(now.proposal),
@@ -450,78 +334,263 @@ def _against(row: ActionRow, weighted: float) -> ActionRow:
     return row if row.weighted is None else replace(row, difference=row.weighted - weighted)
 
 
-class _Sums:
-    """Sums over a wave's units, by action."""
-
-    def __init__(self, actions: int) -> None:
-        self._units = np.zeros(actions, dtype=np.int64)
-        self._randomised = np.zeros(actions, dtype=np.int64)
-        self._outcomes = np.zeros(actions, dtype=np.int64)
-        self._absent = np.zeros(actions, dtype=np.int64)
-        self._total = np.zeros(actions)
-        self._weights = np.zeros(actions)
-        self._weighted = np.zeros(actions)
-        self._least = np.ones(actions)
-
-    @property
-    def units(self) -> int:
-        return int(self._units.sum())
-
-    @property
-    def outcomes(self) -> int:
-        return int((self._outcomes - self._absent).sum())
-
-    @property
-    def absent(self) -> int:
-        return int(self._absent.sum())
-
-    def add(self, decided: Decided, rows: Any, values: Any, absent: Any) -> None:
-        size = len(self._units)
-        self._units += np.bincount(decided.actions, minlength=size)
-        self._randomised += np.bincount(decided.actions[decided.randomised], minlength=size)
-        # Actions that were added later had no chance here.
-        least = decided.probabilities.min(axis=0, initial=1.0)
-        self._least = np.minimum(self._least, np.pad(least, (0, size - len(least))))
-        actions = decided.actions[rows]
-        weights = 1 / decided.probabilities[rows, actions]
-        self._outcomes += np.bincount(actions, minlength=size)
-        self._absent += np.bincount(actions[absent], minlength=size)
-        self._total += np.bincount(actions, weights=values, minlength=size)
-        self._weights += np.bincount(actions, weights=weights, minlength=size)
-        self._weighted += np.bincount(actions, weights=weights * values, minlength=size)
-
-    def rows(self, now: Situation, wave: int) -> list[ActionRow]:
-        """Return the wave's actions; the weighted means are self-normalised (Hajek)."""
-        seen = self._outcomes > 0
-        known = seen & (self._least > 0)
-        safe = np.where(seen, self._weights, 1.0)
-        weighted = self._weighted / safe
-        return [
-            ActionRow(
-                wave=wave,
-                action=action.name,
-                units=int(self._units[place]),
-                randomised=int(self._randomised[place]),
-                outcomes=int(self._outcomes[place] - self._absent[place]),
-                mean=float(self._total[place] / self._outcomes[place]) if seen[place] else None,
-                weighted=float(weighted[place]) if known[place] else None,
-                least=None if now.masked else float(self._least[place]),
-                absent=int(self._absent[place]),
-            )
-            for place, action in enumerate(now.actions)
-        ]
+def _action_rows(now: Situation, wave: int, counts: Counts) -> list[ActionRow]:
+    """Return a wave's actions; the weighted means are self-normalised (Hajek)."""
+    seen = counts.known > 0
+    shown = seen & (counts.least > 0)
+    weighted = counts.weighted / np.where(seen, counts.weights, 1.0)
+    return [
+        ActionRow(
+            wave=wave,
+            action=action.name,
+            units=int(counts.assigned[place]),
+            randomised=int(counts.randomised[place]),
+            outcomes=int(counts.observed[place]),
+            mean=float(counts.rewards[place] / counts.known[place]) if seen[place] else None,
+            weighted=float(weighted[place]) if shown[place] else None,
+            least=None if now.masked else float(counts.least[place]),
+            absent=int(counts.absent[place]),
+        )
+        for place, action in enumerate(now.actions)
+    ]
 
 
 def _numbers(now: Situation) -> range:
     return range(1, max(len(now.sizes), now.wave - 1) + 1)
 
 
-def _wave(now: Situation, number: int, sums: _Sums | None) -> WaveStatus:
+def _wave(now: Situation, number: int, counts: Counts | None) -> WaveStatus:
+    counts = Counts.zero(now) if counts is None else counts
     return WaveStatus(
         wave=number,
         size=None if now.spec.grid.calendar else now.sizes[number - 1],
-        assigned=0 if sums is None else sums.units,
-        observed=0 if sums is None else sums.outcomes,
+        assigned=int(counts.assigned.sum()),
+        observed=int(counts.observed.sum()),
         closed=number < now.wave,
-        absent=0 if sums is None else sums.absent,
+        absent=int(counts.absent.sum()),
     )
+
+
+# ----------------------------------------------------------------------
+# The status in words and tables.
+#
+# The means are raw. The weighted means divide by the logged probabilities and assume that outcomes
+# are missing at random. Intervals and comparisons between actions are in the findings.
+
+
+#: What the column `randomised` leaves out.
+FIRST_WAVE = (
+    "Randomised units are those of the share that the spec keeps for chance alone; in the first "
+    "wave all others get their action at random, too."
+)
+
+
+def short(status: Status) -> str:
+    """Return the status in one line.
+
+    >>> status = Status(name="spring", condition="finished", wave=3, left=None,
+    ...     policy={"kind": "RBGL"}, control=None, waves=(), actions=(), conflicts=0,
+    ...     quarantined=0, notes=(), events=9, hash="", state="")
+    >>> short(status)
+    'spring: finished; 0 units, 0 outcomes; 9 events'
+    """
+    units = sum(wave.assigned for wave in status.waves)
+    outcomes = sum(wave.observed for wave in status.waves)
+    room = "" if status.left is None else f", room for {counted(status.left, 'more unit')}"
+    where = f"wave {status.wave} of {len(status.waves)}{room}"
+    return (
+        f"{status.name}: {where if status.condition == 'open' else status.condition}; "
+        f"{counted(units, 'unit')}, {counted(outcomes, 'outcome')}; "
+        f"{counted(status.events, 'event')}"
+    )
+
+
+def heading(status: Status) -> str:
+    """Return the first line: the wave, the events and the policy."""
+    where = f"wave {status.wave}" if status.condition == "open" else status.condition
+    return (
+        f"Campaign {status.name}: {where}; {counted(status.events, 'event')}. Policy "
+        f"{text(status.policy)}: {plainly(status.policy)}."
+    )
+
+
+def tables(status: Status) -> list[Table]:
+    """Return the waves, the assigned units and the observed outcomes."""
+    absent = status.absent_value is not None or any(wave.absent for wave in status.waves)
+    named = {row.action: row.action for row in status.actions}
+    if status.control in named:
+        named[status.control] += " (control)"
+    waves = Table(
+        "Waves",
+        ("wave", "size", "assigned", "outcomes", *(["absent"] if absent else []), "state"),
+        [
+            (
+                wave.wave,
+                "open-ended" if wave.size is None else wave.size,
+                wave.assigned,
+                wave.observed,
+                *([wave.absent] if absent else []),
+                _state(status, wave),
+            )
+            for wave in status.waves
+        ],
+        words=("state",),
+    )
+    assigned = Table(
+        "Assigned",
+        ("wave", "action", "units", "randomised", "outcomes", *(["absent"] if absent else [])),
+        [
+            (
+                row.wave,
+                named[row.action],
+                row.units,
+                row.randomised,
+                row.outcomes,
+                *([row.absent] if absent else []),
+            )
+            for row in status.actions
+        ],
+        words=("action",),
+        keys=2,
+    )
+    metrics = [metrics_table(status.metrics)] if status.metrics else []
+    limits = [limits_table(status.limits)] if status.limits else []
+    return [waves, assigned, *limits, _observed(status, named), *metrics]
+
+
+def metrics_table(metrics: Sequence[MetricRow]) -> Table:
+    """Return metrics by action, with the verdicts of their guardrails."""
+    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
+    rows = [
+        (
+            row.metric if row.unit is None else f"{row.metric} ({row.unit})",
+            row.action,
+            row.count,
+            row.missing,
+            row.mean,
+            _wanted(row),
+            {None: "", True: "passed", False: "VIOLATED"}[row.passed],
+        )
+        for row in metrics
+    ]
+    # Units that count as absent have a reward, and no metrics.
+    title, words = "Metrics (of recorded outcomes)", ("metric", "action", "wanted", "verdict")
+    return Table(title, columns, rows, words=words, keys=2)
+
+
+def _wanted(row: MetricRow) -> str:
+    """Say what a metric should be: within its guardrail, or more, or less."""
+    if row.guardrail is None:
+        return "more" if row.direction == "max" else "less"
+    return f"at {'least' if row.direction == 'max' else 'most'} {cell(row.guardrail)}"
+
+
+def violations(metrics: Sequence[MetricRow]) -> list[str]:
+    """Say which guardrails were violated, one line each."""
+    return [
+        f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
+        f"{measured(_mean(row), row.unit)} over {counted(row.count, 'recorded outcome')}; "
+        f"{_wanted(row)} is wanted."
+        for row in metrics
+        if row.passed is False
+    ]
+
+
+def _mean(row: MetricRow) -> str:
+    """Return a mean with few digits, but enough to tell it from its guardrail."""
+    mean, bound = row.mean or 0.0, row.guardrail or 0.0
+    few = number(mean, 3)
+    return few if few != number(bound, 3) else cell(mean)
+
+
+def wave_list(waves: Sequence[int]) -> str:
+    """Return waves as they are listed.
+
+    >>> wave_list([2]), wave_list([1, 2, 3])
+    ('wave 2', 'waves 1, 2 and 3')
+    """
+    *first, last = map(str, waves)
+    return f"waves {', '.join(first)} and {last}" if first else f"wave {last}"
+
+
+def measured(text: str, unit: str | None) -> str:
+    """Return a number with its unit of measure.
+
+    >>> measured("12.5", "EUR"), measured("12.5", None)
+    ('12.5 EUR', '12.5')
+    """
+    return text if unit is None else f"{text} {unit}"
+
+
+def absences(recorded: int, absent: int, value: float | None, unit: str | None) -> str:
+    """Say how many outcomes were recorded, and how many counted by declaration.
+
+    >>> absences(120, 180, 0.0, "EUR")
+    '120 recorded, 180 counted as 0 EUR because absent'
+    """
+    counts = "as declared" if value is None else f"as {measured(cell(value), unit)}"
+    return f"{recorded:,} recorded, {absent:,} counted {counts} because absent"
+
+
+def _state(status: Status, wave: WaveStatus) -> str:
+    if wave.closed:
+        return "closed"
+    if status.condition != "open":
+        return status.condition
+    return "open" if wave.wave == status.wave else "to come"
+
+
+def _observed(status: Status, named: dict[str, str]) -> Table:
+    columns = ["wave", "action", "mean", "weighted mean"]
+    title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
+    rows: list[list[Any]] = [
+        [row.wave, named[row.action], mean, weighted]
+        for row, mean, weighted in zip(
+            status.actions,
+            alike([row.mean for row in status.actions]),
+            alike([row.weighted for row in status.actions]),
+            strict=True,
+        )
+    ]
+    if status.control:
+        columns.append("minus control")
+        differences = alike([row.difference for row in status.actions])
+        for difference, shown in zip(differences, rows, strict=True):
+            shown.append(difference)
+    return Table(title, tuple(columns), rows, words=("action",), keys=2)
+
+
+def remarks(status: Status) -> list[str]:
+    """Return the remarks below the tables: held rows, notes, and the state's hash."""
+    said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    if status.proposal is not None:
+        said.append(proposal_text(status.proposal, status.unit))
+    if absent := sum(wave.absent for wave in status.waves):
+        recorded = sum(wave.observed for wave in status.waves)
+        told = absences(recorded, absent, status.absent_value, status.unit)
+        said.insert(0, f"Outcomes: {told}.")
+    if status.conflicts or status.quarantined:
+        said.insert(
+            0,
+            "Held rows so far (resubmitted rows count again): "
+            f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
+        )
+    said[:0] = status.worth
+    if status.clipped:
+        said.insert(0, f"{clipped_text(status.clipped)} so far.")
+    if status.policy.get("first") == "uniform" and status.actions:
+        said.append(FIRST_WAVE)
+    return [
+        *said,
+        f"Hash of all units, decisions, outcomes and estimates: {status.state}",
+    ]
+
+
+def clipped_text(clipped: dict[str, int]) -> str:
+    """Return how many values of each column were moved to a bound, without a full stop.
+
+    >>> clipped_text({"age": 1, "spend": 1200})
+    'Clipped to the bounds of the first wave or the declared range: age 1, spend 1,200'
+    """
+    counts = ", ".join(f"{name} {count:,}" for name, count in clipped.items())
+    return f"Clipped to the bounds of the first wave or the declared range: {counts}"

@@ -34,6 +34,7 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event, Reader, StateRecord, UnitChunk
+from seqbatch.campaign.record.walk import walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
 from seqbatch.errors import StoreError
@@ -412,12 +413,9 @@ class StateChecks:
         if (said := event.payload.get("elsewhere")) is not None:
             return self._closed_elsewhere(event, now, said)
         if now.wave == 1:
-            chunks = [extent.chunk for extent in self._reader.extents(wave=1)]
             learned = learn(
                 now.encoder(),
-                lambda: (
-                    unpack(c.given) for c in self._reader.unit_chunks(given=True, chunks=chunks)
-                ),
+                lambda: (piece.given() for piece in walk(self._reader, wave=1, given=True)),
                 units=now.units[0],
             ).plain()
             said = event.payload["learned"]

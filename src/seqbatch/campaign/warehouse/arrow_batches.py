@@ -1,4 +1,4 @@
-"""The open wave's rule and sums on Arrow batches, for clusters."""
+"""Decisions and sums of the open wave on Arrow batches, for clusters."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from seqbatch.campaign.decide.decision import decide
+from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
 from seqbatch.campaign.decide.verdicts import weighted
@@ -21,7 +21,7 @@ from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.decisions import require_expressible
+from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly
 from seqbatch.campaign.warehouse.statement import marked, require_summable
 from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
@@ -29,18 +29,19 @@ from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.exact_sums import products_of
 from seqbatch.engine import merge_tree
 from seqbatch.errors import InvalidFileError
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# What units with their outcomes sum up to, piece by piece, and all pieces together.
+# The sums of units and their outcomes, piece by piece, and merged.
 #
-# Sums are of whole numbers: any cut and any order of the rows gives the same ones.
+# Sums are whole numbers: they do not depend on the order of rows or on how rows are cut.
 
 
-#: An action's place among those that are given, a part of the evidence, whether outcomes are known.
+#: An action's place among the active ones, a part of the evidence, whether outcomes are known.
 Key = tuple[int, int, int]
-#: Columns of a result that are no sums.
+#: Columns of a result that are not sums.
 APART = ("action", "part", "seen", "distinct_units", "statement")
-#: A tally on its way between processes.
+#: The columns of a tally that is sent between processes.
 SCHEMA = pa.schema(
     {
         "place": pa.int64(),
@@ -61,7 +62,7 @@ class GroupTally:
     sums
         Python's own integers, in the order of a result's columns.
     ids
-        64 bits of each unit's id, by which units that come twice are found.
+        64 bits of each unit's id, to find units that come twice.
     """
 
     sums: NDArray[np.object_]
@@ -71,15 +72,15 @@ class GroupTally:
     def of(
         cls, ids: Sequence[str], counts: Integers, chances: Integers, whole: Integers
     ) -> "GroupTally":
-        """Return what rows sum up to.
+        """Return the sums of rows.
 
         Parameters
         ----------
         ids
             The units.
         counts, chances, whole
-            What is counted, rounded probabilities, and the model's rounded numbers with the reward
-            as the last; one row a unit.
+            Counts, rounded probabilities, and the model's rounded columns followed by the reward;
+            one row for each unit.
         """
         parts = [
             counts.sum(axis=0).astype(object),
@@ -98,7 +99,7 @@ class GroupTally:
 
 @dataclass(frozen=True)
 class WaveTally:
-    """What some units of a wave sum up to, by action, part of the evidence and known outcome."""
+    """The sums of some units of a wave, by action, part of the evidence and known outcome."""
 
     groups: dict[Key, GroupTally]
 
@@ -110,7 +111,7 @@ class WaveTally:
         return WaveTally(both)
 
     def packed(self) -> pa.RecordBatch:
-        """Return the tally as an Arrow batch, of which :meth:`unpacked` makes it again."""
+        """Return the tally as an Arrow batch, which :meth:`unpacked` reads."""
         rows = [
             (*key, [str(each) for each in group.sums], group.ids.tobytes())
             for key, group in self.groups.items()
@@ -126,7 +127,7 @@ class WaveTally:
 
     @classmethod
     def unpacked(cls, batch: Any) -> "WaveTally":
-        """Return the tally of a packed one, or of several one after another."""
+        """Return the tally of an Arrow batch, or of several packed tallies in one batch."""
         tally = cls({})
         for row in batch.to_pylist():
             sums = np.array([int(each) for each in row["sums"]], dtype=object)
@@ -136,7 +137,7 @@ class WaveTally:
         return tally
 
     def table(self, now: Situation, fingerprint: str) -> pa.Table:
-        """Return the result that the statement of sums has, to be handed to `record_sums`."""
+        """Return the result as the SQL statement of sums would, for `record_sums`."""
         names = names_of(now)
         added = [name for name in names if name not in APART]
         actions = [now.actions[number].name for number in now.active]
@@ -161,36 +162,36 @@ def _upper(products: AnyArray) -> NDArray[np.object_]:
 
 
 def _unknown(now: Situation, *, known: bool) -> dict[str, str | None]:
-    """Return the sums over rewards that nobody knows: a database says NULL."""
+    """Return nulls for the sums over rewards that are not known, as a database does."""
     last = now.encoder().dim
     names = ["rewards", *(f"z{place}_{last}" for place in range(last + 1))]
     return {} if known else dict.fromkeys(names)
 
 
 # ----------------------------------------------------------------------
-# The open wave's rule for Arrow batches: what a statement does in SQL, done by our own kernels.
+# The open wave's rule for Arrow batches: the same as the SQL statements, by this package's kernels.
 #
-# A rule is plain data that any process can be handed. What it decides and sums up is what the
-# statements of the campaign give, bit for bit, wherever it runs and however the rows are cut.
+# A rule is plain data that can be sent to any process. Its decisions and sums have the same bits as
+# those of the campaign's statements, wherever it runs and however the rows are cut.
 
 
 @dataclass(frozen=True)
 class FrozenRule:
-    """How the open wave decides and learns, fit to be carried to where the rows are.
+    """The open wave's rule with the campaign's settings, to be sent to where the rows are.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
-    state
-        What the policy knew when the wave opened.
+        The campaign's situation.
+    rule
+        The policy's rule for the wave.
     """
 
     now: Situation
-    state: Any
+    rule: Rule
 
     def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return each unit's action, as the statement to assign does.
+        """Return each unit's action, as the SQL statement does.
 
         A unit with a problem gets no action.
         """
@@ -201,17 +202,17 @@ class FrozenRule:
         return self._answers(batch, problems, kept, self._decided(given))
 
     def assign_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers for batches: what Spark's mapInArrow takes."""
+        """Yield the answers for batches; a function for Spark's mapInArrow."""
         for batch in batches:
             yield self.assign(batch)
 
     def sums(self, batch: pa.RecordBatch) -> WaveTally:
-        """Return what units with their outcomes sum up to.
+        """Return the sums of units and their outcomes.
 
         Parameters
         ----------
         batch
-            Units of the open wave with the columns of the reward beside their own; null where no
+            Units of the open wave, with their columns and the columns of the reward; null where no
             outcome is known.
         """
         require_summable(self.now)
@@ -231,7 +232,7 @@ class FrozenRule:
         counts = np.column_stack([one, absent, none, outside, decided.randomised]).astype(np.int64)
         places = np.searchsorted(np.array(now.active), decided.actions)
         parts = int(decided.groups.max(initial=0)) + 2
-        # One number for action, part and seen: sorting rows of three takes ten times as long.
+        # One number for action, part and seen: sorting rows of three takes ten times longer.
         keys = (places * parts + decided.groups + 1) * 2 + seen
         tally = WaveTally({})
         for key in np.unique(keys).tolist():
@@ -243,24 +244,24 @@ class FrozenRule:
         return tally
 
     def sums_of_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield what the batches of one partition sum up to: what Spark's mapInArrow takes."""
+        """Yield the sums of one partition's batches; a function for Spark's mapInArrow."""
         yield merge_tree(WaveTally.merged, (WaveTally({}), *map(self.sums, batches))).packed()
 
     def result(self, tally: WaveTally, statement: str) -> pa.Table:
-        """Return the result that a statement of sums has, to be handed to `record_sums`.
+        """Return the result as the SQL statement of sums would, for `record_sums`.
 
         Parameters
         ----------
         tally
-            What all units of the wave sum up to.
+            The sums of all units of the wave.
         statement
-            The campaign's own statement of sums, whose result it is.
+            The campaign's statement of sums.
         """
         return tally.table(self.now, marked(statement))
 
     def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, tuple[str, str]]]:
-        """Return the columns of units, ids first, and what is wrong: by row, column and reason."""
-        # All of them: a unit that none is kept of would be given an action.
+        """Return the units' columns, ids first, and each wrong row's column and reason."""
+        # All problems are kept: a unit whose problem is dropped would get an action.
         encoder, problems = self.now.encoder(wave=self.now.wave), Problems(most=None)
         ids, wrong = read_ids(batch, encoder.unit_columns)
         for row, (column, reason) in wrong.items():
@@ -285,10 +286,10 @@ class FrozenRule:
     def _decided(self, given: pa.Table) -> Decided:
         now, ids = self.now, given.column(0).to_pylist()
         drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
-        return decide(now, now.made_policy(), self.state, given, drawn)
+        return decide_by(now, self.rule, given, drawn)
 
     def _judged(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, Bools]:
-        """Return outcomes, NaN for none, who has none, and who has one beyond the range."""
+        """Return outcomes (NaN for none), which are absent, and which are out of range."""
         reward = self.now.spec.reward
         assert reward.range is not None
         terms = []
@@ -335,10 +336,9 @@ class FrozenRule:
 
 
 def frozen_rule(store: Store, name: str) -> FrozenRule:
-    """Return the open wave's rule; refuse what no statement can say."""
+    """Return the open wave's rule; refuse a campaign that SQL cannot express."""
     with store.read(name) as reader:
         now, record = current(reader), reader.last_state()
     assert record is not None
     now.require_no_stop()
-    require_expressible(now)
-    return FrozenRule(now, unpack_state(record.content, now))
+    return FrozenRule(now, rule_of(now, unpack_state(record.content, now)))

@@ -1,11 +1,8 @@
-"""Decisions as SQL: draws, scores, probabilities and actions, stage by stage."""
+"""Decisions in SQL: draws, scores, probabilities and actions, stage by stage."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from seqbatch.campaign.decide.draws import DIGITS, md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
@@ -22,15 +19,12 @@ from seqbatch.campaign.warehouse.features import (
     briefly,
     columns_of,
 )
-from seqbatch.core import Contexts
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import CampaignStateError
-from seqbatch.policies.base import BasePolicy, GreedyPolicy, LinearPolicy, Ranking
-from seqbatch.policies.bpe import BPE
-from seqbatch.policies.sbucb import SBUCB
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# One statement out of stages, each a query over the one before.
+# A statement of stages, each a query over the previous one.
 
 
 class Stages:
@@ -55,21 +49,21 @@ class Stages:
         items
             Expressions and their names.
         source
-            What it reads, the stage before where empty.
+            The table or stage that it reads; the previous stage where empty.
         after
-            What stands after the source: joins, conditions, groups.
+            The clauses after the source: joins, conditions, groups.
         """
         text = self._selected(items, source or self.last, after)
         fence = f"\n{self._sql.fence}" if self._sql.fence else ""
         self._made.append((name, text + fence))
 
     def statement(self, items: Sequence[Item], *, after: str = "") -> str:
-        """Return the statement that selects these of the last stage."""
+        """Return the statement that selects these items from the last stage."""
         stages = ",\n".join(f"{name} AS (\n{_indented(text)}\n)" for name, text in self._made)
         return f"WITH\n{stages}\n{self._selected(items, self.last, after)}\n"
 
     def _selected(self, items: Sequence[Item], source: str, after: str) -> str:
-        """Return one query, refusing one of more columns than the database takes."""
+        """Return one query; refuse one with more columns than the database takes."""
         if len(items) > self._sql.columns:
             raise CampaignStateError(
                 f"the statement would have a stage of {len(items):,} columns, and {self._sql.name} "
@@ -83,7 +77,7 @@ class Stages:
 
 
 def named(*names: str) -> list[Item]:
-    """Return columns that are passed on as they are."""
+    """Return columns that are passed on unchanged."""
     return [(name, name) for name in names]
 
 
@@ -92,91 +86,17 @@ def _indented(text: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# The rule by which the open wave decides, as numbers: what a statement is made of.
+# The rule of the open wave: which campaigns have one that SQL can express.
 
 
-#: Policies whose rule can be written in SQL.
-POLICIES = ("SBPE", "RBGL", "LBGL", "BPE", "SBUCB", "UniformRandom", "FixedAction")
-
-
-@dataclass(frozen=True)
-class WaveRule:
-    """How the open wave decides.
-
-    Parameters
-    ----------
-    theta
-        The parameters that score each action, shape (K, dim).
-    root, gamma
-        The roots of SBUCB's widths, shape (K, dim, dim), and their multiplier; None and 0 where
-        scores are means alone.
-    constant
-        The policy's probability of each action where it is the same for every unit that may get all
-        of them; None where the action of highest score is chosen.
-    candidates
-        The actions that the choice is among.
-    random_ties
-        Whether equal scores share the probability, or the lowest action has it.
-    intervals
-        Into how many intervals a wave is cut whose outcomes enter parts of the evidence of their
-        own (BPE), and the number of the first; None where all enter one.
-    """
-
-    theta: Floats
-    root: Floats | None
-    gamma: float
-    constant: tuple[float, ...] | None
-    candidates: tuple[int, ...]
-    random_ties: bool
-    intervals: tuple[int, int] | None
-
-
-def rule_of(now: Situation, state: Any) -> WaveRule:
-    """Return the rule of the open wave; refuse what SQL cannot say, with the reason."""
+def rule_of(now: Situation, state: Any) -> Rule:
+    """Return the rule of the open wave; refuse a campaign that SQL cannot express."""
     require_expressible(now)
-    policy, problem = now.made_policy(), state.problem
-    chosen, constant = _choice(policy, state)
-    ucb = isinstance(policy, SBUCB)
-    intervals = None
-    if isinstance(policy, BPE):
-        even = policy.split == "even"
-        pieces = problem.batches if even else problem.batches - state.batch
-        intervals = (pieces, 0 if even else state.batch - 1)
-    return WaveRule(
-        theta=state.estimates[0].theta,
-        root=state.estimates[0].root if ucb else None,
-        gamma=policy.multiplier(problem) if isinstance(policy, SBUCB) else 0.0,
-        constant=constant,
-        candidates=chosen,
-        random_ties=isinstance(policy, LinearPolicy) and policy.ties == "random",
-        intervals=intervals,
-    )
-
-
-def _choice(policy: BasePolicy, state: Any) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """Return the actions that the choice is among, and their probabilities where constant.
-
-    Nobody is asked about a unit: where everybody may get everything, what a policy says without
-    looking at scores is the same for all. One unit, of zeros, stands for them.
-    """
-    K = state.problem.actions
-    contexts = Contexts(np.zeros((1, state.problem.dim)), state.problem)
-    ranking = Ranking(scores=np.zeros((1, K)), means=np.zeros((1, K)))
-    among = policy.candidates(state, contexts, ranking)
-    everything = tuple(range(K)) if among is None else tuple(np.flatnonzero(among[0]).tolist())
-    blind = not isinstance(policy, LinearPolicy) or (
-        state.batch == 1 and (policy.first == "uniform" or isinstance(policy, BPE))
-    )
-    lost = among is not None and isinstance(policy, GreedyPolicy)
-    lost = lost and not policy.known(state)[list(everything)].any()
-    if not (blind or lost):
-        return everything, None
-    _, said = policy.choose(state, contexts, ranking, np.zeros(1))
-    return everything, tuple(said[0].tolist())
+    return now.made_policy().rule(state)
 
 
 def require_expressible(now: Situation) -> None:
-    """Refuse campaigns whose decisions no statement can make."""
+    """Refuse a closed campaign, and one whose decisions SQL cannot make."""
     now.require_open()
     if found := inexpressible(now):
         raise CampaignStateError(
@@ -187,8 +107,10 @@ def require_expressible(now: Situation) -> None:
 
 
 def inexpressible(now: Situation) -> list[str]:
-    """Return what SQL cannot say of a campaign's decisions."""
+    """Return why SQL cannot make a campaign's decisions, in this wave or in a later one."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
+    policy = now.made_policy()
+    beyond = policy.preference(policy.begin(now.problem())).beyond()
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
@@ -197,9 +119,7 @@ def inexpressible(now: Situation) -> list[str]:
         "units are drawn together (a balanced draw, strata, capacities or a budget)": spec.balanced,
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
-        f"the policy is {now.policy['kind']}, not one of {', '.join(POLICIES)}": (
-            now.policy["kind"] not in POLICIES
-        ),
+        f"the policy is {now.policy['kind']}: {', '.join(beyond)}": bool(beyond),
         f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
         f"dates are spelled by a format ({', '.join(dates)})": bool(dates),
         f"numbers are spelled by a format ({', '.join(spelled)})": bool(spelled),
@@ -208,22 +128,27 @@ def inexpressible(now: Situation) -> list[str]:
 
 
 # ----------------------------------------------------------------------
-# The policy's probability of each action, as SQL: the same for all, or by the highest score.
+# The policy's probability of each action in SQL: constant, or by the highest score.
 
 
-#: The score of what a unit may not get: below any that a model gives.
+#: The score of an action that a unit may not get: below every score of a model.
 LOWEST = -sys.float_info.max
 
 
 def even(action: int) -> str:
-    """Return the probability of an action where all that a unit may get have the same."""
+    """Return the probability of an action where all of a unit's actions are equally likely."""
     return f"(a{action} / {COUNT})"
 
 
+def candidates_of(rule: Rule, options: int) -> list[int]:
+    """Return the actions that a rule of the highest score chooses among."""
+    return [action for action in range(options) if rule.among is None or rule.among[action]]
+
+
 def chances_of_all(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str | float]:
-    """Return the probabilities where everybody may get everything; numbers where they are constant.
+    """Return the probabilities where every unit may get every action; numbers where constant.
 
     Parameters
     ----------
@@ -232,16 +157,17 @@ def chances_of_all(
     sql, rule
         The dialect, and the open wave's rule.
     kept
-        What the stages pass on.
+        The columns that the stages pass on.
     options
         The number of actions.
     """
-    if rule.constant is not None:
-        return list(rule.constant)
-    among = [f"s{action}" for action in rule.candidates]
+    if (constant := rule.constant(options)) is not None:
+        return list(constant)
+    candidates = candidates_of(rule, options)
+    among = [f"s{action}" for action in candidates]
     best = among[0] if len(among) == 1 else f"GREATEST({', '.join(among)})"
     stages.add("ranked", [*kept, (best, "best")])
-    won = {action: f"s{action} = best" for action in rule.candidates}
+    won = {action: f"s{action} = best" for action in candidates}
     one = _rank(stages, sql, rule, kept, won)
     zero = sql.number(0.0)
     return [
@@ -251,28 +177,29 @@ def chances_of_all(
 
 
 def chances_of_allowed(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], options: int
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str]:
-    """Return the probabilities among what each unit may get; see :func:`chances_of_all`."""
+    """Return the probabilities among each unit's eligible actions; see :func:`chances_of_all`."""
     one, zero = sql.number(1.0), sql.number(0.0)
-    if rule.constant is not None:
-        if 1.0 not in rule.constant:
+    if (constant := rule.constant(options)) is not None:
+        if 1.0 not in constant:
             return [even(action) for action in range(options)]
-        # Who may not get a fixed action gets the lowest of those that are left.
-        order = [rule.constant.index(1.0), *range(options)]
+        # A unit that may not get the fixed action gets the lowest of its own.
+        order = [constant.index(1.0), *range(options)]
         first = " ".join(f"WHEN a{action} = 1 THEN {action}" for action in order)
         stages.add("picked", [*kept, (f"CASE {first} END", "best")])
         return [
             f"CASE WHEN best = {action} THEN {one} ELSE {zero} END" for action in range(options)
         ]
     low = sql.number(LOWEST)
-    among = [f"CASE WHEN a{action} = 1 THEN s{action} ELSE {low} END" for action in rule.candidates]
+    candidates = candidates_of(rule, options)
+    among = [f"CASE WHEN a{action} = 1 THEN s{action} ELSE {low} END" for action in candidates]
     best = among[0] if len(among) == 1 else f"GREATEST({', '.join(among)})"
     stages.add("ranked", [*kept, (best, "best")])
-    won = {action: f"a{action} = 1 AND s{action} = best" for action in rule.candidates}
+    won = {action: f"a{action} = 1 AND s{action} = best" for action in candidates}
     one = _rank(stages, sql, rule, kept, won)
-    # Of a unit for whom nothing is known that it may get, nobody can say what is best.
-    lost = " + ".join(f"a{action}" for action in rule.candidates) + " = 0"
+    # A unit that may get none of the candidates gets any of its actions, equally likely.
+    lost = " + ".join(f"a{action}" for action in candidates) + " = 0"
     cases = [
         f"WHEN {won[action]} THEN {one} " if action in won else "" for action in range(options)
     ]
@@ -283,13 +210,14 @@ def chances_of_allowed(
 
 
 def _rank(
-    stages: Stages, sql: SqlDialect, rule: WaveRule, kept: Sequence[Item], won: dict[int, str]
+    stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], won: dict[int, str]
 ) -> str:
     """Break ties by the rule; return the probability of an action that wins.
 
-    `won` holds when each action does, and is changed where the lowest of several takes it all.
+    `won` has the condition under which each action wins. Where the lowest of several equal actions
+    wins, the conditions are replaced.
     """
-    if rule.random_ties:
+    if rule.ties == "random":
         equals = " + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in won.values())
         return f"{sql.number(1.0)} / CAST(({equals}) AS {sql.double})"
     first = " ".join(f"WHEN {each} THEN {action}" for action, each in won.items())
@@ -301,11 +229,11 @@ def _rank(
 # ----------------------------------------------------------------------
 # The stages that decide: draws, scores, probabilities, actions.
 #
-# Each is the arithmetic of `decide` in the same order, with flat sums, so that any database that
-# adds and multiplies as IEEE 754 says gets the same bits.
+# Each stage does the arithmetic of `decide_by` in the same order, with flat sums. A database that
+# adds and multiplies by IEEE 754 gets the same bits.
 
 
-#: Cells of categories and booleans that a wave may be summed up by before it is summed up in all.
+#: The most cells of categories and booleans by which a wave is summed first, before all of it is.
 MOST_CELLS = 4_096
 #: The three draws of a unit.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
@@ -317,18 +245,18 @@ class DecisionStages:
     Parameters
     ----------
     now, rule
-        Where the campaign stands, and the open wave's rule.
+        The campaign's situation, and the open wave's rule.
     sql
         The dialect.
     units
         The table of units.
     keep
-        Whether the numbers of the model are passed on to the last stage: all of them, or the
-        columns that make up cells instead of those that these determine.
+        Whether the model's columns are passed on to the last stage: all of them, or, where cells
+        are summed first, the columns that define a cell and those that vary within one.
     """
 
     def __init__(
-        self, now: Situation, rule: WaveRule, sql: SqlDialect, units: str, *, keep: bool
+        self, now: Situation, rule: Rule, sql: SqlDialect, units: str, *, keep: bool
     ) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
@@ -352,7 +280,7 @@ class DecisionStages:
         return [f"{prefix}{action}" for action in range(self._K)]
 
     def _given(self, units: str) -> None:
-        """Read the columns, and find each unit's md5."""
+        """Read the columns, and compute each unit's md5."""
         sql, spec, columns = self._sql, self._now.spec, self.columns
         ids = [
             (sql.as_text(sql.name_of(name)), alias)
@@ -369,7 +297,7 @@ class DecisionStages:
         self.stages.add("known", [*named(*self.ids), *known, *own])
 
     def _drawn(self) -> None:
-        """Make draws of the md5, and numbers of the columns; say what is wrong with a unit."""
+        """Make draws from the md5 and numbers from the columns; name a unit's first problem."""
         sql, columns = self._sql, self.columns
         draws = []
         for name, (start, stop) in zip(DRAWS, DIGITS, strict=True):
@@ -395,7 +323,7 @@ class DecisionStages:
             self.stages.add("crossed", [*self._passed(), *keys, *named(*own), *columns.crossed])
 
     def _passed(self) -> list[Item]:
-        """Return what every stage from the draws on passes on."""
+        """Return the columns that every stage after the draws passes on."""
         allowed = self._allowed.names if self._allowed else []
         return named(*self.ids, "id", "problem", *DRAWS, *allowed)
 
@@ -407,7 +335,7 @@ class DecisionStages:
         if rule.root is None:
             self.stages.add("scored", [*kept, *means])
             return
-        # The width is the length of root times x: first its parts, then their squares.
+        # The width is the length of root times x: first the product, then its squares.
         parts = [
             (total(sql, vector[: row + 1], rule.root[a, row, : row + 1]), f"w{a}_{row}")
             for a in range(self._K)
@@ -423,7 +351,7 @@ class DecisionStages:
         self.stages.add("scored", [*kept, *scores])
 
     def _weighed(self) -> None:
-        """Give every action its probability among units that are not randomised."""
+        """Compute every action's probability for units that are not randomised."""
         sql, K, floor = self._sql, self._K, self._now.floor
         kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
         asked = (self.stages, sql, self._rule, kept, K)
@@ -468,7 +396,7 @@ class DecisionStages:
         chosen = (
             f"CASE WHEN {randomised} THEN {self._blind()} ELSE LEAST({passed}, last_possible) END"
         )
-        # Who is refused gets nothing.
+        # A unit with a problem gets no action.
         action = f"CASE WHEN problem IS NULL THEN {chosen} END"
         self.stages.add(
             "decided",
@@ -481,7 +409,7 @@ class DecisionStages:
         )
 
     def _wanted(self) -> list[Item]:
-        """Return which of its actions, in their order, a unit would get at random."""
+        """Return which of a unit's actions, counted in order, it would get at random."""
         if not self._allowed:
             return []
         place = self._sql.floor(f"draw_choice * {COUNT}")
@@ -493,7 +421,7 @@ class DecisionStages:
         if not self._allowed:
             return f"LEAST({sql.floor(f'draw_choice * {sql.number(float(K))}')}, {K - 1})"
         counts = [" + ".join(f"a{each}" for each in range(action + 1)) for action in range(K)]
-        # The first by which more than those wanted have been passed.
+        # The first action at which the count of eligible actions exceeds the wanted one.
         cases = " ".join(
             f"WHEN {each} > wanted THEN {action}" for action, each in enumerate(counts)
         )
@@ -501,25 +429,22 @@ class DecisionStages:
 
     def _group(self) -> str:
         """Return the part of the evidence that a unit's outcome enters."""
-        sql, now = self._sql, self._now
-        if self._rule.intervals is None:
+        sql = self._sql
+        intervals = self._rule.intervals
+        if intervals is None:
             return "0"
-        pieces, first = self._rule.intervals
-        if pieces == 0:
+        if intervals.pieces == 0:
             return "-1"
-        size, waves = now.problem().size(now.wave), len(now.sizes)
+        size, (low, high) = intervals.size, intervals.used
         whole = sql.number(float(size))
         place = f"LEAST({sql.floor(f'draw_place * {whole}')}, {size - 1})"
-        ends = f"CAST((({place} + 1) * {pieces} - 1) AS {sql.double})"
-        interval = f"({sql.floor(f'{ends} / {whole}')} + {first})"
-        return (
-            f"CASE WHEN {interval} >= {now.wave - 1} AND {interval} < {waves - 1} "
-            f"THEN {interval} ELSE -1 END"
-        )
+        ends = f"CAST((({place} + 1) * {intervals.pieces} - 1) AS {sql.double})"
+        interval = f"({sql.floor(f'{ends} / {whole}')} + {intervals.first})"
+        return f"CASE WHEN {interval} >= {low} AND {interval} < {high} THEN {interval} ELSE -1 END"
 
 
 def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
-    """Return the id that some columns of text are joined into."""
+    """Return the expression that joins columns of text into one id."""
     if len(columns) == 1:
         return columns[0]
     back, bar = sql.text("\\"), sql.text(BAR)
@@ -532,7 +457,7 @@ def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
 
 
 def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
-    """Return the product of two vectors, term by term; a weight of 0 changes no bit."""
+    """Return the product of two vectors, term by term; a weight of 0 is left out."""
     terms = [
         f"{name} * {sql.number(weight)}"
         for name, weight in zip(vector, weights.tolist(), strict=True)
@@ -542,5 +467,5 @@ def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
 
 
 def summed(terms: Sequence[str]) -> str:
-    """Return a sum without brackets: databases take it from left to right."""
+    """Return a sum without brackets: databases add from left to right."""
     return "\n  + ".join(terms) if len(terms) > 4 else " + ".join(terms)

@@ -10,11 +10,12 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.decisions import DecisionStages, WaveRule, named, rule_of
+from seqbatch.campaign.warehouse.decisions import DecisionStages, named, rule_of
 from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of
 from seqbatch.campaign.warehouse.features import Item
 from seqbatch.campaign.warehouse.sums import Row, summing, wave_sums
 from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
 # The open wave's rule as one statement to be carried away: decisions, or the wave's sums.
@@ -66,7 +67,7 @@ def statement(
     return summed_up(now, rule, sql, units, outcomes)
 
 
-def assigning(now: Situation, rule: WaveRule, sql: SqlDialect, units: str) -> str:
+def assigning(now: Situation, rule: Rule, sql: SqlDialect, units: str) -> str:
     """Return the statement that decides for the units of a table."""
     made = DecisionStages(now, rule, sql, units, keep=False)
     K = len(now.active)
@@ -96,7 +97,7 @@ def _unless_refused(column: str) -> Item:
     return f"CASE WHEN problem IS NULL THEN {column} END", column
 
 
-def summed_up(now: Situation, rule: WaveRule, sql: SqlDialect, units: str, outcomes: str) -> str:
+def summed_up(now: Situation, rule: Rule, sql: SqlDialect, units: str, outcomes: str) -> str:
     """Return the statement that sums up a wave, with its own fingerprint in every row."""
     require_summable(now)
     made = DecisionStages(now, rule, sql, units, keep=True)

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import Allocation
+from seqbatch.campaign.decide.counts import Allocation, Counts
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item
-from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.exact_sums import ExactSums
 from seqbatch.errors import InvalidFileError
 
@@ -207,31 +206,10 @@ WHOLE = re.compile("-?[0-9]{1,28}")
 
 @dataclass(frozen=True)
 class WaveSums:
-    """What a wave sums up to, by action that is given.
+    """What a wave sums up to: its counts, and for each part of the evidence sums of products."""
 
-    Parameters
-    ----------
-    seen, missing
-        Units with an outcome, absent ones among them, and without.
-    absent, randomised
-        How many units count as absent, and how many were randomised.
-    rewards
-        The sums of what is learned from.
-    groups
-        The sums of products, for each part of the evidence.
-    """
-
-    seen: Allocation
-    missing: Allocation
-    absent: Integers
-    randomised: Integers
-    rewards: Floats
+    counts: Counts
     groups: list[ExactSums]
-
-    @property
-    def assigned(self) -> Integers:
-        """Units."""
-        return self.seen.counts + self.missing.counts
 
 
 def names_of(now: Situation) -> list[str]:
@@ -309,37 +287,35 @@ def _whole(name: str, row: Row) -> bool:
 
 
 def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
-    """Return what the rows of a result say."""
+    """Return what the rows of a result say; actions have the places of those that are given."""
     places = {now.actions[number].name: place for place, number in enumerate(now.active)}
-    K, power = len(places), scale_of(now).reward
-    made = WaveSums(
-        seen=Allocation(K),
-        missing=Allocation(K),
-        absent=np.zeros(K, dtype=np.int64),
-        randomised=np.zeros(K, dtype=np.int64),
-        rewards=np.zeros(K),
-        groups=GroupSums(now, state).groups,
-    )
+    sign, power = now.spec.reward.sign, scale_of(now).reward
+    counts, groups = Counts.zero(now), GroupSums(now, state).groups
     for row in rows:
         place = places[row["action"]]
-        _allocate(made.seen if row["seen"] else made.missing, place, row)
-        made.randomised[place] += row["randomised"]
+        number = now.active[place]
+        _allocate(counts.seen if row["seen"] else counts.missing, now.active, place, row)
+        counts.randomised[number] += row["randomised"]
         if row["seen"]:
-            made.absent[place] += row["absent"]
-            made.rewards[place] += np.ldexp(float(int(row["rewards"])), -power)
+            counts.absent[number] += row["absent"]
+            counts.rewards[number] += sign * np.ldexp(float(int(row["rewards"])), -power)
             if row["part"] >= 0:
-                made.groups[row["part"]] = _with(made.groups[row["part"]], place, row)
-    return made
+                groups[row["part"]] = _with(groups[row["part"]], place, row)
+    return WaveSums(counts, groups)
 
 
-def _allocate(allocation: Allocation, place: int, row: Row) -> None:
+def _allocate(allocation: Allocation, active: tuple[int, ...], place: int, row: Row) -> None:
     """Add the units of a row to those that were counted."""
-    counts = np.zeros_like(allocation.counts)
-    counts[place] = row["units"]
-    every = range(len(counts))
-    expected = np.array([_chance(row[f"e{a}"], 1) for a in every])
-    products = [[_chance(row[f"e{min(a, b)}_{max(a, b)}"], 2) for b in every] for a in every]
-    allocation.add_sums(counts, expected, np.array(products))
+    size, every = len(allocation.counts), range(len(active))
+    counts, expected = np.zeros(size, dtype=np.int64), np.zeros(size)
+    products = np.zeros((size, size))
+    counts[active[place]] = row["units"]
+    for a in every:
+        expected[active[a]] = _chance(row[f"e{a}"], 1)
+        for b in every:
+            chance = _chance(row[f"e{min(a, b)}_{max(a, b)}"], 2)
+            products[active[a], active[b]] = chance
+    allocation.add_sums(counts, expected, products)
 
 
 def _chance(text: str, factors: int) -> float:

@@ -1,11 +1,11 @@
-"""The few loops that BLAS cannot express, compiled on first use and cached.
+"""Compiled kernels: the few loops that BLAS cannot express, compiled on first use and cached.
 
-They are tested against plain twins in ``tests/core/test_kernels.py``; those that replay a whole
-policy, against the oracles and against the policy step by step. None of them checks bounds: callers
-do.
+They are tested against plain Python versions in ``tests/core/test_kernels.py``; kernels that replay
+a whole policy are tested against the oracles and against the policy step by step. Kernels do not
+check bounds; their callers do.
 
-Numba comes in with the first kernel that is asked for, not with this package: ``import seqbatch``
-stays quick, and whoever only makes grids or plans by theorem never waits for a compiler.
+Numba is imported with the first kernel that is used, not with this package: ``import seqbatch``
+stays fast, and code that only makes grids or plans by theorem never waits for a compiler.
 """
 
 from importlib import import_module
@@ -93,7 +93,7 @@ __all__ = [
     "whole_sums",
 ]
 
-#: Which file has which kernels.
+#: The kernels in each file.
 HOMES = {
     "allocation": (
         "movable",
@@ -147,7 +147,7 @@ HOMES = {
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a kernel
 
     def __getattr__(name: str) -> Any:
-        """Import the file of a kernel, which imports numba, when it is first asked for."""
+        """Import a kernel's file, and with it numba, on first use."""
         for file, kernels in HOMES.items():
             if name in kernels:
                 globals()[name] = getattr(import_module(f"{__name__}.{file}"), name)

@@ -9,20 +9,20 @@ from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 # ----------------------------------------------------------------------
-# Dependent rounding of a table of probabilities, in whole numbers of 2^-52.
+# Dependent rounding of a table of probabilities, in integer multiples of 2^-52.
 #
-# The table is a network: a unit sends one unit of flow through the nodes (finest stratum, action),
-# (coarser stratum, action), ..., (everybody, action) to one sink. Every node but the units and the
-# sink passes on what it gets. Edges that carry a whole number are settled and forgotten; the
-# others are added one at a time to a forest. An edge that closes a cycle makes the flow around
-# that cycle go up or down, by as much as the first edge allows, so that one edge at least is
-# settled and the rest is a forest again.
+# The table is a network: each unit sends one unit of flow through the nodes (finest stratum,
+# action), (coarser stratum, action), ..., (all units, action) to a single sink. Every node except
+# units and sink conserves flow. Edges with integer flow are settled and dropped; the others are
+# added to a forest one at a time. When an edge closes a cycle, the flow around the cycle is moved
+# up or down until an edge becomes integer. At least one edge is then settled, and the rest is a
+# forest again.
 
 
-#: A probability of 1. Multiples of 2^-52 up to 1 are floats, so that nothing is lost in between.
+#: A probability of 1. Multiples of 2^-52 up to 1 are exact floats.
 ONE = 1 << 52
 
-# Constants of splitmix64. Mixing uint64 with a plain integer would make numba go through floats.
+# Constants of splitmix64. Mixing uint64 with a plain integer would make numba convert to float.
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
@@ -32,10 +32,10 @@ _NEXT = np.uint64(1)
 
 @njit(**OPTIONS)
 def whole_parts(probabilities: Floats, weights: Integers) -> int:
-    """Write each row as whole numbers of 2^-52 that sum to 2^52; zeros stay zeros.
+    """Write each row as integer multiples of 2^-52 that sum to 2^52; zeros stay zeros.
 
-    The largest cell takes what rounding left over. Returns the first row that has a negative cell
-    or does not sum to 1 within 1e-9, and -1 if there is none.
+    The largest cell absorbs the rounding error. Returns the first row that has a negative cell or
+    does not sum to 1 within 1e-9, and -1 if there is none.
     """
     for row in range(probabilities.shape[0]):
         total, largest = 0, 0
@@ -61,7 +61,7 @@ def _mixed(value: Any) -> Any:
 
 @njit(**OPTIONS)
 def _below(bound: Any, key: AnyArray, counter: AnyArray) -> Any:
-    """Return a whole number below `bound`, every one exactly as likely."""
+    """Return a uniformly random integer below `bound`, without bias."""
     bound = np.uint64(bound)
     # Numbers above the last multiple of the bound would favour small remainders: draw again.
     last = _MOST - (_MOST % bound + _NEXT) % bound
@@ -75,7 +75,7 @@ def _below(bound: Any, key: AnyArray, counter: AnyArray) -> Any:
 @njit(**OPTIONS)
 def _link(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flow: Integers,
           pool: Integers) -> None:  # fmt: skip
-    """Add an edge: half 2e lies at its tail, half 2e + 1 at its head."""
+    """Add an edge: half-edge 2e is at its tail, half-edge 2e + 1 at its head."""
     if pool[0] >= 0:
         edge, pool[0] = pool[0], flow[pool[0]]  # free edges are chained through their flows
     else:
@@ -106,7 +106,7 @@ def _unlink(edge: int, heads: Integers, ends: Integers, flow: Integers, pool: In
 
 @njit(**OPTIONS)
 def _path(start: int, goal: int, heads: Integers, ends: Integers, path: Integers) -> int:
-    """Write the halves by which the forest leads from `start` to `goal`; -1 if it does not."""
+    """Write the half-edges of the forest's path from `start` to `goal`; -1 if there is none."""
     depth, half = 0, heads[start]
     while True:
         while half < 0:
@@ -129,13 +129,13 @@ def _path(start: int, goal: int, heads: Integers, ends: Integers, path: Integers
 def _add(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flow: Integers,
          pool: Integers, path: Integers, key: AnyArray, counter: AnyArray, actions: Integers,
          units: int, columns: int) -> None:  # fmt: skip
-    """Add an edge to the forest; where it closes a cycle, break it."""
+    """Add an edge to the forest; if it closes a cycle, break the cycle."""
     depth = _path(tail, head, heads, ends, path)
     if depth < 0:
         _link(tail, head, amount, heads, ends, flow, pool)
         return
     # Around the cycle: up this edge, then along the path from its head back to its tail. Odd
-    # halves lie at the heads of their edges: those edges are passed in their own direction.
+    # half-edges are at the heads of their edges, which are traversed in their own direction.
     up, down = ONE - amount, amount
     for place in range(depth):
         carried = flow[path[place] >> 1]
@@ -166,16 +166,17 @@ def _add(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flo
 def round_table(
     weights: Integers, order: AnyArray, changes: Integers, groups: int, depth: int, key: AnyArray
 ) -> Integers:
-    """Round every row of a table of whole parts to one action.
+    """Round every row of an integer table to one action.
 
-    Units come in `order`; `changes` says for each of them, in that order, the coarsest level at
-    which its stratum differs from the one before (`depth`, the number of levels and one, if none
-    does); `groups` counts all strata at all levels, everybody included. Returns the actions.
+    Units are processed in `order`. For each of them, in that order, `changes` is the coarsest level
+    at which its stratum differs from the previous one (`depth`, the number of levels plus one, if
+    at none); `groups` is the number of strata at all levels, including that of all units. Returns
+    the actions.
     """
     units, columns = weights.shape
     sink = units + groups * columns
     heads = np.full(sink + 1, -1, dtype=np.int64)
-    # More edges than nodes make no forest. Memory that is never touched costs nothing.
+    # A forest has fewer edges than nodes. Memory that is never touched costs nothing.
     ends = np.empty((2 * sink + 4, 3), dtype=np.int64)
     flow = np.empty(sink + 2, dtype=np.int64)
     path = np.empty(sink + 2, dtype=np.int64)
@@ -188,7 +189,7 @@ def round_table(
     for place in range(units + 1):
         change = changes[place] if place < units else 0
         for level in range(depth - 1, change - 1, -1):
-            # The stratum is complete: what it sends on is known, and only its fraction matters.
+            # The stratum is complete: its outflow is known, and only its fraction matters.
             for a in range(columns):
                 amount = sums[level, a] & (ONE - 1)
                 sums[level, a] = 0
@@ -220,12 +221,12 @@ def round_table(
 
 
 # ----------------------------------------------------------------------
-# Loops over units for prices: choices at given prices, soft or hard, and moves between columns.
+# Loops over units for prices: soft or hard choices at given prices, and moves between columns.
 
 
 @njit(**OPTIONS)
 def _shares(scores: Floats, prices: Floats, temperature: float, share: Floats) -> None:
-    """Write one unit's soft choice; cells of -inf have no part in it."""
+    """Write one unit's soft choice; cells of -inf are excluded."""
     best, total = -np.inf, 0.0
     for a in range(scores.shape[0]):
         share[a] = scores[a] - prices[a]
@@ -246,9 +247,9 @@ def tilt(
     columns: Floats,
     curvature: Floats,
 ) -> None:
-    """Sum soft choices at prices: exp((score - price) / temperature), made to sum to 1.
+    """Sum soft choices at prices: exp((score - price) / temperature), normalised to sum 1.
 
-    Adds the column sums to `columns`, and the lower half of the sum of diag(q) - q q' to
+    Adds the column sums to `columns`, and the lower triangle of the sum of diag(q) - q q' to
     `curvature`.
     """
     share = np.empty(scores.shape[1])
@@ -268,7 +269,7 @@ def tilted(
     scores: Floats, weights: Floats, prices: Floats, temperature: float, floor: Floats,
     whole: Integers,
 ) -> None:  # fmt: skip
-    """Write each row's floor plus its soft choice as whole numbers of 2^-52 that sum to 2^52."""
+    """Write each row's floor plus soft choice as integer multiples of 2^-52 that sum to 2^52."""
     units, actions = scores.shape
     share = np.empty(actions)
     for row in range(units):
@@ -287,7 +288,7 @@ def tilted(
 def near_ties(
     scores: Floats, weights: Floats, prices: Floats, width: float, columns: Floats, kept: Bools
 ) -> None:
-    """Keep the units whose best two actions lie within `width`; add the others to `columns`."""
+    """Keep the units whose best two actions are within `width`; add the others to `columns`."""
     units, actions = scores.shape
     for row in range(units):
         best, second, chosen = -np.inf, -np.inf, 0
@@ -304,7 +305,7 @@ def near_ties(
 
 @njit(**OPTIONS)
 def whole_sums(whole: Integers, sums: Integers) -> None:
-    """Sum columns of whole parts in two limbs of 26 bits, since a million ones exceed 64 bits."""
+    """Sum integer columns in two limbs of 26 bits, because a million ones exceed 64 bits."""
     low = ONE // (1 << 26) - 1
     for row in range(whole.shape[0]):
         for a in range(whole.shape[1]):
@@ -314,7 +315,7 @@ def whole_sums(whole: Integers, sums: Integers) -> None:
 
 @njit(**OPTIONS)
 def movable(whole: Integers, floor: Floats, open_to: Bools, enough: int, found: Integers) -> None:
-    """Sum what could be moved from each action to each other one, up to `enough`."""
+    """Sum what could be moved from each action to each other action, up to `enough`."""
     units, actions = whole.shape
     for row in range(units):
         for a in range(actions):
@@ -332,9 +333,9 @@ def movable(whole: Integers, floor: Floats, open_to: Bools, enough: int, found: 
 def move(
     whole: Integers, floor: Floats, open_to: Bools, origin: int, target: int, amount: int, part: int
 ) -> int:
-    """Move an amount from one action to another, a `part`-th of each unit's at most.
+    """Move an amount from one action to another, at most one `part`-th of each unit's share.
 
-    Units come in order until the amount is moved; returns what is left of it.
+    Units are processed in order until the amount is moved; returns the remainder.
     """
     for row in range(whole.shape[0]):
         if amount == 0:
@@ -352,5 +353,5 @@ def move(
 
 @njit(**OPTIONS)
 def _may_get(row: int, action: int, whole: AnyArray, open_to: Bools) -> bool:
-    """Say whether a unit has a share of an action, or is open to it where that table is given."""
+    """Return whether a unit has a share of an action, or may get it if that table is given."""
     return bool(open_to[row, action]) if open_to.shape[0] else bool(whole[row, action] > 0)

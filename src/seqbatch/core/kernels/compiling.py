@@ -1,4 +1,4 @@
-"""How every kernel is compiled, cached and loaded early."""
+"""How kernels are compiled, cached on disk and preloaded."""
 
 import warnings
 from functools import cache
@@ -9,10 +9,10 @@ from numba import njit
 
 
 def _keeps() -> bool:
-    """Return whether compiled code can be kept on disk; warn where it cannot."""
+    """Return whether compiled code can be cached on disk; warn if it cannot."""
 
     def nothing() -> None:
-        """Stand for the kernels, which are kept beside it."""
+        """Stand in for the kernels, which are cached in the same place."""
 
     try:
         njit(cache=True)(nothing)
@@ -27,16 +27,15 @@ def _keeps() -> bool:
     return True
 
 
-# No fast mathematics: products and sums as they are written, neither fused nor reordered. Every
-# machine then gives the same bits, whatever its vector registers, and what was decided on one can
-# be replayed on another.
+# No fast math: products and sums are neither fused nor reordered. Every machine then gives the same
+# bits, whatever its vector registers, and decisions made on one can be replayed on another.
 OPTIONS: dict[str, Any] = {
-    # Compiling takes seconds; what it made is kept on disk for later processes, until its own file
-    # changes: after a change of these options, what is kept must be removed by hand (*.nbi, *.nbc).
+    # Compiling takes seconds; the result is cached on disk for later processes until its file
+    # changes. After a change of these options, remove the cache by hand (*.nbi, *.nbc).
     "cache": _keeps(),
-    # Division by zero gives infinity, as in NumPy, and loops need no branch to raise from.
+    # Division by zero gives infinity, as in NumPy; loops then need no branch for raising.
     "error_model": "numpy",
-    # Nothing here touches a Python object, so threads may run side by side.
+    # No kernel touches Python objects, so threads may run in parallel.
     "nogil": True,
 }
 
@@ -48,8 +47,8 @@ def _nothing() -> None:
 
 @cache
 def load_early() -> None:
-    """Begin to load what the first call of any kernel waits for, in a thread of its own.
+    """Start loading what the first call of any kernel needs, in a background thread.
 
-    It takes half a second, in which whoever needs kernels later can read files.
+    It takes half a second, during which the caller can read files.
     """
     Thread(target=_nothing, name="kernels").start()

@@ -1,4 +1,4 @@
-"""Kernels of exact sums: rounding to whole numbers, products without rounding."""
+"""Kernels of exact sums: rounding to integers, and sums of products without rounding."""
 
 import math
 
@@ -9,12 +9,12 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 # ----------------------------------------------------------------------
-# Columns that are 0 or 1, by codes that stand for several of them; see core/exact_sums.py.
+# Indicator columns, by codes that represent several of them; see core/exact_sums.py.
 
 
 @njit(**OPTIONS)
 def join_marks(marks: Integers, firsts: Integers, sizes: Integers, codes: Integers) -> None:
-    """Make one code of each unit's marks: the place in a table with an axis for each of them."""
+    """Combine each unit's marks into one code: its index in a table with an axis per mark."""
     codes[:] = 0
     for one in range(len(marks)):
         for row in range(len(codes)):
@@ -23,12 +23,12 @@ def join_marks(marks: Integers, firsts: Integers, sizes: Integers, codes: Intege
 
 @njit(**OPTIONS)
 def sum_by_code(made: Integers, begin: int, end: int, codes: Integers, table: Integers) -> None:
-    """Add up the numbers of some rows by the rows' codes.
+    """Sum the numbers of some rows by the rows' codes.
 
-    Two columns at a time: the processor need not wait for the one sum to add to the other.
+    Two columns at a time: the processor need not wait for one sum before adding to the other.
     """
     for one in range(0, len(made), 2):
-        # The last of an odd number of columns comes twice, and is added once.
+        # With an odd number of columns, the last one is read twice and added once.
         two = min(one + 1, len(made) - 1)
         both = two > one
         first, second, left, right = table[one], table[two], made[one], made[two]
@@ -41,7 +41,7 @@ def sum_by_code(made: Integers, begin: int, end: int, codes: Integers, table: In
 
 @njit(**OPTIONS)
 def spread_sums(table: Integers, marked: Integers, columns: Integers, sums: Integers) -> None:
-    """Add sums of numbers by code to those of the columns that a code stands for.
+    """Add sums of numbers by code to the sums of the columns that each code represents.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def spread_sums(table: Integers, marked: Integers, columns: Integers, sums: Inte
     columns
         The columns of the numbers.
     sums
-        By two columns, shape (cells, columns, columns).
+        Sums by pair of columns, shape (cells, columns, columns).
     """
     for cell in range(len(table)):
         for number in range(len(columns)):
@@ -64,7 +64,7 @@ def spread_sums(table: Integers, marked: Integers, columns: Integers, sums: Inte
 
 @njit(**OPTIONS)
 def count_codes(cells: Integers, codes: Integers, marked: Integers, sums: Integers) -> None:
-    """Count the units of each cell for every two columns that their code stands for."""
+    """Count the units of each cell for every two columns that their code represents."""
     counts = np.zeros((len(sums), marked.shape[1]), dtype=np.int64)
     for row in range(len(cells)):
         if cells[row] >= 0:
@@ -81,7 +81,7 @@ def count_pairs(
     cells: Integers, lefts: Integers, rights: Integers, one: Integers, two: Integers,
     sums: Integers,
 ) -> None:  # fmt: skip
-    """Count the units of each cell for every column of one code and column of another."""
+    """Count the units of each cell for every pair of a column of one code and one of another."""
     counts = np.zeros((len(sums), one.shape[1], two.shape[1]), dtype=np.int64)
     for row in range(len(cells)):
         if cells[row] >= 0:
@@ -96,28 +96,28 @@ def count_pairs(
 
 
 # ----------------------------------------------------------------------
-# Rounding to whole numbers, and sums of products of whole numbers without any rounding.
+# Rounding to integers, and exact sums of products of integers.
 
 
-#: Rows that are worked on at once: their whole numbers stay in the memory next to the processor.
+#: Rows processed at once: few enough for their integers to stay in the cache.
 BLOCK = 2048
-#: A product is cut here, so that 64 bits hold the sum of very many of either part.
+#: Products are split at this bit: 64 bits then hold very large sums of either part.
 CUT = 32
 LOWER = 2**CUT - 1
 
 
 @njit(**OPTIONS)
 def whole(value: float, factor: float) -> int:
-    """Return a scaled number rounded to a whole one.
+    """Return a scaled number rounded to an integer.
 
-    Half is added and the rest cut off: databases round halves in ways of their own.
+    Half is added and the fraction dropped, because databases round halves in different ways.
     """
     return math.floor(value * factor + 0.5)
 
 
 @njit(**OPTIONS)
 def round_all(values: Floats, factor: float, most: float, made: Integers) -> bool:
-    """Round numbers; say whether none is larger than `most` once it is scaled."""
+    """Round numbers; return whether all are at most `most` in absolute value once scaled."""
     fits = True
     for row in range(len(values)):
         fits &= abs(values[row] * factor) <= most
@@ -127,9 +127,9 @@ def round_all(values: Floats, factor: float, most: float, made: Integers) -> boo
 
 @njit(**OPTIONS)
 def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: Integers) -> int:
-    """Order the rows of a block by their cells, leaving out those of none; return how many.
+    """Order the rows of a block by cell, without skipped rows; return their number.
 
-    The rows of cell c end at ends[c], where those of the next begin.
+    The rows of cell c end at ends[c], where those of the next cell begin.
     """
     ends[:] = 0
     for row in range(first, last):
@@ -151,10 +151,10 @@ def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: In
 def multiply(
     made: Integers, begin: int, end: int, columns: Integers, low: Integers, high: Integers
 ) -> None:
-    """Add up the products of every two numbers of some rows, each pair once.
+    """Sum the products of every two numbers of some rows, once for each pair.
 
-    The lower bits are what is left of all without the upper ones: where the sum of all is too large
-    for 64 bits, what is cut off of both is the same.
+    The lower bits are the difference between the full sum and the upper bits: if the full sum
+    overflows 64 bits, the same multiple is lost in both.
     """
     for one in range(len(made)):
         left = made[one, begin:end]
@@ -175,29 +175,30 @@ def add_products(
     columns: Integers, most: float, low: Integers, high: Integers, table: Integers,
     count: Integers,
 ) -> bool:  # fmt: skip
-    """Add up the products of every two numbers in each cell, each pair once, and the numbers.
+    """Sum the products of every two numbers in each cell, once for each pair, and the numbers.
 
-    Returns whether every number, those of skipped units too, is at most `most` in size once it is
-    scaled; sums of larger ones are of no use.
+    Returns whether every number, including those of skipped units, is at most `most` in absolute
+    value once scaled; otherwise the sums are invalid.
 
     Parameters
     ----------
     numbers, rewards
-        The columns that are numbers, one after another, and what comes as the last of them.
+        The numeric columns, and the rewards, which come last.
     codes
-        What units are grouped by in cells, one code for each unit in every row.
+        The codes by which units are grouped within cells, one per unit in every row.
     cells
         Each unit's cell, -1 for none.
     factors, columns
-        What each number is multiplied with before it is rounded, and its column of the model.
+        The factor of each number before rounding, and its column of the model.
     most
         See above.
     low, high
-        Sums of the lower 32 bits of products, and of the others, shape (cells, columns, columns).
+        Sums of the lower 32 bits of products, and of the upper ones, shape (cells, columns,
+        columns).
     table
         Sums of the numbers by code, shape (cells, numbers, codes).
     count
-        Units of each cell.
+        The number of units of each cell.
     """
     wide, units = len(columns), len(cells)
     made, plain = np.empty((wide, BLOCK), dtype=np.int64), np.empty(BLOCK, dtype=np.int64)
@@ -209,7 +210,7 @@ def add_products(
         total = sort_block(cells, first, last, order, ends)
         for number in range(wide):
             values = rewards if number == wide - 1 else numbers[number]
-            # All at once and then put in order: the processor rounds several at a time.
+            # Round all at once, then reorder: the processor rounds several numbers at a time.
             fits &= round_all(values[first:last], factors[number], most, plain)
             for place in range(total):
                 made[number, place] = plain[order[place] - first]

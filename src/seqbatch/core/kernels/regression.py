@@ -1,4 +1,4 @@
-"""Kernels of ridge regression: sums over rows, and solutions from them."""
+"""Kernels of ridge regression and the lasso: sums over rows, and solutions from them."""
 
 import numpy as np
 from numba import njit
@@ -11,8 +11,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 @njit(**OPTIONS)
 def _add_eight(target: Floats, rows: Floats, order: Integers) -> None:
-    # Eight rows' outer products into the lower triangle, two lines of it at a time. A pair of lines
-    # may spill one place over the diagonal; the mirror in `accumulate` overwrites that.
+    # Outer products of eight rows into the lower triangle, two lines at a time. A pair of lines may
+    # spill one place over the diagonal; the mirroring in `accumulate` overwrites that.
     dim = target.shape[0]
     r0, r1, r2, r3 = rows[order[0]], rows[order[1]], rows[order[2]], rows[order[3]]
     r4, r5, r6, r7 = rows[order[4]], rows[order[5]], rows[order[6]], rows[order[7]]
@@ -50,12 +50,12 @@ def accumulate(
 ) -> None:
     """Add each row's outer product, reward product, squared reward and one to its cell, in place.
 
-    Rows are added one after another, so any cut of them into pieces gives the same bits. A cell
+    Rows are added one after another: any split of them into pieces gives the same bits. A cell
     below zero skips the row.
     """
     dim = rows.shape[1]
-    # Group the rows by cell, in order. Several rows in one pass make the same sums in the same
-    # order as one by one, with a fraction of the traffic.
+    # Group the rows by cell, in order. Several rows per pass give the same sums in the same order
+    # as one by one, with a fraction of the memory traffic.
     starts = np.zeros(gram.shape[0] + 1, dtype=np.int64)
     for t in range(rows.shape[0]):
         if cells[t] >= 0:
@@ -108,8 +108,8 @@ def accumulate(
 def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None:
     """Fill root with the inverse of the Cholesky factor of gram + penalty I; upper is scratch.
 
-    A pivot lost to rounding, where a column depends on others and the penalty is too small to
-    show, is set to that rounding, measured against the column's own size.
+    A pivot lost to rounding, because a column depends on others and the penalty is too small to
+    matter, is set to that rounding, relative to the column's size.
     """
     dim = gram.shape[0]
     for i in range(dim):
@@ -133,7 +133,7 @@ def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None
         scale = 1.0 / np.sqrt(target[i])
         for j in range(i, dim):
             target[j] *= scale
-    # Row i of the inverse of the lower factor, from the rows above it, zero beyond the diagonal.
+    # Row i of the inverse of the lower factor, from the rows above it; zero beyond the diagonal.
     for i in range(dim):
         target, whole = root[i], i - i % 4
         for j in range(dim):
@@ -187,7 +187,7 @@ def ridge_cells(
 
 @njit(**OPTIONS)
 def ridge_means_cells(gram: Floats, moment: Floats, penalty: float, theta: Floats) -> None:
-    """Estimate every cell as :func:`ridge_cells` does, and keep no root."""
+    """Estimate every cell as :func:`ridge_cells` does, without keeping the root."""
     upper, root = np.empty(gram.shape[1:]), np.empty(gram.shape[1:])
     for cell in range(gram.shape[0]):
         factorise(gram[cell], penalty, upper, root)
@@ -198,15 +198,15 @@ def ridge_means_cells(gram: Floats, moment: Floats, penalty: float, theta: Float
 def descend(gram: Floats, moment: Floats, penalty: float, sweeps: int, theta: Floats) -> None:
     """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1, one coordinate at a time.
 
-    `theta` is where it starts and, in place, where it ends: after so many sweeps, or when none of
-    them moves the gradient by more than rounding. Whether that is the minimum is for the caller to
-    check: small steps alone do not say so.
+    `theta` is the start and, modified in place, the result after `sweeps` sweeps, or when a sweep
+    changes the gradient by no more than rounding. The caller must check whether that is the
+    minimum: small steps alone do not imply it.
     """
     dim = len(theta)
     largest = 0.0
     for j in range(dim):
         largest = max(largest, abs(moment[j]))
-    # Kept up to date with every step instead of computed for each: a row instead of a product.
+    # Updated with every step instead of recomputed: one row instead of a matrix product.
     gradient = moment - gram @ theta
     for _ in range(sweeps):
         moved = 0.0

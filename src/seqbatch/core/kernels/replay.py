@@ -9,16 +9,17 @@ from seqbatch.core.kernels.regression import accumulate, factorise, ridge_cells,
 from seqbatch.core.kernels.scoring import means_and_widths
 
 # ----------------------------------------------------------------------
-# Whole batches of SBUCB and SupSBUCB against a table of rewards.
+# Whole batches of SBUCB and SupSBUCB.
 
 
 @njit(**OPTIONS)
 def winner(
     scores: Floats, draw: float, random_ties: bool, eligible: Bools | None, unit: int
 ) -> int:
-    """Return the lowest of the highest scores, or the one on which the draw falls.
+    """Return the lowest of the highest scores, or the one selected by the draw.
 
-    Among the actions that row `unit` of eligible allows; None allows all, and is compiled apart.
+    Only actions that row `unit` of eligible allows compete; None allows all and is compiled
+    separately.
     """
     best, tied = -1, 1
     for action in range(scores.shape[0]):
@@ -30,7 +31,7 @@ def winner(
             tied += 1
     if not random_ties or tied == 1:
         return best
-    # A draw is below 1, but its product with a count may still round up to the count.
+    # A draw is below 1, but its product with a count may round up to the count.
     skip = min(int(draw * tied), tied - 1)
     for action in range(best, scores.shape[0]):
         if eligible is not None and not eligible[unit, action]:
@@ -44,7 +45,7 @@ def winner(
 
 @njit(**OPTIONS)
 def any_action(columns: int, draw: float, eligible: Bools | None, unit: int) -> int:
-    """Return the action, of those that row `unit` of eligible allows, on which the draw falls."""
+    """Return the action selected by the draw among those that row `unit` of eligible allows."""
     if eligible is None:
         return min(int(draw * columns), columns - 1)
     allowed = 0
@@ -80,10 +81,10 @@ def replay_ucb(
 ) -> None:
     """Play whole batches of SBUCB against a table of rewards; statistics and estimates in place.
 
-    It makes the same calls in the same order as batch by batch from outside, to the same bits.
+    The calls and their order are the same as batch by batch from outside, with identical bits.
     """
     models, columns = theta.shape[0], table.shape[1]
-    # Scratch for the longest batch, once: with batches of a few units, allocating would dominate.
+    # Allocate scratch once, for the longest batch: with tiny batches, allocation would dominate.
     longest, start = 0, 0
     for stop in ends:
         longest, start = max(longest, stop - start), stop
@@ -104,7 +105,7 @@ def replay_ucb(
                 action = any_action(columns, draws[i], eligible, i)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
-            # Rows and models are one or K, whatever the layout; min takes the only one, or the own.
+            # There are 1 or K rows and models, by layout; min selects the only one or the own one.
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
             cells[i] = min(action, models - 1)
             stale[cells[i]] = True
@@ -127,10 +128,10 @@ def pass_stage(
     stages: Integers,
     explored: Bools,
 ) -> Integers:
-    """Apply rules (a), (b), (c) of SupSBUCB to the units still waiting; return who waits on.
+    """Apply rules (a), (b), (c) of SupSBUCB to the waiting units; return those that still wait.
 
-    Row i of means, widths and candidates belongs to units[i]; candidates that rule (b) drops are
-    dropped in place. What is returned are rows, not units. explore: 0 highest, 1 widest, 2 first.
+    Row i of means, widths and candidates belongs to units[i]; rule (b) drops candidates in place.
+    Returns rows, not units. explore: 0 highest, 1 widest, 2 first.
     """
     level, slack = 2.0**-stage, 2.0 ** (1 - stage)
     waiting = np.empty(units.shape[0], dtype=np.int64)
@@ -148,7 +149,7 @@ def pass_stage(
             explored[units[i]] = exploring
             for a in range(means.shape[1]):
                 width = gamma * widths[i, a]
-                # What is not a candidate must not win, not even by a tie.
+                # A non-candidate must not win, not even by a tie.
                 value = -np.inf
                 if candidates[i, a] and (not exploring or width > level):
                     value = means[i, a] + width
@@ -190,8 +191,8 @@ def replay_stages(
 ) -> None:
     """Play whole batches of SupSBUCB against a table of rewards; all in place.
 
-    Statistics and estimates are those of all stages, one stage's models after another's. As in
-    :func:`replay_ucb`, the calls are those made from outside, to the same bits.
+    Statistics and estimates are concatenated over stages. As in :func:`replay_ucb`, the calls are
+    the same as from outside, with identical bits.
     """
     columns, dim = table.shape[1], rows.shape[2]
     number = theta.shape[0] // models
@@ -238,7 +239,8 @@ def replay_stages(
             left = again.shape[0]
             if left == 0:
                 break
-            # Closing ranks in place is safe: again[i] >= i, so nothing is read after it is lost.
+            # Compacting in place is safe: again[i] >= i, so nothing is overwritten before it is
+            # read.
             for i in range(left):
                 units[i] = units[again[i]]
                 waiting[i] = waiting[again[i]]
@@ -251,7 +253,7 @@ def replay_stages(
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
-            # Rule (a) learns nothing, or the stages' rewards would not be independent.
+            # Rule (a) learns nothing; otherwise the stages' rewards would not be independent.
             cells[i] = -1
             if explored[i]:
                 cells[i] = (stages[i] - 1) * models + min(action, models - 1)
@@ -262,10 +264,10 @@ def replay_stages(
 
 
 # ----------------------------------------------------------------------
-# LinUCB against a table of rewards: one unit per batch, by rank-one updates.
+# LinUCB, one unit per batch, by rank-one updates.
 
 
-#: Rank-one updates of a root before it is rebuilt from the gram: far fewer than drift needs.
+#: Rank-one updates of a root before it is recomputed from the Gram matrix, well before drift shows.
 REFRESH = 256
 
 
@@ -281,8 +283,8 @@ def _nonzeros(x: Floats, places: Integers) -> int:
 
 @njit(**OPTIONS)
 def _image(columns: Floats, x: Floats, places: Integers, found: int, out: Floats) -> None:
-    # root x from the root's columns, four at a time, passing over the zeros of x. Loops start at 0,
-    # through known zeros: a start that the compiler cannot bound keeps it from using vectors.
+    # root x from the root's columns, four at a time, skipping the zeros of x. Loops start at 0,
+    # through known zeros: a start that the compiler cannot bound would prevent vectorisation.
     dim, whole = x.shape[0], found - found % 4
     for j in range(dim):
         out[j] = 0.0
@@ -303,8 +305,8 @@ def _image(columns: Floats, x: Floats, places: Integers, found: int, out: Floats
 def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float:
     """Update root for A + x x', where z = root x; fill gain with A^-1 x; return 1 + x' A^-1 x.
 
-    The new root is C^-1 root with C C' = I + z z'. C has a closed form, so that each new row needs
-    only the old one and a running sum of those above; four rows go at a time.
+    The new root is C^-1 root with C C' = I + z z'. C has a closed form: each new row needs only the
+    old one and a running sum of those above; four rows are processed at a time.
     """
     dim = z.shape[0]
     whole = dim - dim % 4
@@ -317,7 +319,7 @@ def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float
         t2 = t1 + z1 * z1
         t3 = t2 + z2 * z2
         t4 = t3 + z3 * z3
-        # Roots and reciprocals once per row: all the rest is products.
+        # Square roots and reciprocals once per row; everything else is products.
         g0, g1, g2 = 1.0 / np.sqrt(t0), 1.0 / np.sqrt(t1), 1.0 / np.sqrt(t2)
         g3, g4 = 1.0 / np.sqrt(t3), 1.0 / np.sqrt(t4)
         c0, c1, c2, c3 = t0 * g0 * g1, t1 * g1 * g2, t2 * g2 * g3, t3 * g3 * g4
@@ -349,7 +351,7 @@ def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float
 
 @njit(**OPTIONS)
 def _flip(root: Floats, columns: Floats) -> None:
-    # Four rows at a time, so that what is written lies together.
+    # Four rows at a time, to write contiguous memory.
     dim = root.shape[0]
     whole = dim - dim % 4
     for i in range(0, whole, 4):
@@ -384,14 +386,15 @@ def replay_online_ucb(
     """Play LinUCB against a table of rewards, one unit per batch; all in place.
 
     The root of the chosen model is updated for x x' by the Cholesky factor of I + z z', z = root x,
-    and rebuilt from the gram every REFRESH updates, so that rounding cannot build up.
+    and recomputed from the Gram matrix every REFRESH updates, which keeps rounding from building
+    up.
     """
     models, columns, dim = theta.shape[0], table.shape[1], rows.shape[2]
     images, scores, predicted = np.empty((columns, dim)), np.empty(columns), np.empty(columns)
     passed, gain, upper = np.empty(dim), np.empty(dim), np.empty((dim, dim))
     updates, places = np.zeros(models, dtype=np.int64), np.empty(dim + 1, dtype=np.int64)
     found = 0
-    # The roots by columns as well: products with a unit's vector need no sums across lanes.
+    # The roots by columns as well: products with a unit's vector then need no sums across lanes.
     flipped = np.empty_like(root)
     for model in range(models):
         flipped[model] = 0.0
@@ -400,7 +403,7 @@ def replay_online_ucb(
         for a in range(columns):
             slot, model, image = min(a, rows.shape[1] - 1), min(a, models - 1), images[a]
             x = rows[t, slot]
-            # In the block layout all actions share one row, whose zeros are looked for once.
+            # In the block layout all actions share one row, whose zeros are located once.
             if a == slot:
                 found = _nonzeros(x, places)
             _image(flipped[model], x, places, found, image)
@@ -424,7 +427,7 @@ def replay_online_ucb(
                 moment[model, i] += reward * x[i]
         squares[model] += reward * reward
         count[model] += 1
-        # Sherman and Morrison: theta moves along A^-1 x by the surprise over 1 + x' A^-1 x.
+        # Sherman-Morrison: theta moves along A^-1 x by the residual over 1 + x' A^-1 x.
         step = (reward - predicted[action]) / _update_root(matrix, z, passed, gain)
         for j in range(dim):
             theta[model, j] += step * gain[j]

@@ -1,4 +1,4 @@
-"""Kernels that score and choose: means, widths, shares of being best, one action a unit."""
+"""Kernels for scoring and choosing: means, widths, shares of being best, one action per unit."""
 
 import numpy as np
 from numba import njit
@@ -9,22 +9,22 @@ from seqbatch.core.kernels.compiling import OPTIONS
 # ----------------------------------------------------------------------
 # Means, widths and shares of being best.
 #
-# Scoring works on tiles of units, transposed so that neighbouring lanes of a vector register hold
-# neighbouring units. Every lane runs the same operations in the same order, so a unit's numbers do
-# not depend on where it stands in the batch, on how many units stand beside it, or on the number
-# of BLAS threads. A triangular root needs half the products of a full matrix, which pays for that.
+# Scoring works on tiles of units, transposed: neighbouring lanes of a vector register hold
+# neighbouring units. Every lane runs the same operations in the same order. A unit's scores
+# therefore do not depend on its position in the batch, on the number of units, or on the number of
+# BLAS threads. A triangular root needs half the products of a full matrix, which pays for this.
 
 
-# Units scored together: with 64 features a tile takes 32 kB, about the innermost cache.
+# Units per tile: with 64 features a tile takes 32 kB, about the size of the L1 cache.
 TILE = 64
-# Lanes come in whole steps of the compiled loop, so that no lane falls to its scalar remainder.
+# Lanes come in whole steps of the compiled loop, which avoids its scalar remainder.
 STEP = 16
 
 
 @njit(**OPTIONS)
 def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floats) -> None:
     for lane in range(lanes):
-        # Lanes past the end repeat the last unit; what they compute is not read.
+        # Lanes past the end repeat the last unit; their results are not read.
         unit = min(start + lane, stop - 1)
         for j in range(tile.shape[0]):
             tile[j, lane] = rows[unit, slot, j]
@@ -52,8 +52,8 @@ def _mean(tile: Floats, theta: Floats, lanes: int, out: Floats) -> None:
 
 @njit(**OPTIONS)
 def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out: Floats) -> None:
-    # |root x|^2, two rows of the lower triangle at a time (the upper part holds zeros), four
-    # columns at a time: eight products for every four loads.
+    # |root x|^2, two rows of the lower triangle at a time (the upper part is zero), four columns at
+    # a time: eight products per four loads.
     dim = tile.shape[0]
     for lane in range(lanes):
         out[lane] = 0.0
@@ -112,7 +112,7 @@ def means_and_widths(
         lanes = -(-(stop - start) // STEP) * STEP
         for slot in range(slots):
             _load(rows, start, stop, slot, lanes, tile)
-            # One vector per unit: score it under every model. Else: under its own, or the only one.
+            # One vector per unit: score it under every model. Else: under its own or the only one.
             low, high = 0, models
             if slots == columns:
                 low = min(slot, models - 1)
@@ -129,11 +129,11 @@ def means_and_widths(
 
 @njit(**OPTIONS)
 def means(rows: Floats, theta: Floats, out: Floats) -> None:
-    """Fill <x, theta> alone, to the same bits as :func:`means_and_widths`."""
+    """Fill <x, theta> only, with the same bits as :func:`means_and_widths`."""
     units, slots, dim = rows.shape
     models, columns = theta.shape[0], out.shape[1]
-    # Each sum is taken term by term, so that its bits are the same anywhere. Four sums at a time,
-    # neighbours in memory, keep the processor busy while each waits for its own last term.
+    # Each sum is computed term by term, for identical bits everywhere. Four sums at a time,
+    # adjacent in memory, keep the processor busy while each waits for its last term.
     whole = columns - columns % 4
     for t in range(units):
         for a in range(0, whole, 4):
@@ -162,8 +162,8 @@ def best_shares(
 ) -> None:
     """Fill, for each unit and action, the share of parameters under which the action is best.
 
-    thetas is (samples, models, dim). The best of the unit's eligible actions, of all where eligible
-    is None; among equals the lowest counts, or each in part.
+    thetas is (samples, models, dim). Only eligible actions compete, or all if eligible is None. A
+    tie counts for the lowest action, or in equal parts for each.
     """
     units, slots, dim = rows.shape
     samples, models = thetas.shape[0], thetas.shape[1]
@@ -210,7 +210,7 @@ def best_shares(
 
 @njit(**OPTIONS)
 def signed_counts(codes: Bytes, out: Floats) -> None:
-    """Add to each row of out, at the place that a code's low bits name, its sign (high bit: -1)."""
+    """Add to each row of out, at the position in a code's low bits, its sign (high bit: -1)."""
     for t in range(codes.shape[0]):
         for c in range(codes.shape[1]):
             place = codes[t, c] & 127
@@ -219,16 +219,16 @@ def signed_counts(codes: Bytes, out: Floats) -> None:
 
 
 # ----------------------------------------------------------------------
-# One action a unit: among equals, or by shares of a draw; a few actions, and units by the million.
+# One action per unit: among ties, or by shares of a draw, for few actions and millions of units.
 #
-# What is computed is what it would be unit by unit, whoever stands beside it.
+# The results do not depend on which other units are present.
 
 
 @njit(**OPTIONS)
 def mark_highest(criterion: Floats, out: Bools) -> None:
-    """Say which actions have the highest criterion of their unit, shape (n, K).
+    """Mark the actions with the highest criterion of their unit, shape (n, K).
 
-    None has where a criterion is not a number: it is not known which would be the highest.
+    No action is marked if a criterion is NaN, because the highest is then unknown.
     """
     for unit in range(criterion.shape[0]):
         top = criterion[unit, 0]
@@ -250,7 +250,7 @@ def choose_among(allowed: Bools, draws: Floats, chosen: Integers, probabilities:
         wanted = min(int(draws[unit] * equals), equals - 1)
         chosen[unit], passed = 0, 0
         for action in range(allowed.shape[1]):
-            # The action by which as many equals as wanted, and this one, have been passed.
+            # The action at which the wanted number of allowed actions has been passed.
             if allowed[unit, action] and passed == wanted:
                 chosen[unit] = action
             passed += allowed[unit, action]
@@ -261,8 +261,8 @@ def choose_among(allowed: Bools, draws: Floats, chosen: Integers, probabilities:
 def choose_by_shares(probabilities: Floats, draws: Floats, chosen: Integers) -> None:
     """Choose the action in whose share of [0, 1) the draw falls.
 
-    Shares may sum to a little less than 1: the draw is scaled, and the last possible action takes
-    what rounding leaves.
+    Shares may sum to slightly less than 1: the draw is scaled, and the last possible action absorbs
+    the rounding.
     """
     actions = probabilities.shape[1]
     for unit in range(probabilities.shape[0]):

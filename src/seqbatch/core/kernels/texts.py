@@ -1,4 +1,4 @@
-"""Kernels over texts: ids, MD5, cells of delimited text, encoded columns."""
+"""Kernels on text: id hashing, MD5, cells of delimited text, encoded columns."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 # ----------------------------------------------------------------------
-# Ids by the million: a keyed hash of texts, and an index by it.
+# Millions of ids: a keyed hash of texts, and an index by it.
 #
-# Texts come as Arrow keeps them: their bytes one after another, and where each of them starts. The
-# hash is SipHash-2-4 of 128 bits, of which 96 are kept: with a key that nobody knows beforehand,
-# two texts share them once in 10^28 pairs, whoever chose the texts.
+# Texts come in Arrow's format: concatenated bytes and offsets. The hash is SipHash-2-4 with 128
+# bits, of which 96 are stored: with a secret key, two texts collide once in 10^28 pairs, even if an
+# adversary chose the texts.
 #
 # A slot of the index is two words: the first half of the hash, and 32 more bits of it with the
-# number of the text. The first is 0 in an empty slot.
+# number of the text. The first word is 0 in an empty slot.
 
 
 HIGH, LOW = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
@@ -44,7 +44,7 @@ def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
 
 @njit(inline="always", **OPTIONS)
 def _whole(data: Bytes, place: int) -> Any:
-    """Return eight bytes as one word; spelled out, they are loaded at once."""
+    """Return eight bytes as one word; written out like this, they compile to a single load."""
     low = uint64(data[place]) | uint64(data[place + 1]) << uint64(8)
     low |= uint64(data[place + 2]) << uint64(16) | uint64(data[place + 3]) << uint64(24)
     high = uint64(data[place + 4]) | uint64(data[place + 5]) << uint64(8)
@@ -54,7 +54,7 @@ def _whole(data: Bytes, place: int) -> Any:
 
 @njit(**OPTIONS)
 def siphash(data: Bytes, start: int, stop: int, key: AnyArray) -> tuple[int, int]:
-    """Return the 128 bits of one text, as two words."""
+    """Return the 128-bit hash of one text, as two words."""
     a = key[0] ^ uint64(0x736F6D6570736575)
     b = key[1] ^ uint64(0x646F72616E646F6D) ^ uint64(0xEE)
     c = key[0] ^ uint64(0x6C7967656E657261)
@@ -85,7 +85,7 @@ def siphash(data: Bytes, start: int, stop: int, key: AnyArray) -> tuple[int, int
 
 @njit(**OPTIONS)
 def hash_texts(data: Bytes, offsets: Integers, key: AnyArray, out: AnyArray) -> None:
-    """Hash texts: the words of a slot that has no number yet, shape (n, 2)."""
+    """Hash texts: return slots without numbers, shape (n, 2)."""
     for row in range(len(out)):
         first, second = siphash(data, offsets[row], offsets[row + 1], key)
         out[row, 0] = max(first, uint64(1))
@@ -94,7 +94,7 @@ def hash_texts(data: Bytes, offsets: Integers, key: AnyArray, out: AnyArray) -> 
 
 @njit(inline="always", **OPTIONS)
 def _slot(slots: AnyArray, first: Any, second: Any) -> Any:
-    """Return the slot of a text, or the empty one where it would be."""
+    """Return the slot of a text, or the empty slot where it belongs."""
     mask = uint64(len(slots) - 1)
     place = first & mask
     while slots[place, 0] != 0:
@@ -106,7 +106,7 @@ def _slot(slots: AnyArray, first: Any, second: Any) -> Any:
 
 @njit(**OPTIONS)
 def find(slots: AnyArray, hashes: AnyArray, out: Integers) -> None:
-    """Look texts up: their numbers, -1 where there is none."""
+    """Look up texts: return their numbers, -1 if missing."""
     for row in range(len(hashes)):
         place = _slot(slots, hashes[row, 0], hashes[row, 1])
         out[row] = -1 if slots[place, 0] == 0 else np.int64(slots[place, 1] & LOW)
@@ -114,7 +114,7 @@ def find(slots: AnyArray, hashes: AnyArray, out: Integers) -> None:
 
 @njit(**OPTIONS)
 def add(slots: AnyArray, hashes: AnyArray, numbers: Integers) -> int:
-    """Add texts with their numbers up to the first that is there; return how many were added."""
+    """Add texts with their numbers up to the first duplicate; return how many were added."""
     for row in range(len(hashes)):
         place = _slot(slots, hashes[row, 0], hashes[row, 1])
         if slots[place, 0] != 0:
@@ -126,14 +126,14 @@ def add(slots: AnyArray, hashes: AnyArray, numbers: Integers) -> int:
 
 @njit(**OPTIONS)
 def take_back(slots: AnyArray, hashes: AnyArray) -> None:
-    """Take back the texts that were added last, the last first: no other moved for them."""
+    """Remove the texts that were added last, in reverse order, which moves no other text."""
     for row in range(len(hashes) - 1, -1, -1):
         slots[_slot(slots, hashes[row, 0], hashes[row, 1]), 0] = 0
 
 
 @njit(**OPTIONS)
 def move(slots: AnyArray, larger: AnyArray) -> None:
-    """Put all slots into a larger index."""
+    """Move all slots to a larger index."""
     for row in range(len(slots)):
         if slots[row, 0] != 0:
             place = _slot(larger, slots[row, 0], slots[row, 1] & HIGH)
@@ -142,17 +142,17 @@ def move(slots: AnyArray, larger: AnyArray) -> None:
 
 
 # ----------------------------------------------------------------------
-# MD5 of very many short texts that begin alike, as databases compute it.
+# MD5 of many short texts with a common prefix, as databases compute it.
 #
-# Texts come as Arrow keeps them: their bytes one after another, and where each of them starts.
-# What they begin with is one block of 64 bytes, whose state is computed once. Texts are hashed
-# side by side, each in a lane of the vector registers.
+# Texts come in Arrow's format: concatenated bytes and offsets. The common prefix is one block of 64
+# bytes, whose state is computed once. Texts are hashed in parallel, one per lane of the vector
+# registers.
 
 
 BLOCK = 64
-#: Texts that are hashed side by side.
+#: The number of texts that are hashed in parallel.
 LANES = 64
-#: What the state begins with, and the constants and rotations of the 64 steps: RFC 1321.
+#: The initial state, and the constants and rotations of the 64 steps (RFC 1321).
 BEGIN = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], dtype=np.uint32)
 SINES = np.floor(np.abs(np.sin(np.arange(1, 65))) * 2.0**32).astype(np.uint64).astype(np.uint32)
 TURNS = np.array(
@@ -162,18 +162,18 @@ TURNS = np.array(
 
 @njit(inline="always", **OPTIONS)
 def _rotated_plus(word: Any, turn: Any, added: Any) -> Any:
-    """Return a word with its bits turned, and another added to it."""
+    """Return a word rotated by some bits, plus another word."""
     word = uint32(word)
     return uint32(added + uint32(uint32(word << turn) | uint32(word >> uint32(32 - turn))))
 
 
 @njit(**OPTIONS)
 def absorb(state: AnyArray, words: AnyArray) -> None:
-    """Take a block into the state of each lane: (4, lanes) and (16, lanes)."""
+    """Process one block in the state of each lane: (4, lanes) and (16, lanes)."""
     before, lanes = state.copy(), state.shape[1]
     for step in range(64):
         part, sine, turn = step // 16, SINES[step], TURNS[step // 16, step % 4]
-        # Each step moves the four words of the state on by one place.
+        # Each step rotates the four words of the state by one position.
         a, b = state[-step % 4], state[(1 - step) % 4]
         c, d = state[(2 - step) % 4], state[(3 - step) % 4]
         if part == 0:
@@ -199,9 +199,9 @@ def absorb(state: AnyArray, words: AnyArray) -> None:
 
 @njit(inline="always", **OPTIONS)
 def _load(data: Bytes, start: int, stop: int, low: int, words: AnyArray) -> None:
-    """Fill one lane of a block that begins at `low`, whose text is followed by its end.
+    """Fill one lane of a block that begins at `low`, including the padding after the text.
 
-    The last byte of all is followed by a mark, zeros, and eight bytes of the length.
+    The last byte of the text is followed by a marker, zeros, and eight bytes for the length.
     """
     for place in range(min(low, stop), min(stop, low + BLOCK)):
         at = place - low
@@ -217,20 +217,20 @@ def _load(data: Bytes, start: int, stop: int, low: int, words: AnyArray) -> None
 
 @njit(inline="always", **OPTIONS)
 def _swapped(word: Any) -> Any:
-    """Return a word with its four bytes in the other order."""
+    """Return a word with its four bytes reversed."""
     low = uint64((word & uint32(0xFF)) << uint32(24)) | uint64((word & uint32(0xFF00)) << uint32(8))
     return low | uint64((word >> uint32(8)) & uint32(0xFF00)) | uint64(word >> uint32(24))
 
 
 @njit(**OPTIONS)
 def hash_after(begun: AnyArray, data: Bytes, offsets: Integers, out: AnyArray) -> None:
-    """Hash texts that stand after one block; two words each, the digits in their order."""
+    """Hash texts that follow a one-block prefix; two words each, with digits in order."""
     words, state = np.empty((16, LANES), dtype=np.uint32), np.empty((4, LANES), dtype=np.uint32)
     for first in range(0, len(out), LANES):
         starts = offsets[first : min(first + LANES, len(out))]
         stops = offsets[first + 1 : min(first + LANES, len(out)) + 1]
         state[:] = begun
-        # Lanes whose text is over go on with zeros; what they compute is not read.
+        # Lanes whose text has ended continue with zeros; their results are not read.
         for block in range(((stops - starts).max() + 8) // BLOCK + 1):
             words[:] = 0
             for lane in range(len(starts)):
@@ -245,7 +245,7 @@ def hash_after(begun: AnyArray, data: Bytes, offsets: Integers, out: AnyArray) -
 
 
 # ----------------------------------------------------------------------
-# The cells of delimited text: where each begins and ends, and their bytes without the quotes.
+# Cells of delimited text: where each begins and ends, and their bytes without quotes.
 
 
 QUOTE, LINE_FEED, RETURN = 34, 10, 13
@@ -265,10 +265,10 @@ def split_cells(
 ) -> tuple[int, int, int, int, bool]:
     """Find the cells of all records that end in a block; the first record begins on line `line`.
 
-    A quote counts at the start of a cell alone; two of them within quotes are one, and what follows
-    the closing one belongs to the cell as it is. Records without anything in any cell are passed
-    over. Returns the numbers of records and cells, the bytes used up, the line of the next record,
-    and whether the text ends within quotes.
+    A quote counts only at the start of a cell. Two quotes within quotes are one, and text after the
+    closing quote belongs to the cell unchanged. Records with only empty cells are skipped. Returns
+    the numbers of records and cells, the bytes consumed, the line of the next record, and whether
+    the text ends within quotes.
     """
     size = data.shape[0]
     place = used = cells = records = 0
@@ -308,7 +308,7 @@ def split_cells(
             if byte == delimiter:
                 place += 1
                 continue
-            # Whether a line feed follows cannot be told at the end of a block.
+            # At the end of a block it is unknown whether a line feed follows.
             if byte == RETURN and place + 1 == size and not final:
                 break
             if byte == RETURN and place + 1 < size and data[place + 1] == LINE_FEED:
@@ -338,7 +338,7 @@ def copy_cells(
     out: AnyArray,
     offsets: AnyArray,
 ) -> int:
-    """Write the bytes of the chosen cells one after another; return how many bytes there are."""
+    """Write the bytes of the chosen cells one after another; return the number of bytes."""
     at = 0
     offsets[0] = 0
     for index in range(chosen.shape[0]):
@@ -368,7 +368,7 @@ def copy_cells(
 
 @njit(**OPTIONS)
 def scaled(value: float, low: float, high: float, fill: float, mean: float, sd: float) -> float:
-    """Return a number bounded, filled where it is missing (NaN), and scaled."""
+    """Return a number clipped, filled if missing (NaN), and scaled."""
     if np.isnan(value):
         value = fill
     else:
@@ -381,14 +381,14 @@ def scaled(value: float, low: float, high: float, fill: float, mean: float, sd: 
 def scale(
     values: Floats, low: float, high: float, fill: float, mean: float, sd: float, out: Floats
 ) -> None:
-    """Bound numbers, fill those that are missing, and scale them."""
+    """Clip numbers, fill missing ones, and scale them."""
     for row in range(len(values)):
         out[row] = scaled(values[row], low, high, fill, mean, sd)
 
 
 @njit(**OPTIONS)
 def scale_columns(columns: Floats, rules: Floats) -> None:
-    """Scale columns where they lie, each by rules of its own: those of :func:`scale`, in order."""
+    """Scale columns in place, each with its own parameters, which are those of :func:`scale`."""
     for place in range(len(columns)):
         own, (low, high, fill, mean, sd) = columns[place], rules[place]
         for row in range(len(own)):
@@ -397,13 +397,13 @@ def scale_columns(columns: Floats, rules: Floats) -> None:
 
 @njit(boundscheck=True, **OPTIONS)
 def look_up(table: Integers, places: AnyArray, out: Integers) -> None:
-    """Put what a table says of each row's place; a place that is not there raises IndexError."""
+    """Write the table's value at each row's index; an index out of range raises IndexError."""
     for row in range(len(places)):
         out[row] = table[places[row]]
 
 
 @njit(boundscheck=True, **OPTIONS)
 def mark(out: Floats, places: Integers) -> None:
-    """Put a 1 at the place of each row; one that is not there raises IndexError."""
+    """Write a 1 at each row's index; an index out of range raises IndexError."""
     for row in range(len(places)):
         out[row, places[row]] = 1.0

@@ -1,4 +1,4 @@
-"""Kernels of planning's trials: choices, regret, Gram matrices, small systems."""
+"""Kernels of the planner's trials: choices, regret, Gram matrices, small linear systems."""
 
 import math
 
@@ -9,7 +9,7 @@ from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.core.kernels.compiling import OPTIONS
 
 # ----------------------------------------------------------------------
-# Points that choose between actions by estimated scores and lose by true ones.
+# Points that choose by estimated scores and lose by true scores.
 
 
 @njit(**OPTIONS)
@@ -23,22 +23,22 @@ def choose_points(
     gram: Floats,
     count: Integers,
 ) -> None:
-    """Let each point take the action of highest guessed score, and add up what follows.
+    """Let each point choose the action with the highest estimated score, and sum the results.
 
     Parameters
     ----------
     points
         Shape (trials, directions, points).
     guess, truth
-        Scores above the first action's: constant and slopes, shape (trials, K - 1, 1 +
-        directions). The guess may have fewer directions; the first ones.
+        Scores relative to the first action's: constant and slopes, shape (trials, K - 1, 1 +
+        directions). The guess may use only the first directions.
     used
-        How many points of each trial enter the gram.
+        The number of points of each trial that enter the Gram matrix.
     regret, best
-        Filled: the mean loss and the share of best choices, shape (trials,).
+        Output: the mean loss and the share of best choices, shape (trials,).
     gram, count
-        Filled: for each action, sums of (1, y)(1, y)' over the guess's directions y of the points
-        that chose it, and their number, shapes (trials, K, size, size) and (trials, K).
+        Output: for each action, the sums of (1, y)(1, y)' over the guess's directions y of the
+        points that chose it, and their number, shapes (trials, K, size, size) and (trials, K).
     """
     trials, _, number = points.shape
     actions, size = guess.shape[1] + 1, guess.shape[2]
@@ -47,7 +47,7 @@ def choose_points(
     chosen = np.empty(number, dtype=np.int64)
     rows = np.empty((size, number))
     for trial in range(trials):
-        # Scores are differences from the first action's, which therefore is 0.
+        # Scores are relative to the first action's, which is therefore 0.
         highest[:], got[:], top[:], chosen[:] = 0.0, 0.0, 0.0, 0
         for a in range(actions - 1):
             _line(guess[trial, a], points[trial], score)
@@ -60,19 +60,19 @@ def choose_points(
                 chosen[i] = a + 1 if better else chosen[i]
         right = 0
         for i in range(number):
-            # Exact, because both are the same number where the choice is the best one.
+            # Exact: if the choice is the best one, both are the same number.
             right += top[i] == got[i]
             top[i] -= got[i]
             got[i] = 1.0
         regret[trial] = _dot(top, got, number) / number
         best[trial] = right / number
-        # All points measure the loss; a batch of fewer units must not learn from more of them.
+        # All points measure the loss; a batch with fewer units must not learn from more points.
         _added_up(points[trial], chosen[:used], rows, gram[trial], count[trial])
 
 
 @njit(**OPTIONS)
 def _line(slopes: Floats, points: Floats, value: Floats) -> None:
-    """Fill in a constant and slopes at every point; points side by side, for vector registers."""
+    """Fill a constant and slopes at every point, with points adjacent for vectorisation."""
     value[:] = slopes[0]
     for j in range(1, len(slopes)):
         slope, place = slopes[j], points[j - 1]
@@ -84,11 +84,11 @@ def _line(slopes: Floats, points: Floats, value: Floats) -> None:
 def _added_up(
     points: Floats, chosen: Integers, rows: Floats, gram: Floats, count: Integers
 ) -> None:
-    """Fill in how many points chose each action, and the sums of their squares and products."""
+    """Fill the number of points per action, and the sums of their squares and products."""
     count[:] = 0
     for action in chosen:
         count[action] += 1
-    # The points of one action side by side, each at its action's next place.
+    # Sort the points by action, each at its action's next position.
     place = np.zeros(len(count), dtype=np.int64)
     for a in range(1, len(count)):
         place[a] = place[a - 1] + count[a - 1]
@@ -106,7 +106,7 @@ def _added_up(
 
 @njit(**OPTIONS)
 def _dot(one: Floats, other: Floats, number: int) -> float:
-    """Add up products, in eight sums that registers of any width work on alike."""
+    """Sum products in eight partial sums: the same bits with registers of any width."""
     a = b = c = d = e = f = g = h = 0.0
     whole = number - number % 8
     for i in range(0, whole, 8):
@@ -125,14 +125,14 @@ def _dot(one: Floats, other: Floats, number: int) -> float:
 
 
 # ----------------------------------------------------------------------
-# Points that choose between the actions they may get, while there is room for them.
+# Points that choose among their eligible actions, within capacities.
 
 
-#: The score of an action that a point may not get.
+#: The score of an ineligible action.
 NEVER = -1e300
-#: Prices are raised in so many rounds at most, one action after the other.
+#: The maximum number of rounds in which prices are raised, one action after the other.
 ROUNDS = 60
-#: One in so many points may get an action beyond its room.
+#: One in this many points may exceed an action's capacity.
 SPARE = 256
 
 
@@ -151,7 +151,7 @@ def choose_restricted_points(
     gram: Floats,
     count: Integers,
 ) -> None:
-    """Let each point take the action of highest guessed score less price, and add up what follows.
+    """Let each point choose the highest estimated score minus price, and sum the results.
 
     Parameters
     ----------
@@ -160,15 +160,15 @@ def choose_restricted_points(
     eligible
         Which actions each point may get, shape (trials, points, K).
     room
-        The most points that may get each action, as a share of all; what is lost is against the
-        best assignment within it. Shape (K,).
+        The maximum share of points that may get each action; the loss is relative to the best
+        assignment within it. Shape (K,).
     own_room
-        The same for the choice by guessed scores.
+        The same for the choice by estimated scores.
     weights
-        Where points choose by chance instead: how likely each action is, to be divided by the sum
-        over those that the point may get. Shape (K,), or (0,) where they choose by scores.
+        For random choices: the relative probability of each action among a point's eligible ones.
+        Shape (K,), or (0,) for choices by score.
     regret, best, gram, count
-        Filled, as for the other kernel; by chance, neither gram nor count are.
+        Output, as for the other kernel; for random choices, gram and count are not filled.
     """
     trials, _, number = points.shape
     actions = truth.shape[1] + 1
@@ -201,7 +201,7 @@ def choose_restricted_points(
 
 @njit(**OPTIONS)
 def _scores(slopes: Floats, points: Floats, eligible: Bools, score: Floats) -> None:
-    """Fill in each action's scores, those above the first action's, where points may get it."""
+    """Fill the scores relative to the first action's, for eligible actions."""
     score[0] = 0.0
     for a in range(len(slopes)):
         _line(slopes[a], points, score[a + 1])
@@ -213,20 +213,20 @@ def _scores(slopes: Floats, points: Floats, eligible: Bools, score: Floats) -> N
 
 @njit(**OPTIONS)
 def assign_within(score: Floats, room: Floats, chosen: Integers) -> None:
-    """Give each point its action of highest score less price, at the lowest prices that clear.
+    """Give each point its action with the highest score minus price, at the lowest clearing prices.
 
-    From 0, each price in turn is raised to where the action has as many takers as there is room
-    for. Raising one never makes another too high, so that they settle from below; a few takers too
-    many are let be.
+    Starting from 0, each price in turn is raised until the action has no more takers than capacity.
+    Raising one never makes another too high, so they converge from below; a few excess takers are
+    tolerated.
 
     Parameters
     ----------
     score
-        Shape (K, points); :data:`NEVER` where a point may not get an action.
+        Shape (K, points); :data:`NEVER` for ineligible actions.
     room
-        The most points that may get each action, as a share of all; shape (K,).
+        The maximum share of points that may get each action; shape (K,).
     chosen
-        Filled: each point's action.
+        Output: each point's action.
     """
     actions, number = score.shape
     price, margin = np.zeros(actions), np.empty(number)
@@ -252,9 +252,9 @@ def assign_within(score: Floats, room: Floats, chosen: Integers) -> None:
 
 @njit(**OPTIONS)
 def _margins(score: Floats, price: Floats, action: int, margin: Floats) -> tuple[int, float]:
-    """Fill in what each point would pay for an action; return how many pay its price.
+    """Fill the price that each point would pay for an action; return how many pay its price.
 
-    Who may get nothing else pays any price; the most that anybody else pays is returned, too.
+    A point without an alternative pays any price; the highest price of the others is also returned.
     """
     takers, widest = 0, 0.0
     for i in range(len(margin)):
@@ -271,7 +271,7 @@ def _margins(score: Floats, price: Floats, action: int, margin: Floats) -> tuple
 
 @njit(**OPTIONS)
 def _clearing(margin: Floats, places: int, widest: float) -> float:
-    """Return a price that so many points pay: between what the last pays and the next would."""
+    """Return a price that this many points pay: between those of the last one and the next."""
     number = len(margin)
     ordered = np.partition(margin, number - places - 1)
     next_one = ordered[number - places - 1]
@@ -281,7 +281,7 @@ def _clearing(margin: Floats, places: int, widest: float) -> float:
 
 
 # ----------------------------------------------------------------------
-# Roots of grams, put together from directions that decide a choice and all others.
+# Roots of Gram matrices, assembled from decisive directions and all others.
 
 
 @njit(**OPTIONS)
@@ -294,10 +294,11 @@ def complete_roots(
     diagonal: Floats,
     factors: Floats,
 ) -> None:
-    """Complete roots in some directions by draws in all others.
+    """Complete roots in some directions by random draws in all others.
 
-    With Q the directions, C a root there behind the constant's row c, N and L a Gaussian and a root
-    of a Wishart, the answer is [[c, 0], [Q C + P N, P L]], where P projects on all but Q.
+    With Q the directions, C a root there below the constant's row c, N and L a Gaussian matrix and
+    a root of a Wishart matrix, the result is [[c, 0], [Q C + P N, P L]], where P projects onto the
+    complement of Q.
 
     Parameters
     ----------
@@ -306,14 +307,14 @@ def complete_roots(
     root
         The constant's row and C, lower triangular, shape (trials, K, size, size).
     rank
-        How many columns of the root and of N count, shape (trials, K).
+        The number of columns of the root and of N that count, shape (trials, K).
     cross
         N in its first columns, shape (trials, K, p, any number of columns).
     below, diagonal
-        L below its diagonal and on it, shapes (trials, K, p, p) and (trials, K, p). Where rank is
+        L below its diagonal and on it, shapes (trials, K, p, p) and (trials, K, p). If rank is
         missing, the last numbers on the diagonal are zeros, and their columns do not count.
     factors
-        Filled, shape (trials, K, 1 + p, size + p).
+        Output, shape (trials, K, 1 + p, size + p).
     """
     trials, actions, size, _ = root.shape
     p = frame.shape[1]
@@ -334,7 +335,7 @@ def complete_roots(
                     else:
                         made[0, j] = root[trial, a, i, j]
             _draw(cross[trial, a], below[trial, a], diagonal[trial, a], kept, columns, made)
-            # Q (C - Q'X) + X for the draws X: their part along Q is replaced by the root's.
+            # Q (C - Q'X) + X for the draws X: their component along Q is replaced by the root's.
             for i in range(p):
                 # Beyond its diagonal the draws' row is zero.
                 filled = size + min(i + 1, columns)
@@ -351,7 +352,7 @@ def complete_roots(
 def _draw(
     cross: Floats, below: Floats, diagonal: Floats, kept: int, columns: int, made: Floats
 ) -> None:
-    """Fill in what is drawn in all directions alike."""
+    """Fill the draws, which are isotropic."""
     size = made.shape[1] - len(diagonal)
     for i in range(len(diagonal)):
         for j in range(kept):
@@ -363,35 +364,35 @@ def _draw(
 
 
 # ----------------------------------------------------------------------
-# Many small systems of equations at once.
+# Many small linear systems at once.
 
 
-#: So many systems are solved side by side: a vector register or two full of numbers.
+#: The number of systems that are solved in parallel: a vector register or two.
 ABREAST = 8
 
 
 @njit(**OPTIONS)
 def solve_positive(matrices: Floats, ridge: Floats, vectors: Floats, solutions: Floats) -> None:
-    """Solve systems with symmetric positive definite matrices, by Cholesky's decomposition.
+    """Solve systems with symmetric positive definite matrices, by Cholesky decomposition.
 
-    For some thousand matrices of ten to fifty rows the calls of a library take longer than this.
+    For thousands of matrices with ten to fifty rows, this is faster than calling a library.
 
     Parameters
     ----------
     matrices, vectors
-        Shapes (n, dim, dim) and (n, dim). Of the matrices the lower triangles are read.
+        Shapes (n, dim, dim) and (n, dim). Only the lower triangles of the matrices are read.
     ridge
         Added to each matrix's diagonal, shape (n,).
     solutions
-        Filled, shape (n, dim).
+        Output, shape (n, dim).
     """
     number, dim = vectors.shape
-    # The last axis runs over systems, which do not wait for each other.
+    # The last axis runs over systems, which are independent.
     left, inverse = np.empty((dim, dim, ABREAST)), np.empty((dim, ABREAST))
     solution, total = np.empty((dim, ABREAST)), np.empty(ABREAST)
     for start in range(0, number, ABREAST):
         for s in range(ABREAST):
-            # Where fewer are left, the last one is solved several times.
+            # If fewer systems are left, the last one is solved several times.
             n = min(start + s, number - 1)
             for i in range(dim):
                 solution[i, s] = vectors[n, i]
@@ -407,7 +408,7 @@ def solve_positive(matrices: Floats, ridge: Floats, vectors: Floats, solutions: 
 
 @njit(**OPTIONS)
 def _decompose(left: Floats, inverse: Floats, total: Floats) -> None:
-    """Replace lower triangles by those of their roots, row by row, and invert the diagonals."""
+    """Replace lower triangles by Cholesky factors, row by row, with inverted diagonals."""
     for i in range(len(left)):
         for j in range(i + 1):
             for s in range(ABREAST):
@@ -424,7 +425,7 @@ def _decompose(left: Floats, inverse: Floats, total: Floats) -> None:
 
 @njit(**OPTIONS)
 def _substitute(left: Floats, inverse: Floats, solution: Floats) -> None:
-    """Solve for the root, then for its transpose."""
+    """Solve with the Cholesky factor, then with its transpose."""
     dim = len(left)
     for i in range(dim):
         for k in range(i):

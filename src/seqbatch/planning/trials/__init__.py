@@ -1,13 +1,13 @@
-"""The planner's own simulators: many trials at a cost that does not depend on the units.
+"""The planner's simulators: many trials at a cost that does not depend on the number of units.
 
-An ensemble is a set of greedy trials of one Gaussian model, each with a true parameter of its own.
-It answers what a grid would cost: for every trial and batch, the expected regret of a unit given
-the estimate that the batch is run with. A first batch is uniform (every action is equally likely),
-the others follow least squares on all data so far. Contexts are never drawn unit by unit: the sums
-over a batch are drawn as such (:mod:`seqbatch.simulation.collapsed` says how), for all trials
-together. Contexts are whitened: with least squares, their covariance changes nothing.
+An ensemble is a set of greedy trials of one Gaussian model, each with its own true parameter. For
+each trial and batch of a grid it returns the expected regret of a unit, given the estimate used in
+the batch. The first batch is uniform (all actions equally likely); the others follow least squares
+on all data so far. Contexts are never drawn unit by unit: the sums over a batch are drawn directly
+(see :mod:`seqbatch.simulation.collapsed`), for all trials together. Contexts are whitened, because
+their covariance does not affect least squares.
 
-Policies that look at more than estimated means run on thinned batches instead.
+Policies that use more than estimated means run on thinned batches instead.
 """
 
 from seqbatch.planning.trials.block import BlockEnsemble

@@ -30,27 +30,27 @@ from seqbatch.planning.trials.runs import (
 )
 
 # ----------------------------------------------------------------------
-# Grams of a batch's units in the block model, as roots: those chosen for, those of chance.
+# Gram matrices of a batch's units, as roots: of units that the policy decides, and of random ones.
 
 
-#: What the kept normals are used for.
+#: The purposes of the stored normals.
 BELOW, DIAGONAL, CROSS, ROWS = 6, 7, 8, 15
 
 
 @dataclass(frozen=True, eq=False)
 class Grams:
-    """Draws grams.
+    """Draws Gram matrices.
 
     Parameters
     ----------
     draws
-        Where the randomness comes from.
+        The stored random numbers.
     shape
-        That of the parameters, (trials, K, dim).
+        The shape of the parameters, (trials, K, dim).
     points
-        How many points stand for the units of a batch.
+        The number of points that represent the units of a batch.
     rows
-        Whitened rows of features to take units from, shape (n, p); None draws normals.
+        Whitened rows of features from which units are drawn, shape (n, p); None for normals.
     """
 
     draws: KeptDraws
@@ -59,44 +59,44 @@ class Grams:
     rows: Floats | None
 
     def chosen(self, batch: int, size: int, gram: Floats, count: Integers, frame: Floats) -> Floats:
-        """Return F with F F' each action's gram of `size` units that were chosen for.
+        """Return F with F F' the Gram matrix per action of `size` units that the policy decides.
 
         Parameters
         ----------
         batch, size
-            Its number, and how many units.
+            The number of the batch, and its units.
         gram, count, frame
-            What their points chose: sums in the decisive directions, how many took each action,
-            and the directions; see :func:`seqbatch.core.kernels.choose_points`.
+            The choices of the points: sums in the decisive directions, the number of points per
+            action, and the directions; see :func:`seqbatch.core.kernels.choose_points`.
         """
         weight = size / min(size, self.points)
         if self.rows is not None:
             return _root(weight * gram)
-        # The other directions depend on how many units an action got, not on how many points.
+        # The other directions depend on the number of units of an action, not of points.
         units = np.rint(weight * count)
         return self._assembled(batch, weight * gram, count, units, frame)
 
     def uniform(
         self, batch: int, count: Floats, *, apart: int = 0, last: Floats | None = None
     ) -> Floats:
-        """Return F with F F' each action's gram of `count` units assigned by chance.
+        """Return F with F F' the Gram matrix per action of `count` units assigned at random.
 
         Parameters
         ----------
         batch
-            Its number.
+            The number of the batch.
         count
-            Shape (trials, K), or (trials, 1) where one gram serves all actions.
+            Shape (trials, K), or (trials, 1) if one matrix serves all actions.
         apart
-            How far from those of choices the normals are kept.
+            The offset of the purposes of the stored normals from those of choices.
         last
-            The last squared diagonals of the roots, where these are drawn elsewhere.
+            The last squared diagonals of the roots, if they are drawn elsewhere.
         """
         if self.rows is not None:
             return _root(self._gram_of_rows(batch, count, apart))
         trials, actions, dim = self.shape
         cells = count.shape[1]
-        # The constant's column, then the features' own in coordinates as they are.
+        # The constant's column, then the features' columns in their own coordinates.
         factors = np.zeros((trials, cells, dim, dim))
         factors[..., 0, 0] = np.sqrt(count)
         if dim > 1:
@@ -107,9 +107,9 @@ class Grams:
         return factors
 
     def _gram_of_rows(self, batch: int, count: Floats, apart: int) -> Floats:
-        """Return each action's gram of so many rows taken at random, one action after another.
+        """Return the Gram matrix per action of randomly drawn rows.
 
-        Where there are more than points, each point stands for several.
+        If there are more units than points, each point represents several units.
         """
         points = self.draws.taken(
             self._given_rows, ROWS + apart, batch, (self.shape[0], self.points)
@@ -138,17 +138,17 @@ class Grams:
     def _assembled(
         self, batch: int, inner: Floats, rank: Integers, count: Floats, frame: Floats
     ) -> Floats:
-        """Complete grams of the decisive directions by those that do not matter to the choice.
+        """Complete Gram matrices of the decisive directions by the irrelevant directions.
 
-        With G = C C' the decisive part, Q its directions, P the projection on all others, and N, L
-        a Gaussian and a root of a Wishart, the gram is F F' for F = [[c, 0], [Q C + P N, P L]],
-        where c is the constant's row of C; where G lacks rank, so does C, and N has as many
-        columns less.
+        With G = C C' the decisive part, Q its directions, P the projection onto all others, and N,
+        L a Gaussian matrix and a root of a Wishart matrix, the Gram matrix is F F' for F = [[c, 0],
+        [Q C + P N, P L]], where c is the constant's row of C. If G is rank-deficient, so is C, and
+        N has correspondingly fewer columns.
         """
         trials, actions, dim = self.shape
         size = inner.shape[2]
-        # With fewer points than directions the decisive gram is singular, which Cholesky refuses;
-        # the columns beyond its rank do not count.
+        # With fewer points than directions the decisive matrix is singular, which Cholesky refuses;
+        # columns beyond its rank are ignored.
         jitter = 1e-13 * (1 + np.trace(inner, axis1=-2, axis2=-1))[..., None, None]
         root = np.linalg.cholesky(inner + jitter * np.eye(size))
         if dim == size:
@@ -162,12 +162,12 @@ class Grams:
         return factors
 
     def _along(self, axes: Floats, root: Floats) -> Floats:
-        """Return a root of the decisive directions' gram in the coordinates of all features."""
+        """Return a root of the decisive Gram matrix in the coordinates of all features."""
         features = axes[:, None] @ root[..., 1:, :]
         return np.concatenate([root[..., :1, :], features], axis=2)
 
     def _wishart_normals(self, batch: int, cells: int, apart: int = 0) -> tuple[Floats, Floats]:
-        """Return normals that roots of Wisharts are made of: below the diagonal, and for it."""
+        """Return normals for roots of Wishart matrices: below the diagonal, and for it."""
         trials, actions, dim = self.shape
         below = self.draws.below(BELOW + apart, batch, (trials, actions, dim - 1, dim - 1))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, actions, dim))
@@ -175,31 +175,31 @@ class Grams:
 
 
 def _root(gram: Floats) -> Floats:
-    """Return F with F F' = G, of G's rank: rows that repeat each other leave directions open."""
+    """Return F with F F' = G and the rank of G; repeated rows leave directions undetermined."""
     values, axes = np.linalg.eigh(gram)
-    # What rounding leaves of a direction that no row has must not pass for evidence.
+    # Rounding in a direction without data must not count as evidence.
     values = np.where(values > 1e-9 * values[..., -1:], values, 0.0)
     root: Floats = axes * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     return root
 
 
 # ----------------------------------------------------------------------
-# Greedy trials of the block model: one row of features per unit, one parameter per action.
+# The trials.
 #
-# A unit is v = (1, z) with z ~ N(0, I). Which action it gets depends on z only through the
-# differences of K estimated scores, and what it loses only through those and the differences of
-# the K true ones: at most 2 (K - 1) directions. Points are drawn in these; every other direction
-# is independent of the choice and enters an action's gram as a Gaussian and a Wishart of that
-# action's count. In a batch of more units than points each point stands for several units: that is
-# the one approximation.
+# A unit is v = (1, z) with z ~ N(0, I). Its action depends on z only through the differences of K
+# estimated scores, and its loss only through these and the differences of the K true scores: at
+# most 2 (K - 1) directions. Points are drawn in these directions. All other directions are
+# independent of the choice and enter an action's Gram matrix as a Gaussian and a Wishart matrix of
+# that action's count. The one approximation: in a batch with more units than points, each point
+# represents several units.
 #
-# Where rows of features are given, units are taken from these, all directions are decisive, and in
-# batches of more units than points the same approximation holds in all of them.
+# If rows of features are given, units are drawn from them, all directions are decisive, and the
+# same approximation applies to all of them.
 
 
-#: What the kept normals are used for, and how far apart those of units assigned by chance are.
+#: The purposes of the stored normals, and the offset for units assigned at random.
 POINTS, NOISE, BY_CHANCE, ELIGIBLE = 5, 9, 20, 40
-#: The sums of so many first batches are kept.
+#: The number of first batches whose sums are cached.
 FIRSTS_KEPT = 8
 
 
@@ -214,29 +214,29 @@ class BlockEnsemble:
     noise
         The standard deviation of each trial's noise, shape (trials,).
     draws
-        Where the randomness comes from.
+        The stored random numbers.
     points
-        How many points stand for the units of a batch.
+        The number of points that represent the units of a batch.
     past
-        What is known already; None before the first batch, which then is uniform.
+        The data so far; None before the first batch, which is then uniform.
     conduct
-        What happens beside the policy's own choices.
+        How the experiment is run besides the policy's own choices.
     gain
-        What each stratum adds to the mean regret of a random action, where it is known exactly.
+        Each stratum's part of the mean regret of a random action, if it is known exactly.
     weight
-        How much each trial counts by the way its parameters were drawn, shape (trials,).
+        The importance weight of each trial's parameters, shape (trials,).
     rows
-        Whitened rows of features to take units from, shape (n, p); None draws normals.
+        Whitened rows of features from which units are drawn, shape (n, p); None for normals.
     scale
-        By how much the parameters were scaled since they were drawn, shape (trials,) or one number.
+        The factor by which the parameters were scaled after drawing, shape (trials,) or a number.
     strata
-        The scenarios that the trials are of, by number, one trial after the other, over and over.
+        The scenario numbers of the trials, repeated cyclically.
 
     Examples
     --------
     >>> from numpy.random import SeedSequence
     >>> theta = np.random.default_rng(1).standard_normal((100, 3, 5)) / 10
-    >>> trials = BlockEnsemble(theta, np.ones(100), Draws(SeedSequence(1)))
+    >>> trials = BlockEnsemble(theta, np.ones(100), KeptDraws(SeedSequence(1)))
     >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
     array([0.1857, 0.0222])
     """
@@ -255,7 +255,7 @@ class BlockEnsemble:
 
     @property
     def trials(self) -> int:
-        """How many."""
+        """The number of trials."""
         return len(self.theta)
 
     def rates(self, sizes: Sequence[int]) -> Rates:
@@ -277,7 +277,7 @@ class BlockEnsemble:
         return self._choose(0, None)
 
     def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":
-        """Return how a batch chooses: by estimates, or by chance where there are none."""
+        """Return a batch's choices: by estimates, or at random if there are none."""
         return self._by_chance if fit is None else self._choose(number, fit, min(own, self.points))
 
     @cached_property
@@ -291,7 +291,8 @@ class BlockEnsemble:
     def learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
         """Return the sums of a batch's outcomes.
 
-        Those of the last uniform first batches are kept: a search tries many grids with each.
+        Those of recent uniform first batches are cached, because a search tries many grids with
+        each.
         """
         if batch.number or not choice.uniform:
             return self._learned(batch, choice)
@@ -302,7 +303,7 @@ class BlockEnsemble:
         return self._firsts[batch]
 
     def _learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
-        """Return the sums of a batch's outcomes, added up anew."""
+        """Compute the sums of a batch's outcomes."""
         start = self._start(batch, choice)
         parts, apart = [], 0
         if batch.own:
@@ -322,16 +323,16 @@ class BlockEnsemble:
         return BatchSums(gram, moment, weight)
 
     def _chosen_factors(self, batch: Batch, choice: "_Choice") -> Floats:
-        """Return roots of the grams of the batch's own choices."""
+        """Return roots of the Gram matrices of the units that the policy decides."""
         return self._grams.chosen(batch.number, batch.own, choice.gram, choice.count, choice.frame)
 
     def _square(self, count: Floats) -> tuple[Floats, Floats]:
-        """Return the last squared diagonals of a first batch's grams, and weights."""
+        """Return the last squared diagonals of a first batch's roots, and importance weights."""
         diagonal = self.draws.normals(DIAGONAL, 0, self.theta.shape)[..., -1]
         return square_start(self.draws, diagonal, count - self.theta.shape[2] + 1)
 
     def _start(self, batch: Batch, choice: "_Choice") -> Start:
-        """Return how many outcomes of units assigned by chance each action has."""
+        """Return each action's number of outcomes from units assigned at random."""
         trials, actions, dim = self.theta.shape
         shares = np.full(actions, 1 / actions)
         if self.conduct.restricted:
@@ -347,7 +348,7 @@ class BlockEnsemble:
         return Start(uniform_counts(normals, batch.size, batch.blind * shares), np.ones(trials))
 
     def _sums(self, batch: int, factors: Floats, *, apart: int = 0) -> BatchSums:
-        """Return the sums of the outcomes of F F'."""
+        """Return the sums of outcomes with the Gram matrix F F'."""
         seen = factors @ np.swapaxes(factors, -1, -2)
         wide = (*self.theta.shape[:2], 2 * self.theta.shape[2], 1)
         normals = self.draws.normals(NOISE + apart, batch, wide)[..., : factors.shape[-1], :]
@@ -358,16 +359,16 @@ class BlockEnsemble:
     def rates_seeing_all(self, seen: Sequence[float], spreads: Floats) -> Floats:
         """Return a unit's regret under the best use of every action's outcomes of `seen` units.
 
-        The estimate is the posterior mean where a trial's parameters are drawn from N(0, s^2 I),
-        with s that trial's of `spreads`. Where they were drawn so, no policy that saw `seen` units,
-        of each the outcome of one action, can lose less on average. Shape (trials, len(seen)).
+        The estimate is the posterior mean if a trial's parameters have the prior N(0, s^2 I), with
+        the trial's s from `spreads`. With this prior, no policy that saw one action's outcome of
+        each of `seen` units can lose less on average. Shape (trials, len(seen)).
         """
         trials, actions, dim = self.theta.shape
         ratio = (self.noise / spreads) ** 2
         regret = np.empty((trials, len(seen)))
         for batch, units in enumerate(seen):
-            everyone = np.full((trials, 1), float(units))
-            factors = self._grams.uniform(batch, everyone)
+            count = np.full((trials, 1), float(units))
+            factors = self._grams.uniform(batch, count)
             normals = self.draws.normals(NOISE, batch, (*self.theta.shape, 1))
             gram = factors @ np.swapaxes(factors, -1, -2)
             moment = (gram @ self.theta[..., None])[..., 0]
@@ -378,18 +379,18 @@ class BlockEnsemble:
         return regret
 
     def _choose(self, batch: int, estimate: Floats | None, used: int = 0) -> "_Choice":
-        """Let the points choose by the estimate, or uniformly where there is none."""
+        """Let the points choose by the estimate, or uniformly if there is none."""
         trials, actions, dim = self.theta.shape
         truth = self.theta[:, 1:] - self.theta[:, :1]
         guess = np.zeros_like(truth) if estimate is None else estimate[:, 1:] - estimate[:, :1]
         decisive, wanted = min(actions - 1, dim - 1), min(2 * (actions - 1), dim - 1)
         if self.rows is None:
-            # The first columns of the frame span the guess's directions, the next the truth's.
+            # The first columns of the frame span the estimate's directions, the next the truth's.
             both = np.concatenate([guess[..., 1:], truth[..., 1:]], axis=1)
             frame = np.linalg.qr(np.swapaxes(both, 1, 2))[0]
             points = self.draws.normals(POINTS, batch, (trials, wanted, self.points))
         else:
-            # Directions of given rows depend on each other: all of them are decisive.
+            # Directions of given rows are dependent: all of them are decisive.
             decisive = wanted = dim - 1
             frame = self._axes
             points = self.draws.taken(self.rows, POINTS, batch, (trials, self.points), across=True)
@@ -409,7 +410,7 @@ class BlockEnsemble:
             return result
         kernels.choose_points(points, guessed, slopes, used, *filled)
         if estimate is None:
-            # All went to the first action; a random one gains the mean of all on average.
+            # All points took the first action; a random one gains the mean of all actions.
             result.regret[:] -= slopes[..., 0].sum(axis=1) / actions
             result.best[:] = 1 / actions
         return result
@@ -424,7 +425,7 @@ class BlockEnsemble:
         filled: tuple[Floats, Floats, Floats, Integers],
         by_chance: bool,
     ) -> None:
-        """Let the points choose among what they may get, while there is room."""
+        """Let the points choose among their eligible actions within capacities."""
         conduct, shape = self.conduct, (self.trials, points.shape[2])
         kernels.choose_restricted_points(
             points,
@@ -446,7 +447,7 @@ class BlockEnsemble:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """What the points chose, and what it costs; see :func:`seqbatch.core.kernels.choose_points`."""
+    """The points' choices and their costs; see :func:`seqbatch.core.kernels.choose_points`."""
 
     uniform: bool
     frame: Floats

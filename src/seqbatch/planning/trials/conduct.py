@@ -1,4 +1,4 @@
-"""How a simulated experiment is run: randomised units, lost and late outcomes, restrictions."""
+"""How a simulated experiment is run: randomisation, missing and late outcomes, restrictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from seqbatch.environments.restricted import drawn
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Who may get which action, and how many may: what chance does within such restrictions.
+# Eligibility and capacity: random assignment within such restrictions.
 
 
-#: By so many units the shares of chance are found.
+#: The number of units from which the shares of random assignment are computed.
 UNITS = 8_192
 
 
 @dataclass(frozen=True, eq=False)
 class UniformLaw:
-    """How units are assigned by chance alone.
+    """Random assignment within restrictions.
 
     Parameters
     ----------
     weights
-        How likely each action is among those that a unit may get, up to a factor; shape (K,).
+        The relative probability of each action among a unit's eligible actions; shape (K,).
     shares
-        The share of all units that gets each action; shape (K,).
+        The share of all units that get each action; shape (K,).
     """
 
     weights: Floats
@@ -39,14 +39,14 @@ class UniformLaw:
 
 @lru_cache(maxsize=64)
 def uniform_law(eligible: tuple[float, ...], capacity: tuple[float, ...]) -> UniformLaw:
-    """Return how chance assigns: evenly among what a unit may get, less where room is short.
+    """Return random assignment: uniform among eligible actions, reduced where capacity is short.
 
     Parameters
     ----------
     eligible
         The share of units that may get each action.
     capacity
-        The most units of each action, as a share of all.
+        The maximum share of all units that may get each action.
 
     Examples
     --------
@@ -63,22 +63,22 @@ def uniform_law(eligible: tuple[float, ...], capacity: tuple[float, ...]) -> Uni
         except InvalidArgumentError:
             raise InvalidArgumentError(
                 "capacity",
-                "enough for all units, given what each of them may get",
-                f"{list(capacity)} where shares {list(eligible)} are eligible",
+                "enough for all units, given their eligible actions",
+                f"{list(capacity)} with eligible shares {list(eligible)}",
             ) from None
         weights, table = np.exp(-kept.prices), kept.probabilities
     return UniformLaw(weights, table.mean(axis=0))
 
 
 def masks(random: Generator, units: int, eligible: tuple[float, ...]) -> Bools:
-    """Draw who may get what, shape (units, K)."""
-    everyone = np.ones((units, len(eligible)), dtype=np.bool_)
-    return drawn(random, everyone, np.array(eligible))
+    """Draw which actions each unit may get, shape (units, K)."""
+    every = np.ones((units, len(eligible)), dtype=np.bool_)
+    return drawn(random, every, np.array(eligible))
 
 
 @lru_cache(maxsize=64)
 def choices(eligible: tuple[float, ...]) -> tuple[tuple[int, float], ...]:
-    """Return how many actions a unit may choose from, and how likely each number is.
+    """Return the possible numbers of eligible actions of a unit, with probabilities.
 
     >>> [(number, round(chance, 3)) for number, chance in choices((1.0, 0.5, 0.5))]
     [(1, 0.25), (2, 0.5), (3, 0.25)]
@@ -86,7 +86,7 @@ def choices(eligible: tuple[float, ...]) -> tuple[tuple[int, float], ...]:
     chances = np.ones(1)
     for share in eligible:
         chances = np.convolve(chances, [1 - share, share])
-    # Who may get nothing gets one all the same.
+    # A unit without eligible actions gets one all the same.
     chances[1] += chances[0]
     return tuple(
         (number, chance) for number, chance in enumerate(chances.tolist()) if number and chance
@@ -94,39 +94,40 @@ def choices(eligible: tuple[float, ...]) -> tuple[tuple[int, float], ...]:
 
 
 def even(mask: Bools, weights: Floats) -> Floats:
-    """Return the probabilities of chance among what each unit may get, shape (n, K)."""
+    """Return the probabilities of random assignment among eligible actions, shape (n, K)."""
     table: Floats = np.where(mask, weights, 0.0)
     table /= table.sum(axis=1, keepdims=True)
     return table
 
 
 # ----------------------------------------------------------------------
-# How an experiment is run: chance that is mixed in, outcomes that are lost, and late ones.
+# The conduct of an experiment.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conduct:
-    """What happens beside the policy's own choices.
+    """How an experiment is run besides the policy's own choices.
 
     Parameters
     ----------
     randomised
         The share of units whose action is drawn uniformly at random, whatever the policy says.
     floor
-        The least probability of every action for all other units.
+        The minimum probability of every action for all other units.
     actions
-        K, how many actions there are; a floor needs it.
+        K, the number of actions; required with a floor.
     missing
-        The share of outcomes that never come; which ones is independent of all else.
+        The share of outcomes that never arrive, independently of all else.
     delay
-        How many batches late outcomes are: those of batch m are first used in batch m + 1 + delay.
+        By how many batches outcomes are late: those of batch m are first used in batch
+        m + 1 + delay.
     explored
-        At least this share of the first batch that outcomes are known for gets a random action.
+        The minimum share of random actions in the first batch with known outcomes.
     eligible
-        The share of units that may get each action; () where all may get all.
+        The share of units that may get each action; () if all may get all.
     capacity
-        The most units of each action as a share of each batch, 1 without a limit; () where there
-        are none.
+        The maximum share of each batch that may get each action, 1 for no limit; () if there are no
+        limits.
 
     Examples
     --------
@@ -145,7 +146,7 @@ class Conduct:
 
     @property
     def restricted(self) -> bool:
-        """Whether some units may not get some action, or an action is short."""
+        """Whether eligibility or capacity restricts actions."""
         return bool(self.eligible or self.capacity)
 
     @property
@@ -155,12 +156,12 @@ class Conduct:
 
     @property
     def room(self) -> Floats:
-        """The most units of each action, as a share of a batch; shape (K,)."""
+        """The capacity of each action, as a share of a batch; shape (K,)."""
         return np.array(self.capacity or (1.0,) * self.actions)
 
     @property
     def own_room(self) -> Floats:
-        """What chance leaves of it, as a share of the units that the policy decides on."""
+        """The capacity left by random units, as a share of the units that the policy decides."""
         own = 1 - self.chance
         if not own or not self.capacity:
             return np.ones(self.actions)
@@ -169,19 +170,19 @@ class Conduct:
 
     @property
     def uniform(self) -> UniformLaw:
-        """How units are assigned by chance alone."""
+        """Random assignment within the restrictions."""
         return uniform_law(self.eligibility, tuple(self.room.tolist()))
 
     @property
     def chance(self) -> float:
-        """The share of units whose action chance alone decides, one way or the other."""
-        # A floor holds for what a unit may get.
+        """The share of units whose action is random, by randomisation or by the floor."""
+        # A floor applies to a unit's eligible actions.
         within = max(sum(self.eligible), 1.0) if self.eligible else self.actions
         return min(self.randomised + (1 - self.randomised) * within * self.floor, 1.0)
 
     @property
     def returned(self) -> float:
-        """The share of outcomes that come back."""
+        """The share of outcomes that arrive."""
         return 1 - self.missing
 
     def blind(self, batches: int, *, informed: bool = False) -> Floats:
@@ -190,9 +191,9 @@ class Conduct:
         Parameters
         ----------
         batches
-            How many there are.
+            The number of batches.
         informed
-            Whether outcomes are known before the first one.
+            Whether outcomes are known before the first batch.
         """
         shares = np.full(batches, self.chance)
         start = 0 if informed else 1 + self.delay
@@ -201,6 +202,6 @@ class Conduct:
         return shares
 
     def known(self, sizes: Sequence[int]) -> list[float]:
-        """Return how many outcomes each batch can be decided by, on average."""
+        """Return the expected number of known outcomes when each batch is assigned."""
         ends = [0, *np.cumsum(sizes).tolist()]
         return [self.returned * ends[max(batch - self.delay, 0)] for batch in range(len(sizes))]

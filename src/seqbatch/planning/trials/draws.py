@@ -1,4 +1,4 @@
-"""The random draws of trials: contexts, parameters, near ties, the first batch."""
+"""The stored random draws of trials, with importance sampling of rare events."""
 
 import math
 from collections.abc import Callable
@@ -15,26 +15,26 @@ from seqbatch.planning.trials.conduct import masks
 from seqbatch.planning.trials.runs import KnownPast
 
 # ----------------------------------------------------------------------
-# Draws that are kept: standard normals by purpose and batch, and what is made of them.
+# Stored draws: standard normals by purpose and batch, and their transformations.
 #
-# All randomness is drawn once and kept, by trial and batch number. Two grids are therefore
-# compared on common random numbers, and a trial's regret is a continuous function of the batches'
-# ends, as an optimiser wants it.
+# All random numbers are drawn once and stored by trial and batch number. Grids are thus compared on
+# common random numbers, and a trial's regret is a continuous function of the batches' ends, which
+# helps the optimiser.
 
 
-#: The draws of so many first batches are kept; those of later ones are drawn again each time.
-#: Most grids that a search tries have no more batches, and memory stays bounded.
+#: The number of first batches whose draws are stored; later ones are drawn again each time. Most
+#: grids of a search have no more batches, and memory stays bounded.
 KEPT = 8
-#: Beyond so many degrees of freedom a chi-square is a polynomial of a normal (Cornish and Fisher),
-#: to about a thousandth, as far out as 3.5 standard deviations.
+#: Above this many degrees of freedom a chi-square is approximated by a polynomial of a normal
+#: (Cornish and Fisher), to about 0.001 up to 3.5 standard deviations.
 MANY_FREE = 30
-#: Up to this variance, quantiles of binomials are exact.
+#: Up to this variance, binomial quantiles are exact.
 MANY = 100
 
 
 @dataclass(frozen=True, eq=False)
 class KeptDraws:
-    """Kept random numbers, by a name and a set."""
+    """Stored random numbers, by purpose and batch."""
 
     seed: SeedSequence
 
@@ -43,11 +43,11 @@ class KeptDraws:
         return {}
 
     def normals(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
-        """Return standard normals, the same ones whenever they are asked for."""
+        """Return standard normals; the same arguments give the same numbers."""
         return self._drawn((purpose, batch, shape), lambda random: random.standard_normal(shape))
 
     def below(self, purpose: int, batch: int, shape: tuple[int, ...]) -> Floats:
-        """Return standard normals below the diagonals of square matrices, and zeros."""
+        """Return matrices with standard normals below the diagonal and zeros elsewhere."""
         return self._drawn(
             (purpose, batch, shape, "below"),
             lambda random: np.tril(random.standard_normal(shape), -1),
@@ -62,9 +62,9 @@ class KeptDraws:
         *,
         across: bool = False,
     ) -> Floats:
-        """Return rows taken at random, with replacement, the same ones whenever asked for.
+        """Return rows drawn with replacement; the same arguments give the same rows.
 
-        They lie side by side in the last axis but one, or `across` in the last one.
+        Draws are in the second last axis, or in the last one if `across`.
         """
 
         def draw(random: Generator) -> Floats:
@@ -76,7 +76,7 @@ class KeptDraws:
     def masks(
         self, purpose: int, batch: int, shape: tuple[int, int], eligible: tuple[float, ...]
     ) -> Bools:
-        """Return who may get what, given each action's share; shape (*shape, K)."""
+        """Return which actions may be given, with each action's share; shape (*shape, K)."""
 
         def draw(random: Generator) -> Bools:
             return masks(random, shape[0] * shape[1], eligible).reshape(*shape, -1)
@@ -84,7 +84,7 @@ class KeptDraws:
         return self._drawn((purpose, batch, shape, eligible), draw)
 
     def _drawn(self, key: tuple[Any, ...], draw: Callable[[Generator], AnyArray]) -> AnyArray:
-        """Return what was drawn under this key of purpose, batch and more, or draw it."""
+        """Return the stored numbers of this key (purpose, batch, ...), or draw them."""
         if key in self._kept:
             return self._kept[key]
         drawn = draw(generator(branch(self.seed, *key[:2])))
@@ -94,9 +94,9 @@ class KeptDraws:
 
 
 def chi_squares(normals: Floats, freedom: Floats) -> Floats:
-    """Turn standard normals into chi-squares, continuously in the degrees of freedom.
+    """Transform standard normals to chi-squares, continuously in the degrees of freedom.
 
-    Where these are not positive, the answer is 0.
+    The result is 0 if these are not positive.
 
     >>> chi_squares(np.zeros(3), np.array([-1.0, 1.0, 201.0])).round(3)
     array([  0.   ,   0.455, 200.334])
@@ -104,13 +104,13 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
     from scipy.special import gammaincinv, ndtr
 
     freedom = np.broadcast_to(freedom, normals.shape)
-    # Entries without freedom are overwritten below; until then they must not divide by zero.
+    # Entries without degrees of freedom are overwritten below; avoid dividing by zero until then.
     k, square = np.maximum(freedom, 1e-9), normals**2
     half = np.sqrt(k / 2)
     result: Floats = k + normals * (2 * half + (square - 7) / (18 * half))
     result += (square - 1) * (2 / 3) - ((6 * square + 14) * square - 32) / (405 * k)
     few = (freedom > 0) & (freedom <= MANY_FREE)
-    # Exact quantiles take far longer, so only those that need them get them.
+    # Exact quantiles are much slower: only for entries that need them.
     if few.any():
         result[few] = 2 * gammaincinv(freedom[few] / 2, ndtr(normals[few]))
     result[freedom <= 0] = 0.0
@@ -120,20 +120,20 @@ def chi_squares(normals: Floats, freedom: Floats) -> Floats:
 def binomials(
     normals: Floats, number: Floats, share: Floats | float, *, exact: float = MANY
 ) -> Floats:
-    """Turn standard normals into binomials, by their quantiles.
+    """Transform standard normals to binomials, by quantiles.
 
-    Where many are expected it is the normal law's quantile, corrected for skewness and rounded.
+    For large variances it is the normal quantile, corrected for skewness and rounded.
 
     Parameters
     ----------
     normals
         Standard normals, shape (n,).
     number
-        How many draws, whole numbers, shape (n,).
+        The number of draws, whole numbers, shape (n,).
     share
-        The chance of each, a number or shape (n,).
+        The probability of success, a number or shape (n,).
     exact
-        Up to which variance the quantiles are exact.
+        The variance up to which quantiles are exact.
 
     Examples
     --------
@@ -144,13 +144,13 @@ def binomials(
 
     share = np.broadcast_to(share, number.shape)
     mean, variance = number * share, number * share * (1 - share)
-    # Nothing is skewed, nor random at all, where the chance is 0 or 1.
+    # With probability 0 or 1 there is neither skewness nor randomness.
     skewed = (variance > 0) * (1 - 2 * share) * (normals**2 - 1) / 6
     result: Floats = np.clip(np.rint(mean + np.sqrt(variance) * normals + skewed), 0, number)
     few = np.flatnonzero((variance > 0) & (variance <= exact))
     if not len(few):
         return result
-    # Exact quantiles by one table for each law; few laws share all of the draws.
+    # Exact quantiles from one table per distribution; the draws share few distributions.
     laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
     order = np.argsort(law.ravel(), kind="stable")
     starts = np.searchsorted(law.ravel()[order], np.arange(laws.shape[1] + 1))
@@ -164,9 +164,9 @@ def binomials(
 
 @lru_cache(maxsize=4_096)
 def _distribution(number: int, share: float) -> Floats:
-    """Return the probabilities of at most 0, 1, ... up to one less than `number`.
+    """Return P(X <= k) for k = 0, 1, ... below `number`.
 
-    They end where they are 1 but for rounding.
+    The table ends where the probabilities are 1 up to rounding.
     """
     from scipy.special import bdtr
 
@@ -179,19 +179,19 @@ def _distribution(number: int, share: float) -> Floats:
 def wishart_factors(
     normals: Floats, diagonal: Floats, freedom: Floats, *, last: Floats | None = None
 ) -> Floats:
-    """Return lower triangular L with L L' the gram of `freedom` standard normal vectors.
+    """Return lower triangular L with L L' the Gram matrix of `freedom` standard normal vectors.
 
-    Bartlett's: normals below a diagonal of chi variables. With fewer vectors than dimensions the
-    columns beyond their number are 0, as the gram's rank wants it.
+    Bartlett's decomposition: normals below a diagonal of chi variables. With fewer vectors than
+    dimensions, columns beyond their number are 0, in line with the rank.
 
     Parameters
     ----------
     normals, diagonal
         Standard normals, below the diagonal and for it, shapes (..., dim, dim) and (..., dim).
     freedom
-        How many vectors, shape (...).
+        The number of vectors, shape (...).
     last
-        The last chi-square of the diagonal, where it is drawn elsewhere, shape (...).
+        The last chi-square of the diagonal, if it is drawn elsewhere, shape (...).
     """
     places = np.arange(diagonal.shape[-1])
     chis = wishart_diagonal(diagonal, freedom)
@@ -203,24 +203,24 @@ def wishart_factors(
 
 
 def wishart_diagonal(normals: Floats, freedom: Floats) -> Floats:
-    """Return the diagonal of such a root; zeros at its end where vectors are fewer."""
+    """Return the diagonal of such a root, with zeros at the end if there are fewer vectors."""
     left = freedom[..., None] - np.arange(normals.shape[-1])
     return np.sqrt(chi_squares(normals, left))
 
 
 # ----------------------------------------------------------------------
-# Parameters drawn from what is known: the actions' common part first, then each around it.
+# Parameters from their posterior: the actions' common part first, then each action around it.
 
 
 def parameters_given(
     past: KnownPast, spreads: Floats, noises: Floats, normals: Floats, shared: Floats
 ) -> Floats:
-    """Draw parameters given what is known, shape (trials, models, dim).
+    """Draw parameters given the data so far, shape (trials, models, dim).
 
     Parameters
     ----------
     past
-        The sums of what is known, and how wide the law of the actions' common part is.
+        The sums of the data, and the standard deviation of the actions' common part.
     spreads, noises
         The standard deviations of parameters around their common part, and of rewards, in each
         trial.
@@ -229,7 +229,7 @@ def parameters_given(
         and (trials, dim).
     """
     result = np.empty_like(normals)
-    # Trials of one scenario share their matrices.
+    # Trials of the same scenario share their matrices.
     pairs, places = np.unique(np.column_stack([spreads, noises]), axis=0, return_inverse=True)
     for place, (spread, noise) in enumerate(pairs):
         own = np.flatnonzero(places == place)
@@ -240,7 +240,7 @@ def parameters_given(
 def _of_one(
     past: KnownPast, spread: float, noise: float, normals: Floats, shared: Floats
 ) -> Floats:
-    """Draw for trials of one scenario."""
+    """Draw the parameters for trials of one scenario."""
     precision = past.gram / noise**2 + np.eye(past.gram.shape[-1]) / spread**2
     # With R R' the precision, the solution of R' x = z has covariance (R R')^-1.
     root = np.linalg.cholesky(precision)
@@ -251,14 +251,14 @@ def _of_one(
 
 
 def _common(past: KnownPast, spread: float, noise: float, shared: Floats) -> Floats:
-    """Draw the actions' common part, shape (trials, dim); 0 where there is none."""
+    """Draw the actions' common part, shape (trials, dim); 0 if there is none."""
     if not past.common:
         return np.zeros_like(shared)
     dim = shared.shape[1]
     system = past.gram + (noise / spread) ** 2 * np.eye(dim)
     precision = np.linalg.solve(system, past.gram).sum(axis=0) / spread**2
     precision = precision + np.eye(dim) / past.common**2
-    # Rounding leaves it a little unsymmetric.
+    # Rounding makes it slightly asymmetric.
     root = np.linalg.cholesky((precision + precision.T) / 2)
     pull = np.linalg.solve(system, past.moment[..., None])[..., 0].sum(axis=0) / spread**2
     drawn: Floats = np.linalg.solve(precision, pull) + np.linalg.solve(root.T, shared.T).T
@@ -266,42 +266,42 @@ def _common(past: KnownPast, spread: float, noise: float, shared: Floats) -> Flo
 
 
 def _solved(matrices: Floats, vectors: Floats) -> Floats:
-    """Solve one system a model for the vectors of all trials, shape (trials, models, dim)."""
+    """Solve one system per model for the vectors of all trials, shape (trials, models, dim)."""
     solved = np.linalg.solve(matrices, np.moveaxis(vectors, 0, -1))
     return np.asarray(np.moveaxis(solved, -1, 0), dtype=np.float64)
 
 
 # ----------------------------------------------------------------------
-# The uniform first batch: how many units each action gets, bad luck drawn on purpose.
+# The uniform first batch: the count of each action, with importance sampling of bad luck.
 #
-# A first batch is assigned at random, so that now and then an action gets too few units to be
-# estimated. At high signal that is the one way to lose much, and it is too rare to be met by
-# chance in some hundred trials. A part of them is therefore drawn from a law under which it is
-# common, and every trial counts by how likely it is under the true law beside the mixture of both
-# (importance sampling with a defensive mixture): the mean stays right, and no weight exceeds 1 /
-# (1 - BAD).
+# A first batch is assigned at random; occasionally an action gets too few units to be estimated. At
+# high signal that is the one way to lose much, but too rare to occur by chance in a few hundred
+# trials. In some of them it is therefore drawn from a distribution under which it is common, and
+# every trial is weighted by its likelihood under the true distribution relative to the mixture of
+# both (importance sampling with a defensive mixture): the mean stays unbiased, and no weight
+# exceeds 1 / (1 - BAD).
 
 
 #: The share of trials in which bad luck is drawn on purpose.
 BAD = 0.25
 #: Failures that add less than this share to the cost of the first batch are left to chance.
 NEGLIGIBLE = 1e-3
-#: With so many vectors more than dimensions a gram is not nearly singular by chance.
+#: With this many more vectors than dimensions, a Gram matrix is practically never nearly singular.
 PLENTY = 12
-#: With more actions than these every trial needs laws of its own, whose tables take long; from this
-#: variance on a corrected normal law is within a tenth of a unit.
+#: With more actions than this, every trial needs its own distributions, whose tables are slow; from
+#: this variance on, a corrected normal is within a tenth of a unit.
 FEW_ACTIONS, ENOUGH = 12, 9.0
-#: What the kept normals are used for.
+#: The purposes of the stored normals.
 COUNTS, WHETHER, WHICH = range(11, 14)
 SQUARE, NEARLY, HOW_NEARLY = range(16, 19)
-#: How near to singular square grams are drawn on purpose, and in which share of the trials.
+#: How close to singular square Gram matrices are drawn on purpose, and in which share of trials.
 START_NEARNESS = 4.0 ** -np.arange(1, 8)
 SINGULAR = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """How many outcomes of each action the first batch brings, and how much each trial counts."""
+    """Each action's number of outcomes in the first batch, and the weight of each trial."""
 
     count: Floats
     weight: Floats
@@ -310,18 +310,18 @@ class Start:
 def block_start(
     draws: KeptDraws, trials: int, *, size: int, later: int, shares: Floats, dim: int
 ) -> Start:
-    """Draw the outcomes of each action in a uniform first batch, shape (trials, actions).
+    """Draw the number of outcomes of each action in a uniform first batch, shape (trials, actions).
 
     Parameters
     ----------
     draws, trials
-        Where the randomness comes from, and for how many trials.
+        The stored random numbers, and the number of trials.
     size, later
-        How many units the first batch holds, and how many come after it.
+        The number of units in the first batch, and after it.
     shares
-        The share of the batch's units that each action has outcomes of, shape (actions,).
+        The share of the batch's units with an outcome of each action, shape (actions,).
     dim
-        How many outcomes an action needs.
+        The number of outcomes that an action needs.
     """
     actions = len(shares)
     wanted = np.minimum(float(dim), size * shares) / size
@@ -332,27 +332,27 @@ def block_start(
     unlucky = unlucky_trials(draws, trials)
     which = _picked(draws, trials, actions)
     order = (np.arange(actions) + which[:, None]) % actions
-    # Whoever is unlucky comes first; the others share what is left as they always do.
+    # The unlucky action comes first; the others share the rest as usual.
     first = np.where(unlucky, wanted[which], shares[which])
     count = np.empty((trials, actions))
     np.put_along_axis(count, order, _one_by_one(normals, size, shares[order], first), axis=1)
-    # A ratio of likelihoods for each action that may have been the unlucky one.
+    # The likelihood ratio, averaged over the actions that may have been the unlucky one.
     ratio = count * np.log(wanted / shares)
     ratio += (size - count) * (np.log1p(-wanted) - np.log1p(-shares))
     return Start(count, defended(np.exp(np.minimum(ratio, 700.0)).mean(axis=1)))
 
 
 def uniform_counts(normals: Floats, size: int, shares: Floats) -> Floats:
-    """Return how many of `size` units each action gets with these shares, shape of the normals."""
+    """Return each action's count among `size` units with these shares, shape of the normals."""
     each = np.broadcast_to(shares, normals.shape)
     return _one_by_one(normals, size, each, each[..., 0])
 
 
 def _one_by_one(normals: Floats, size: int, shares: Floats, first: Floats) -> Floats:
-    """Draw each action's count given those of the earlier ones: a multinomial as binomials.
+    """Draw each action's count given the earlier ones: a multinomial as a chain of binomials.
 
-    `shares` are of all units, but that of the first action is `first`; the others are what they
-    are given that one's count.
+    `shares` refer to all units; the first action's is replaced by `first`, and the others follow
+    given its count.
     """
     count = np.empty(normals.shape)
     left = np.full(normals.shape[:-1], float(size))
@@ -360,7 +360,7 @@ def _one_by_one(normals: Floats, size: int, shares: Floats, first: Floats) -> Fl
     exact = MANY if normals.shape[-1] <= FEW_ACTIONS else ENOUGH
     for action in range(normals.shape[-1]):
         given = first if action == 0 else shares[..., action] / rest
-        # All that are left, but for rounding, where none are lost.
+        # The last action gets all remaining units, up to rounding, if no outcomes are missing.
         given = np.where(given > 1 - 1e-9, 1.0, given)
         count[..., action] = binomials(normals[..., action], left, given, exact=exact)
         left = left - count[..., action]
@@ -369,16 +369,16 @@ def _one_by_one(normals: Floats, size: int, shares: Floats, first: Floats) -> Fl
 
 
 def shared_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Return the last squared diagonal of a Wishart's root, and how much each trial counts.
+    """Return the last squared diagonal of a Wishart root, and the weight of each trial.
 
-    It is a chi-square of `freedom`: the square of what the last vectors add to the others' span,
-    which is small where the gram is nearly singular. In unlucky trials it has one degree of
-    freedom.
+    It is a chi-square with `freedom` degrees of freedom: the squared distance of the last vectors
+    from the span of the others, which is small if the Gram matrix is nearly singular. In unlucky
+    trials it has one degree of freedom.
 
     Parameters
     ----------
     draws
-        Where the randomness comes from.
+        The stored random numbers.
     diagonal, freedom
         Standard normals and degrees of freedom, shape (trials,).
     """
@@ -392,14 +392,14 @@ def shared_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[F
 def square_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Return the last squared diagonals of each action's Wishart root, and weights.
 
-    An action with as many outcomes as parameters has a square gram, whose last diagonal is the
-    size of one normal: often small enough to ruin the estimate. In a part of the trials it is
+    An action with as many outcomes as parameters has a square design, whose last diagonal is the
+    absolute value of one normal: often small enough to ruin the estimate. In some trials it is
     drawn smaller still.
 
     Parameters
     ----------
     draws
-        Where the randomness comes from.
+        The stored random numbers.
     diagonal, freedom
         Standard normals and degrees of freedom, shape (trials, actions).
     """
@@ -420,7 +420,7 @@ def square_start(draws: KeptDraws, diagonal: Floats, freedom: Floats) -> tuple[F
 
 
 def _log_chi(squares: Floats, freedom: Floats | float) -> Floats:
-    """Return the logarithm of the chi-square density, but for terms of the value alone."""
+    """Return the log chi-square density, up to terms of the value alone."""
     from scipy.special import gammaln
 
     k = np.maximum(np.asarray(freedom, dtype=np.float64), 1.0) / 2
@@ -429,9 +429,9 @@ def _log_chi(squares: Floats, freedom: Floats | float) -> Floats:
 
 
 def defended(ratio: Floats, share: float = BAD) -> Floats:
-    """Return weights, given how much likelier each trial is where bad luck is drawn.
+    """Return importance weights, given each trial's likelihood ratio under bad luck.
 
-    `share` is that of the trials in which it is.
+    `share` is the share of trials in which bad luck is drawn.
     """
     weight: Floats = 1 / (1 - share + share * ratio)
     return weight
@@ -454,7 +454,7 @@ def _picked(draws: KeptDraws, trials: int, options: int) -> Integers:
 
 
 def _chance_of_few(size: int, share: float, few: int) -> float:
-    """Return Chernoff's bound for the chance of at most `few` of `size` at this share.
+    """Return Chernoff's bound on the probability of at most `few` of `size` at this share.
 
     >>> _chance_of_few(10, 0.5, 5), round(_chance_of_few(100, 0.5, 10), 17)
     (1.0, 1e-16)
@@ -469,31 +469,31 @@ def _chance_of_few(size: int, share: float, few: int) -> float:
 
 
 # ----------------------------------------------------------------------
-# Parameters without features: near ties drawn on purpose.
+# Parameters without features: importance sampling of near ties.
 #
-# Where actions differ by a constant alone, a long experiment loses only if its best two actions
-# are nearly alike, so nearly that few trials would have such parameters by chance. In a part of
-# the trials one action's parameter is therefore drawn close to another's (a single one close to
-# zero), and every trial counts by how likely its parameters are under the true law.
+# If actions differ only by a constant, a long experiment loses only if its two best actions are
+# nearly equal, so nearly that few trials would have such parameters by chance. In some trials, one
+# action's parameter is therefore drawn close to another's (a single one close to zero), and every
+# trial is weighted by the likelihood of its parameters under the true distribution.
 
 
 #: The share of trials with a near tie.
 CLOSE = 0.5
-#: How near: standard deviations of the difference, beside that of independent parameters.
+#: Standard deviations of the difference in near ties, relative to independent parameters.
 TIE_NEARNESS = 4.0 ** -np.arange(1, 10)
-#: With more actions than these the best two are often close by themselves.
+#: With more actions than this, the two best are often close without help.
 MOST_ACTIONS = 12
 
 
 def with_near_ties(normals: Floats, random: Generator) -> tuple[Floats, Floats]:
-    """Return parameters with near ties among them, and how much each trial counts.
+    """Return parameters with near ties among them, and the weight of each trial.
 
     Parameters
     ----------
     normals
         Standard normals, shape (trials, models).
     random
-        Draws which trials have a near tie, between which models, and how near.
+        The generator that selects trials with a near tie, the models and the distance.
     """
     trials, models = normals.shape
     if models > MOST_ACTIONS:
@@ -524,7 +524,7 @@ def _pairs(models: int) -> tuple[Integers, Integers]:
 
 
 def _mean_ratio(value: Floats, centre: Floats, scale: float) -> Floats:
-    """Return how much likelier the value is near the centre than where it is standard normal."""
+    """Return the likelihood ratio of the value near the centre and as a standard normal."""
     spread = scale * TIE_NEARNESS[:, None]
     exponent = (value**2 - ((value - centre) / spread) ** 2) / 2
     ratio: Floats = (np.exp(exponent) / spread).mean(axis=0)

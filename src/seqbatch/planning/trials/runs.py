@@ -1,4 +1,4 @@
-"""Runs of greedy trials, batch after batch, and their total regret."""
+"""Runs of greedy trials, batch by batch, and their total regret."""
 
 import math
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ from seqbatch.core.arrays import Floats
 from seqbatch.planning.trials.conduct import Conduct
 
 # ----------------------------------------------------------------------
-# What trials lose in all their batches: the mean, its error, the median, each scenario's part.
+# Totals over all batches: mean, standard error, median, and each scenario's part.
 
 
-#: An error below this share of the value is rounding: the value is exact.
+#: A standard error below this share of the value is rounding: the value is exact.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Totals:
-    """What each trial loses in all its batches.
+    """The loss of each trial over all its batches.
 
     Parameters
     ----------
     lost, best
-        The regret, and how many units get their best action; shape (trials,).
+        The regret, and the number of units that get their best action; shape (trials,).
     weight, luck, uniform
         See :class:`~seqbatch.planning.trials.runs.Rates`.
     chance
-        How many units chance alone assigns, in each stratum; shape (strata,).
+        The number of units assigned at random, in each stratum; shape (strata,).
     gain
-        What each stratum adds to the mean of `uniform`, where it is known exactly.
+        Each stratum's part of the mean of `uniform`, if it is known exactly.
     strata
-        The scenarios that the trials are of, by number, one trial after the other, over and over.
+        The scenario numbers of the trials, repeated cyclically.
     """
 
     lost: Floats
@@ -47,39 +47,39 @@ class Totals:
     strata: tuple[int, ...]
 
     def mean(self) -> tuple[float, float]:
-        """Return the mean over trials of what is lost, and its standard error.
+        """Return the mean loss over trials, and its standard error.
 
-        What is lost by chance alone is known exactly and has no error.
+        The loss of randomly assigned units is known exactly and has no error.
         """
         weighted, known = self._beside_chance()
         mean = float(known.sum()) + float(weighted.mean())
-        # Each scenario has its share of the trials, so that the differences between are no chance.
+        # Scenarios have fixed numbers of trials: differences between them are not random.
         spread = self._apart_from_luck(weighted, weighted.mean()).std(axis=0, ddof=1)
         error = math.sqrt(float((spread**2).mean()) / weighted.size)
         return mean, error if error > ROUNDING * abs(mean) else 0.0
 
     def by_scenario(self) -> Floats:
-        """Return what each scenario adds to the mean: its regret times its probability."""
+        """Return each scenario's part of the mean: its regret times its probability."""
         weighted, known = self._beside_chance()
         means = weighted.mean(axis=0) / len(self.strata)
         return np.asarray(np.bincount(self.strata, weights=means + known), dtype=np.float64)
 
     def errors_by_scenario(self) -> Floats:
-        """Return the standard errors of what each scenario adds."""
+        """Return the standard errors of the scenarios' parts."""
         weighted, _ = self._beside_chance()
         spread = self._apart_from_luck(weighted, weighted.mean(axis=0)).std(axis=0, ddof=1)
         squares = (spread / len(self.strata)) ** 2 / len(weighted)
         return np.sqrt(np.bincount(self.strata, weights=squares))
 
     def _apart_from_luck(self, weighted: Floats, mean: Floats | float) -> Floats:
-        """Return what the trials add to the error of a mean.
+        """Return the deviations of trials for the standard error of a mean.
 
-        A trial that counts more takes from what all others count, as the mean of the luck is 1.
+        The mean of the luck is normalised to 1: a trial with a larger weight reduces all others.
         """
         return weighted - mean * self.luck.reshape(weighted.shape)
 
     def _beside_chance(self) -> tuple[Floats, Floats]:
-        """Return what is lost beside chance, by trial and stratum, and what chance alone loses."""
+        """Return the loss of non-random units by trial and stratum, and that of random units."""
         number = len(self.strata)
         if self.gain is None:
             return (self.weight * self.lost).reshape(-1, number), np.zeros(number)
@@ -87,25 +87,25 @@ class Totals:
         return self.weight.reshape(-1, number) * beside, self.chance * self.gain
 
     def median(self) -> float:
-        """Return what half of the cases lose less than."""
+        """Return the median loss."""
         order = np.argsort(self.lost)
         passed = np.cumsum(self.weight[order])
         return float(self.lost[order[np.searchsorted(passed, passed[-1] / 2)]])
 
     def best_units(self) -> float:
-        """Return how many units get their best action, on average."""
+        """Return the mean number of units that get their best action."""
         return float(self.weight @ self.best / self.weight.sum())
 
 
 def least(options: Sequence[Totals], picked: Sequence[int]) -> Totals:
-    """Return the totals of trials each of which follows the option picked for its scenario.
+    """Return totals in which each trial follows the option picked for its scenario.
 
     Parameters
     ----------
     options
         Totals of the same trials.
     picked
-        The place of one of them, for each scenario.
+        The index of an option for each scenario.
     """
     first = options[0]
     own = np.array([picked[scenario] for scenario in first.strata])
@@ -121,12 +121,12 @@ def least(options: Sequence[Totals], picked: Sequence[int]) -> Totals:
 
 
 # ----------------------------------------------------------------------
-# What greedy trials start from, estimate by and answer: the past, least squares, rates.
+# Data so far, rates per unit, and least squares.
 
 
 @dataclass(frozen=True, eq=False)
 class KnownPast:
-    """What is known when a campaign under way is planned anew, in whitened coordinates.
+    """The data so far when a running campaign is replanned, in whitened coordinates.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ class KnownPast:
     moment
         Sum of reward times x for each model, shape (models, dim).
     common
-        The standard deviation of what the parameters of all models have in common, which moves no
-        choice; 0 where there is no such part.
+        The standard deviation of the part common to the parameters of all models, which affects no
+        choice; 0 if there is none.
     """
 
     gram: Floats
@@ -146,7 +146,7 @@ class KnownPast:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rates:
-    """What a unit of each batch costs, in each trial.
+    """The cost of a unit of each batch, in each trial.
 
     Parameters
     ----------
@@ -155,19 +155,19 @@ class Rates:
     best
         The probability that a unit gets its best action, shape (trials, batches).
     weight
-        How much each trial counts, 1 on average: rare failures that carry the mean are drawn more
-        often than they happen, and count less in return. Shape (trials,).
+        The importance weight of each trial, 1 on average: rare failures that dominate the mean are
+        drawn more often than they occur, with a lower weight. Shape (trials,).
     luck
-        The part of it that first batches have, of mean 1 over all trials; shape (trials,).
+        The part of the weight due to first batches, with mean 1 over all trials; shape (trials,).
     uniform
         The regret of a unit whose action is drawn uniformly at random, shape (trials,).
     blind
-        The share of each batch that is assigned so, shape (batches,).
+        The share of each batch that is assigned at random, shape (batches,).
     gain
-        What each stratum adds to the mean of `uniform`, where it is known exactly; shape
-        (strata,), or one number.
+        Each stratum's part of the mean of `uniform`, if it is known exactly; shape (strata,), or
+        one number.
     strata
-        The scenarios that the trials are of, by number, one trial after the other, over and over.
+        The scenario numbers of the trials, repeated cyclically.
     """
 
     regret: Floats
@@ -180,12 +180,12 @@ class Rates:
     strata: tuple[int, ...] = (0,)
 
     def totals(self, sizes: Sequence[int]) -> Totals:
-        """Return what each trial loses in batches of these sizes."""
+        """Return the loss of each trial in batches of these sizes."""
         units = np.array(sizes, dtype=np.float64)
         return self.summed(self.regret @ units, self.best @ units, chance=float(self.blind @ units))
 
     def summed(self, lost: Floats, best: Floats, *, chance: float) -> Totals:
-        """Return totals of these trials that were added up elsewhere."""
+        """Return totals of these trials from sums computed elsewhere."""
         number = len(self.strata)
         return Totals(
             lost=lost,
@@ -203,14 +203,14 @@ class Rates:
         return self.totals(sizes).mean()
 
     def by_scenario(self, sizes: Sequence[int]) -> Floats:
-        """Return what each scenario adds to the regret of batches of these sizes."""
+        """Return each scenario's part of the regret of batches of these sizes."""
         return self.totals(sizes).by_scenario()
 
 
 def least_squares(gram: Floats, moment: Floats) -> Floats:
-    """Return the solutions, shape (..., dim); nearly those of least norm where rank is missing."""
-    # A ridge far below any sampling error, instead of a decomposition for every trial; the constant
-    # keeps even a gram of zeros solvable.
+    """Return the solutions, shape (..., dim); nearly of minimum norm if rank-deficient."""
+    # A ridge far below any sampling error avoids a decomposition per trial; the constant keeps even
+    # a zero matrix solvable.
     return solve(gram, moment, ridge=1e-10 * (np.trace(gram, axis1=-2, axis2=-1) + 1e-300))
 
 
@@ -229,12 +229,12 @@ def solve(matrices: Floats, vectors: Floats, *, ridge: Floats | float = 0.0) -> 
 
 
 # ----------------------------------------------------------------------
-# Batch after batch: decide by what is known, lose, learn what has come back by then.
+# Batch by batch: decide by the known outcomes, lose, learn the outcomes that have arrived.
 
 
 @dataclass(frozen=True, eq=False)
 class BatchSums:
-    """The sums of a batch's outcomes, and how much each trial counts by the way they were drawn."""
+    """The sums of a batch's outcomes, and the importance weight of each trial."""
 
     gram: Floats
     moment: Floats
@@ -248,15 +248,15 @@ class Batch:
     Parameters
     ----------
     number
-        From 0.
+        Its number, from 0.
     size
-        How many units it holds.
+        The number of units.
     blind
-        The share of them that is assigned uniformly at random.
+        The share of units assigned at random.
     own
-        How many outcomes come from the others.
+        The number of outcomes from the other units.
     later
-        How many units come after it.
+        The number of units after this batch.
     """
 
     number: int
@@ -267,38 +267,38 @@ class Batch:
 
 
 class Greedy(Protocol):
-    """Trials of a model: what :func:`run` needs of them."""
+    """The interface of trials that :func:`run` needs."""
 
     @property
     def past(self) -> KnownPast | None:
-        """What is known already."""
+        """The data so far."""
 
     @property
     def conduct(self) -> Conduct:
-        """What happens beside the policy's own choices."""
+        """How the experiment is run besides the policy's own choices."""
 
     @property
     def gain(self) -> Floats | float | None:
-        """What each stratum adds to the mean regret of a random action, where that is known."""
+        """Each stratum's part of the mean regret of a random action, if known."""
 
     @property
     def weight(self) -> Floats | float:
-        """How much each trial counts by the way its parameters were drawn."""
+        """The importance weight of each trial's parameters."""
 
     @property
     def strata(self) -> tuple[int, ...]:
-        """The scenarios that the trials are of, one trial after the other, over and over."""
+        """The scenario numbers of the trials, repeated cyclically."""
 
     def nothing(self) -> BatchSums:
         """Return the sums of no outcomes."""
 
     def fitted(self, gram: Floats, moment: Floats) -> Floats:
-        """Return what choices are made by."""
+        """Return the estimates by which choices are made."""
 
     def decided(self, number: int, fit: Floats | None, own: int) -> Any:
-        """Return how a batch chooses, with arrays `regret` and `best`, one entry a trial.
+        """Return a batch's choices, with arrays `regret` and `best` of one entry per trial.
 
-        Without a fit it is by chance; `own` outcomes are to be learned from.
+        Without a fit they are random; `own` outcomes will be learned from.
         """
 
     def learned(self, batch: Batch, choice: Any) -> BatchSums:
@@ -321,7 +321,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         choice = by_chance if fit is None else trials.decided(number, fit, own)
         regret.append(share * by_chance.regret + (1 - share) * choice.regret)
         best.append(share * by_chance.best + (1 - share) * choice.best)
-        # Nothing is decided by the outcomes of the last batches.
+        # No decision uses the outcomes of the last batches.
         if number + 1 + conduct.delay < len(sizes):
             left = sum(sizes[number + 1 :])
             batch = Batch(number=number, size=size, blind=share, own=own, later=left)
@@ -331,7 +331,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
             come = late.pop(0)
             known = BatchSums(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
-    # Its mean is known to be 1: a mean that chance moved would move every loss with it.
+    # Its mean is known to be 1; otherwise a random deviation would shift every loss.
     luck = luck / luck.mean()
     return Rates(
         regret=np.stack(regret, axis=1),

@@ -25,8 +25,8 @@ from seqbatch.planning.trials.draws import (
 from seqbatch.planning.trials.runs import Batch, BatchSums, KnownPast, Rates, least_squares, run
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
-#: What the kept normals are used for: each purpose has its own place in the seed tree.
-#: Those of units assigned by chance are as far apart as this.
+#: The purposes of the stored normals, each with its own branch of the seed tree, and the offset for
+#: units assigned at random.
 BELOW, DIAGONAL, NOISE, LENGTH, CROSS = range(5)
 BY_CHANCE = 20
 
@@ -44,23 +44,23 @@ class SharedEnsemble:
     noise
         The standard deviation of each trial's noise, shape (trials,).
     draws
-        Where the randomness comes from.
+        The stored random numbers.
     past
-        What is known already; None before the first batch, which then is uniform.
+        The data so far; None before the first batch, which is then uniform.
     conduct
-        What happens beside the policy's own choices.
+        How the experiment is run besides the policy's own choices.
     gain
-        What each stratum adds to the mean regret of a random action, where it is known exactly.
+        Each stratum's part of the mean regret of a random action, if it is known exactly.
     weight
-        How much each trial counts by the way its parameters were drawn, shape (trials,).
+        The importance weight of each trial's parameters, shape (trials,).
     strata
-        The scenarios that the trials are of, by number, one trial after the other, over and over.
+        The scenario numbers of the trials, repeated cyclically.
 
     Examples
     --------
     >>> from numpy.random import SeedSequence
     >>> theta = np.random.default_rng(1).standard_normal((200, 5)) / 10
-    >>> trials = SharedEnsemble(theta, 4, np.ones(200), Draws(SeedSequence(1)))
+    >>> trials = SharedEnsemble(theta, 4, np.ones(200), KeptDraws(SeedSequence(1)))
     >>> trials.rates([1_000, 9_000]).regret.mean(axis=0).round(4)
     array([0.2155, 0.0117])
     """
@@ -77,7 +77,7 @@ class SharedEnsemble:
 
     @property
     def trials(self) -> int:
-        """How many."""
+        """The number of trials."""
         return len(self.theta)
 
     def rates(self, sizes: Sequence[int]) -> Rates:
@@ -96,7 +96,7 @@ class SharedEnsemble:
         return directions
 
     def decided(self, number: int, fit: Floats | None, own: int) -> "_Choice":  # noqa: ARG002
-        """Return how a batch chooses: along a direction, or by chance where there is none."""
+        """Return a batch's choices: along a direction, or at random if there is none."""
         return _Choice(fit, *self._costs(fit))
 
     def learned(self, batch: Batch, choice: "_Choice") -> BatchSums:
@@ -115,7 +115,7 @@ class SharedEnsemble:
         return replace(self._added(sums, batch.number, root, apart=apart), weight=weight)
 
     def _added(self, sums: BatchSums, batch: int, root: Floats, *, apart: int = 0) -> BatchSums:
-        """Return sums with those of the outcomes of F F' added."""
+        """Return the sums plus those of outcomes with the Gram matrix F F'."""
         trials, dim = self.theta.shape
         seen = root @ np.swapaxes(root, 1, 2)
         blur = (root @ self.draws.normals(NOISE + apart, batch, (trials, dim, 1)))[..., 0]
@@ -125,7 +125,7 @@ class SharedEnsemble:
     def _uniform_factors(
         self, batch: int, count: Floats, apart: int, *, first: bool
     ) -> tuple[Floats, Floats | float]:
-        """Return roots of the grams of units assigned by chance, and how much each trial counts."""
+        """Return roots of the Gram matrices of randomly assigned units, and trial weights."""
         trials, dim = self.theta.shape
         below = self.draws.below(BELOW + apart, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL + apart, batch, (trials, dim))
@@ -136,7 +136,7 @@ class SharedEnsemble:
 
     @property
     def _choices(self) -> tuple[tuple[int, float], ...]:
-        """How many actions a unit may choose from, and how likely each number is."""
+        """The possible numbers of eligible actions of a unit, with probabilities."""
         return choices(self.conduct.eligible) if self.conduct.eligible else ((self.actions, 1.0),)
 
     def _costs(self, v: Floats | None) -> tuple[Floats, Floats]:
@@ -149,12 +149,12 @@ class SharedEnsemble:
         along = np.einsum("ri,ri->r", self.theta, v)
         angles, _ = agreements(self.actions)
         agreement = sum(chance * agreements(number)[1] for number, chance in self._choices)
-        # Rounding may put a cosine just beyond 1; a parameter of zero has no angle at all.
+        # Rounding may push a cosine just beyond 1; a zero parameter has no angle.
         angle = np.arccos(np.clip(along / np.maximum(length, 1e-300), -1, 1))
         return height * (length - along), np.interp(angle, angles, agreement)
 
     def _factors(self, batch: int, size: int, v: Floats) -> Floats:
-        """Return F with F F' the gram of `size` vectors chosen along v, shape (trials, d, d)."""
+        """Return F with F F' the Gram matrix of `size` vectors chosen along v, (trials, d, d)."""
         trials, dim = self.theta.shape
         below = self.draws.below(BELOW, batch, (trials, dim, dim))
         diagonal = self.draws.normals(DIAGONAL, batch, (trials, dim))
@@ -164,26 +164,26 @@ class SharedEnsemble:
         framed[:, 1:, 1:] = wishart_factors(
             below[:, 1:, 1:], diagonal[:, 1:], np.full(trials, size - 1.0)
         )
-        # A reflection turns the first axis into v.
+        # A reflection maps the first axis to v.
         axis = v - np.eye(dim)[0]
         turned = axis * (2 / np.maximum(np.einsum("ri,ri->r", axis, axis), 1e-300))[:, None]
         mirrored: Floats = framed - turned[:, :, None] * (axis[:, None, :] @ framed)
         return mirrored
 
     def _lengths(self, batch: int, size: int) -> Floats:
-        """Return the root of the sum of `size` squared maxima."""
+        """Return the square root of the sum of `size` squared maxima."""
         mean, variance, third = _moments(self._choices)
         normals = self.draws.normals(LENGTH, batch, (self.trials,))
         freedom = 8 * size * variance**3 / third**2
         spread = chi_squares(normals, np.array(freedom)) - freedom
         total = size * mean + third / (4 * variance) * spread
-        # In batches of a few units the matched law reaches below zero; the sum does not.
+        # In very small batches the matched distribution extends below zero; the sum does not.
         return np.sqrt(np.maximum(total, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Which way a batch chooses, None by chance; and what that costs."""
+    """The direction along which a batch chooses (None if at random), and its costs."""
 
     direction: Floats | None
     regret: Floats
@@ -192,7 +192,7 @@ class _Choice:
 
 @cache
 def _moments(numbers: tuple[tuple[int, float], ...]) -> tuple[float, float, float]:
-    """Return mean, variance and third central moment of a squared maximum of so many normals."""
+    """Return mean, variance and third central moment of a squared maximum of several normals."""
     if len(numbers) == 1:
         return squared_maximum_moments(numbers[0][0])
     second, fourth, sixth = (
@@ -204,15 +204,15 @@ def _moments(numbers: tuple[tuple[int, float], ...]) -> tuple[float, float, floa
 
 @cache
 def agreements(actions: int) -> tuple[Floats, Floats]:
-    """Return angles from 0 to pi, and how often two rankings that far apart agree on the best.
+    """Return angles from 0 to pi, and how often two rankings at that angle agree on the best.
 
-    The first coordinates of K vectors rank them once, the coordinates along an axis at the angle
-    once more; by points spread evenly, to about 0.003.
+    The first ranking of K vectors is by their first coordinates, the second by coordinates along an
+    axis at the angle. Computed from quasi-random points, to about 0.003.
     """
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    # A power of two, as the sequence's balance asks; clipped, as 0 and 1 have no normal quantile.
+    # A power of two balances the sequence; clipped, because 0 and 1 have no normal quantile.
     points = qmc.Sobol(2 * actions, seed=1).random(2**12)
     first, second = np.split(ndtri(np.clip(points, 1e-12, 1 - 1e-12)), 2, axis=1)
     angles = np.linspace(0, math.pi, 49)

@@ -1,10 +1,10 @@
-"""Trials of any linear policy, with a few units representing each batch.
+"""Trials of any linear policy, with a few simulated units representing each batch.
 
-Where a policy looks at more than estimated means (confidence widths, posterior draws), a batch
-cannot be drawn as a sum. Instead at most `most` of its units are drawn, and their sums are weighted
-up to the batch's size, with noise of the batch's own variance. The policy's own functions decide
-and learn. Good for comparing policies, where all share the approximation; in few dimensions also
-for their level.
+If a policy uses more than estimated means (confidence widths, posterior draws), a batch cannot be
+drawn as a sum. Instead at most `most` of its units are drawn, and their sums are scaled up to the
+batch's size, with noise of the full batch's variance. The policy's own methods decide and learn.
+This is good for comparing policies, which share the approximation; in few dimensions also for their
+absolute regret.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,13 +17,14 @@ from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.planning.trials.conduct import Conduct, even, masks
-from seqbatch.policies.base import Decision, LinearPolicy
+from seqbatch.policies.base import LinearPolicy
 from seqbatch.policies.choice import pick
+from seqbatch.policies.rule import Decision
 
 
 @dataclass(frozen=True, eq=False)
 class ThinnedTrial:
-    """One true parameter, and where contexts come from.
+    """One true parameter, and the source of contexts.
 
     Parameters
     ----------
@@ -34,11 +35,11 @@ class ThinnedTrial:
     actions, layout
         See :class:`~seqbatch.core.problem.Problem`.
     contexts
-        Called with a generator and a number of units; returns their contexts in the layout.
+        A function of a generator and a number of units that returns contexts in the layout.
     conduct
-        What happens beside the policy's own choices.
+        How the experiment is run besides the policy's own choices.
     weight
-        How much the trial counts by the way its parameter was drawn.
+        The importance weight of the trial's parameter.
     """
 
     theta: Floats
@@ -70,7 +71,7 @@ class ThinnedTrial:
             means = contexts.means(self.theta)
             gained = means[np.arange(used), actions]
             total += size / used * (self._best(means, contexts.eligible) - float(gained.sum()))
-            # Nothing is decided by the outcomes of the last batches.
+            # No decision uses the outcomes of the last batches.
             if batch + self.conduct.delay < len(sizes):
                 blur = self.noise * random.standard_normal(used)
                 models = actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
@@ -84,13 +85,13 @@ class ThinnedTrial:
         return total
 
     def _eligible(self, units: int, random: Generator) -> Bools | None:
-        """Draw who may get what, where that differs."""
+        """Draw which actions each unit may get; None if all."""
         return masks(random, units, self.conduct.eligible) if self.conduct.eligible else None
 
     def _acted(
         self, decision: Decision, eligible: Bools | None, random: Generator, *, blind: bool
     ) -> Integers:
-        """Return the actions, with chance's in the place of some, and within capacities."""
+        """Return the actions, some replaced by random ones, within capacities."""
         conduct, units = self.conduct, len(decision.actions)
         if not conduct.restricted:
             return self._mixed(decision.actions, random)
@@ -104,7 +105,7 @@ class ThinnedTrial:
         return np.where(random.random(units) < conduct.chance, by_chance, own)
 
     def _best(self, means: Floats, eligible: Bools | None) -> float:
-        """Return what the best assignment gains that keeps to what is possible."""
+        """Return the reward of the best feasible assignment."""
         if self.conduct.capacity:
             mask = np.ones(means.shape, dtype=np.bool_) if eligible is None else eligible
             actions = _by_prices(means, mask, self.conduct.room)
@@ -113,14 +114,14 @@ class ThinnedTrial:
         return float(possible.max(axis=1).sum())
 
     def _mixed(self, actions: Integers, random: Generator) -> Integers:
-        """Return the actions, with chance's in the place of some."""
+        """Return the actions, some replaced by random ones."""
         if not self.conduct.chance:
             return actions
         by_chance = random.random(len(actions)) < self.conduct.chance
         return np.where(by_chance, random.integers(0, self.actions, len(actions)), actions)
 
     def _returned(self, units: int, random: Generator) -> Bools:
-        """Say of which units the outcomes come back."""
+        """Return which units' outcomes arrive."""
         if self.conduct.returned == 1:
             return np.ones(units, dtype=np.bool_)
         back: Bools = random.random(units) < self.conduct.returned
@@ -128,7 +129,7 @@ class ThinnedTrial:
 
 
 def _within(decision: Decision, mask: Bools, room: Floats, random: Generator) -> Integers:
-    """Return a policy's actions within capacities: by prices on scores, or by tilted chances."""
+    """Return a policy's actions within capacities: by prices, or by tilted probabilities."""
     table = decision.probabilities
     if ((table == 0) | (table == 1)).all():
         return _by_prices(decision.scores, mask, room)
@@ -138,7 +139,7 @@ def _within(decision: Decision, mask: Bools, room: Floats, random: Generator) ->
 
 
 def _by_prices(scores: Floats, mask: Bools, room: Floats) -> Integers:
-    """Return the actions of highest score less price."""
+    """Return the actions with the highest score minus price."""
     chosen = np.empty(len(scores), dtype=np.int64)
     possible = np.where(mask, scores, kernels.NEVER)
     kernels.assign_within(np.ascontiguousarray(possible.T), room, chosen)
@@ -153,11 +154,11 @@ def _weighted(
     models: Integers,
     weight: float,
 ) -> Statistics:
-    """Return the sums of units that each stand for `weight` of them; a model of -1 is no outcome.
+    """Return the sums of units that each represent `weight` units; model -1 means no outcome.
 
-    The squared rewards lack a part of the noise; no policy reads them.
+    The squared rewards lack a part of the noise; no policy uses them.
     """
-    # Noise shrunk by the root of the weight and then weighted has the variance of all units.
+    # Noise divided by the root of the weight, then weighted, has the variance of all units.
     rewards = means + noise / np.sqrt(weight)
     sums = Statistics.zero(problem.models, problem.dim).add(vectors, rewards, models)
     return Statistics(

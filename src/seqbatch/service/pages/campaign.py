@@ -10,20 +10,15 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.document import Document, Heading, Items, Picture
+from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.protocol import protocol as protocol_document
 from seqbatch.campaign.views.report import cautions, what_to_do
-from seqbatch.campaign.views.report import document as report_document
+from seqbatch.campaign.views.report import report as report_document
 from seqbatch.campaign.views.report_results import Material
-from seqbatch.campaign.views.status_text import (
-    metrics_table,
-    plainly,
-    remarks,
-    violations,
-    what_was_done,
-)
-from seqbatch.display import Table, picture
+from seqbatch.campaign.views.status import metrics_table, remarks, violations
+from seqbatch.document import Document
 from seqbatch.errors import CampaignError, CampaignStateError
+from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import mark_of
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
@@ -31,6 +26,7 @@ from seqbatch.service.pages import rendering
 from seqbatch.service.pages.forms import kept, told
 from seqbatch.service.pages.rendering import (
     Next,
+    drawn,
     learned,
     material,
     next_of,
@@ -113,7 +109,7 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
     now = await standing(request, name)
 
     def written() -> list[dict[str, object]]:
-        return drawn(report_document(material(state.memory, state.store, now)))
+        return _every(report_document(material(state.memory, state.store, now)))
 
     try:
         key = ("report", name, now.hash)
@@ -131,32 +127,16 @@ async def protocol(request: Request, name: Name, _visitor: Visiting) -> Response
     """What was declared before the first unit."""
     campaign = Campaign(request.app.state.store, name)
     now = await standing(request, name)
-    made = await bounded(request, lambda: drawn(protocol_document(campaign.events())))
+    made = await bounded(request, lambda: _every(protocol_document(campaign.events())))
     return page(
         request, "document.html", name=name, now=now, what="protocol", title="Protocol",
         sections=made,
     )  # fmt: skip
 
 
-def drawn(document: Document) -> list[dict[str, object]]:
-    """Return a document's sections as a template shows them, with their pictures drawn."""
-    return [
-        {"key": one.key, "title": one.title, "parts": [_part(part) for part in one.parts]}
-        for one in (document.first, *document.sections)
-    ]
-
-
-def _part(part: object) -> dict[str, object]:
-    if isinstance(part, Heading):
-        return {"kind": "heading", "text": part.text}
-    if isinstance(part, Items):
-        return {"kind": "items", "items": part.items}
-    if isinstance(part, Table):
-        return {"kind": "table", "table": part}
-    if isinstance(part, Picture):
-        source = picture(part.draw, "").partition('src="')[2].partition('"')[0]
-        return {"kind": "picture", "source": source, "words": part.words, "caption": part.caption}
-    return {"kind": "text", "text": part}
+def _every(document: Document) -> list[dict[str, object]]:
+    """Return all sections of a document, for a template."""
+    return drawn((document.first, *document.sections))
 
 
 @router.get("/document")

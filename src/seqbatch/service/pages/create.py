@@ -14,14 +14,13 @@ from fastapi.responses import RedirectResponse, Response
 from seqbatch.campaign import Validated, validate
 from seqbatch.campaign.decide.stopping import unlooked
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.constraints import constraints_said
 from seqbatch.campaign.spec.draft import ACTIONS, FEATURES, Became, Choices, Draft
 from seqbatch.campaign.spec.template import FirstSpec, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.campaign.steps.create import Prepared
-from seqbatch.campaign.views.document import Heading, Items, Section
 from seqbatch.campaign.views.protocol import protocol
-from seqbatch.campaign.views.status_text import constraints_said, plainly
-from seqbatch.display import Table, counted
+from seqbatch.display import counted
 from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
@@ -29,11 +28,12 @@ from seqbatch.errors import (
     Place,
     SeqbatchError,
 )
+from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
-from seqbatch.service.pages.rendering import on_pages, page
+from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
@@ -50,14 +50,6 @@ SECTIONS = ("question", "units", "waves", "assignment", "outcomes", "analysis")
 
 
 @dataclass(frozen=True)
-class Told:
-    """A part of a section, by what it is: "paragraph", "heading", "items" or "table"."""
-
-    kind: str
-    part: object
-
-
-@dataclass(frozen=True)
 class NewWords:
     """A campaign that could be created.
 
@@ -68,13 +60,13 @@ class NewWords:
     summary, first_wave
         What will happen, in short and in the first wave.
     sections
-        What a protocol would say of it, each with its title.
+        The sections of its protocol, for a template.
     """
 
     name: str
     summary: Sequence[str]
     first_wave: Sequence[str]
-    sections: Sequence[tuple[str, Sequence[Told]]]
+    sections: Sequence[dict[str, object]]
 
 
 def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWords:
@@ -99,7 +91,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
         rows_hash="", previous="", hash="",
     )  # fmt: skip
     told = {section.key: section for section in protocol([declared]).sections}
-    sections = [(told[key].title, _parts(told[key])) for key in SECTIONS]
+    sections = drawn(told[key] for key in SECTIONS)
     return NewWords(now.name, summary, _first_wave(prepared, found, file), sections)
 
 
@@ -119,14 +111,6 @@ def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
         share = f"1 in {len(now.actions)}"
         said.append(f"Nothing is known yet, so that each action is drawn with probability {share}.")
     return said
-
-
-def _parts(section: Section) -> list[Told]:
-    kinds = ((Heading, "heading"), (Items, "items"), (Table, "table"))
-    return [
-        Told(next((name for kind, name in kinds if isinstance(part, kind)), "paragraph"), part)
-        for part in section.parts
-    ]
 
 
 # ----------------------------------------------------------------------

@@ -14,16 +14,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from seqbatch import planning
-from seqbatch.display import Table, counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut
+from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import Plan
 from seqbatch.planning.result_text import (
     answer,
+    assigned_by,
     assumptions,
-    batch_ways,
     chosen,
     costs_table,
-    sentences,
+    reasons,
     tables,
 )
 from seqbatch.planning.tables import Row
@@ -130,8 +131,8 @@ def answer_of(plan: Plan) -> PlanAnswer:
         short=f"{counted(plan.batches, 'wave')} of {sizes} units",
         whole=whole,
         facts=_facts(plan),
-        words=[in_waves(line) for line in sentences(plan)],
-        assumed=in_waves(assumptions(plan)),
+        words=[in_waves(line) for line in reasons(plan)],
+        assumed=in_waves(" ".join(assumptions(plan))),
         waves=_waves(plan),
         picture=_picture(plan),
         tables=[_told(table) for table in (tables(plan) if whole else [costs_table(plan)])],
@@ -173,8 +174,8 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
 def _waves(plan: Plan) -> list[WaveBar]:
     """Return the waves, and how each is assigned."""
     made, start = [], 0
-    ways = zip(plan.grid.sizes, batch_ways(plan), strict=True)
-    for place, (size, how) in enumerate(ways, start=1):
+    hows = assigned_by(plan)
+    for place, (size, how) in enumerate(zip(plan.grid.sizes, hows, strict=True), start=1):
         share = 100 / plan.units
         made.append(WaveBar(place, size, start * share, size * share, how))
         start += size

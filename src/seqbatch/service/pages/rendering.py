@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,6 +25,7 @@ from seqbatch.campaign.views.report_pictures import Bar
 from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
 from seqbatch.display import alike, cell, counted, number, percent, visible
+from seqbatch.document import Heading, Items, Part, Picture, Section, Table, image
 from seqbatch.errors import Remedy
 from seqbatch.service.problems import TITLES, ProblemError, amendment, document
 from seqbatch.storage.stores import SQLStore
@@ -128,22 +129,19 @@ class Next:
     words
         What is to be done.
     button, page
-        What its button says, and the page of the campaign that it leads to; "" for the first.
-    role
-        Who may do it.
+        What its button says, and the page of the campaign that it leads to.
     """
 
     words: str
     button: str
     page: str
-    role: str = "operator"
 
 
 def next_of(now: Situation) -> Next:
     """Return what comes next in a situation."""
     if now.stop and now.condition == "open":
         said = f"The rule that was fixed beforehand says: {now.stop}."
-        return Next(said, "Read the findings", "findings", "viewer")
+        return Next(said, "Read the findings", "findings")
     step = step_from(now)
     if step == "assign":
         return Next(_assign(now), "Upload units", "units")
@@ -152,10 +150,10 @@ def next_of(now: Situation) -> Next:
     if step == "close":
         return Next(_close(now), f"Close wave {now.wave}", "close")
     if step == "report":
-        return Next(f"The campaign is {now.condition}.", "Read the report", "report", "viewer")
+        return Next(f"The campaign is {now.condition}.", "Read the report", "report")
     return Next(
         "Its rows are kept elsewhere: the statement of seqbatch campaign sql is run there.",
-        "See what is on record", "history", "viewer",
+        "See what is on record", "history",
     )  # fmt: skip
 
 
@@ -304,6 +302,31 @@ def lifts(found: Findings) -> Lifts | None:
     title = f"{measure.head}, compared with {found.control}"
     words = f"{title}: {'; '.join(bar.words for bar in bars)}."
     return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)
+
+
+# ----------------------------------------------------------------------
+# Sections of a document, for a template.
+
+
+def drawn(sections: Iterable[Section]) -> list[dict[str, object]]:
+    """Return sections with their pictures drawn."""
+    return [
+        {"key": one.key, "title": one.title, "parts": [_part(part) for part in one.parts]}
+        for one in sections
+    ]
+
+
+def _part(part: Part) -> dict[str, object]:
+    if isinstance(part, Heading):
+        return {"kind": "heading", "text": part.text}
+    if isinstance(part, Items):
+        return {"kind": "items", "items": part.items}
+    if isinstance(part, Table):
+        return {"kind": "table", "table": part}
+    if isinstance(part, Picture):
+        source = image(part.draw)
+        return {"kind": "picture", "source": source, "words": part.words, "caption": part.caption}
+    return {"kind": "text", "text": part}
 
 
 # ----------------------------------------------------------------------

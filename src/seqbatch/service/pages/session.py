@@ -1,4 +1,4 @@
-"""The visitor's session: cookie, token, role, and proof that a form is ours."""
+"""The visitor's session: cookie, token, and proof that a form is ours."""
 
 import hashlib
 import hmac
@@ -9,58 +9,10 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from seqbatch.service import access
+from seqbatch.service import access, roles
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import tokens
 from seqbatch.storage.tokens import Token
-
-# ----------------------------------------------------------------------
-# Who may open which page and press which button: one table of all of them.
-
-
-_CAMPAIGN = "/campaigns/{name}"
-#: The least role that a page asks for; those that are open ask for none.
-NEEDED: dict[tuple[str, str], str | None] = {
-    ("GET", "/static/{file}"): None,
-    ("GET", "/sign-in"): None,
-    ("POST", "/sign-in"): None,
-    ("POST", "/sign-out"): "viewer",
-    ("GET", "/"): "viewer",
-    ("GET", _CAMPAIGN): "viewer",
-    ("GET", "/plan"): "viewer",
-    ("GET", "/new"): "admin",
-    ("POST", "/new"): "admin",
-    ("GET", "/new/{fingerprint}"): "admin",
-    ("POST", "/new/{fingerprint}"): "admin",
-    ("POST", "/new/{fingerprint}/review"): "admin",
-    ("POST", "/new/{fingerprint}/create"): "admin",
-    ("GET", "/new/{fingerprint}/created/{name}"): "admin",
-    ("GET", f"{_CAMPAIGN}/findings"): "viewer",
-    ("GET", f"{_CAMPAIGN}/report"): "viewer",
-    ("GET", f"{_CAMPAIGN}/protocol"): "viewer",
-    ("GET", f"{_CAMPAIGN}/history"): "viewer",
-    ("GET", f"{_CAMPAIGN}/document"): "viewer",
-    ("GET", f"{_CAMPAIGN}/units"): "operator",
-    ("POST", f"{_CAMPAIGN}/units"): "operator",
-    ("GET", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
-    ("POST", f"{_CAMPAIGN}/units/{{fingerprint}}"): "operator",
-    ("GET", f"{_CAMPAIGN}/outcomes"): "operator",
-    ("POST", f"{_CAMPAIGN}/outcomes"): "operator",
-    ("GET", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
-    ("POST", f"{_CAMPAIGN}/outcomes/{{fingerprint}}"): "operator",
-    ("GET", f"{_CAMPAIGN}/close"): "operator",
-    ("POST", f"{_CAMPAIGN}/close"): "operator",
-    ("GET", f"{_CAMPAIGN}/done/{{once}}"): "operator",
-    ("GET", f"{_CAMPAIGN}/assignments/{{once}}"): "operator",
-    ("GET", f"{_CAMPAIGN}/files"): "operator",
-    ("GET", f"{_CAMPAIGN}/export"): "operator",
-    ("GET", f"{_CAMPAIGN}/change"): "admin",
-    ("POST", f"{_CAMPAIGN}/amend"): "admin",
-    ("POST", f"{_CAMPAIGN}/adopt"): "admin",
-    ("POST", f"{_CAMPAIGN}/continue"): "admin",
-    ("POST", f"{_CAMPAIGN}/abort"): "admin",
-}
-
 
 # ----------------------------------------------------------------------
 # Who looks at a page: a session in a cookie, its token, and proof that a form is our own.
@@ -95,9 +47,9 @@ class Visitor:
         """What things that belong to the session are kept under."""
         return hashlib.sha256(f"kept {self.secret}".encode()).hexdigest()
 
-    def may(self, role: str) -> bool:
-        """Say whether they have a role, or one that may do more."""
-        return access.may(self.token, role)
+    def opens(self, page: str) -> bool:
+        """Say whether they may open a page, by its route in the table of roles."""
+        return roles.may(self.token, roles.PAGES["GET", page])
 
 
 async def visitor(request: Request) -> Visitor:
@@ -116,7 +68,7 @@ async def visitor(request: Request) -> Visitor:
     found = Visitor(token, secret)
     request.state.visitor = found
     request.app.state.rate.require(token.id)
-    access.require_role(token, NEEDED[request.method, request.scope["route"].path])
+    roles.require(token, request.method, request.scope["route"].path)
     if (name := request.path_params.get("name")) is not None:
         access.require_sight(token, name)
     return found

@@ -44,7 +44,7 @@ from seqbatch.storage.transaction import SharedTransaction
 # Every route takes the caller itself: these are asked most, and looking twice takes time.
 router = APIRouter(prefix="/v1/campaigns", tags=["units"])
 
-Format = Literal["csv", "parquet", "arrow"]
+Format = Literal["csv", "parquet"]
 FILE = {"schema": {"type": "string", "format": "binary"}}
 #: Warnings in the header of a file's answer, and letters of each.
 MOST_WARNINGS, LONGEST_WARNING = 8, 300

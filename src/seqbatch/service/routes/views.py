@@ -10,11 +10,12 @@ from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.store import Event
-from seqbatch.service.access import Caller, caller, may
+from seqbatch.service.access import Caller, caller
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.idempotency import as_json, bounded, sent
 from seqbatch.service.models import EventsAnswer, Name, sends
 from seqbatch.service.problems import responses
+from seqbatch.service.roles import may
 
 router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])
 
@@ -79,7 +80,7 @@ async def events(
     campaign = Campaign(request.app.state.store, name)
     every = await bounded(request, campaign.events)
     page = every[after : after + most]
-    if not may(token, "operator"):
+    if not may(token, "seed"):
         page = [_without_seed(event) for event in page]
     return sent(as_json({"events": page, "total": len(every)}))
 
@@ -137,7 +138,7 @@ async def export(
     request: Request,
     name: Name,
     what: Literal["units", "outcomes", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+    file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
     """Texts that a spreadsheet would run are marked as texts in CSV files."""

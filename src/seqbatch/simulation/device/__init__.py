@@ -1,4 +1,4 @@
-"""Trials on a GPU: drawn, assigned and summed up there, estimated by the policies' own code."""
+"""Simulation on a GPU: units are drawn, assigned and summed there; policies estimate as usual."""
 
 from seqbatch.simulation.device.backend import DEVICES
 from seqbatch.simulation.device.trials import simulate_trials

@@ -1,4 +1,4 @@
-"""Assign the units of many trials at once, by their policies' rules."""
+"""Assignment of the units of many trials at once, by the rules of their policies."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from seqbatch.policies.rule import Rule
 from seqbatch.simulation.device.backend import Backend
 
 # ----------------------------------------------------------------------
-# The states of many trials as one: every trial's models are further cells of the same sums.
+# The states of many trials as one state: each trial's models are further cells of the same sums.
 #
-# Policies estimate cell by cell, so that one call of their own code closes a batch of all trials.
+# Policies estimate each cell separately. One call of their own code closes a batch of all trials.
 # Cells are ordered by trial, then by model.
 
 
 def gathered(state: State, trials: int) -> State:
-    """Return the state of so many trials that are all in this one."""
+    """Return one state for several trials, each of which starts in the given state."""
     models = state.problem.models
 
     def repeated(values: AnyArray) -> AnyArray:
@@ -57,7 +57,7 @@ def least_eigenvalues(gram: Floats, models: int) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# Assign the units of many trials at once, by the rules that their policies handed over.
+# Assign the units of many trials at once, by the rules of their policies.
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,21 @@ class Rules:
 
     @classmethod
     def of(cls, rule: Rule, models: int, backend: Backend, shape: Floats) -> "Rules":
-        """Move the rule of a crowd there, taken apart by trial.
+        """Return the rule of a joint state, split by trial, as arrays of the backend.
 
-        Contexts are vectors times the source's `shape`, which enters here.
+        A unit's context is its vector times the source's `shape`. Theta and root are multiplied by
+        the shape here, once, and applied to vectors.
         """
         theta = root = among = None
-        if rule.theta is not None:
-            draws = rule.theta.reshape(len(rule.theta), -1, models, rule.theta.shape[-1])
+        # Other kinds do without scores.
+        if rule.kind in ("highest", "shares"):
+            thetas = rule.theta[None] if rule.samples is None else rule.samples
+            draws = thetas.reshape(len(thetas), -1, models, thetas.shape[-1])
             theta = backend.array(reshaped(np.swapaxes(draws, 0, 1), shape))
-        if rule.root is not None:
+        if rule.kind == "highest" and rule.root is not None:
             roots = rule.root.reshape(-1, models, *rule.root.shape[1:])
             root = backend.array(reshaped(roots, shape[:, None]))
-        if rule.among is not None:
+        if rule.kind == "highest" and rule.among is not None:
             among = backend.array(rule.among.reshape(-1, models))
         return cls(
             kind=rule.kind,
@@ -99,12 +102,12 @@ class Rules:
 
     @classmethod
     def fixed(cls, action: int) -> "Rules":
-        """Return the rule that everybody gets this action."""
+        """Return the rule that gives every unit this action."""
         return cls("fixed", action, None, None, 0.0, None, random_ties=False)
 
     @property
     def greedy(self) -> bool:
-        """Whether the lowest action of highest mean is taken, among all of them."""
+        """Whether each unit gets the action of highest mean, the lowest one of equals."""
         plain = self.root is None and self.among is None and not self.random_ties
         return self.kind == "highest" and plain
 
@@ -116,9 +119,9 @@ class Rules:
         x
             Contexts, shape (trials, n, 1 or K, dim).
         draws
-            Returns one number of [0, 1) a unit, shape (trials, n).
+            Returns one number in [0, 1) for each unit, shape (trials, n).
         problem
-            Says how contexts are laid out.
+            The problem, with the layout of contexts.
         """
         xp = namespace(x)
         if self.kind == "fixed":
@@ -137,9 +140,9 @@ class Rules:
 
 
 def reshaped(parameters: Floats, shape: Floats) -> Floats:
-    """Return what does to vectors what the parameters do to vectors times `shape`.
+    """Return parameters that act on vectors as the given ones act on vectors times `shape`.
 
-    Of both, the last axis is that of a vector; the shape has an axis of trials in front.
+    The last axis of both is the axis of a vector; the shape has an axis of trials in front.
     """
     turned = np.swapaxes(shape, -1, -2)
     ahead = parameters.ndim - turned.ndim
@@ -149,7 +152,7 @@ def reshaped(parameters: Floats, shape: Floats) -> Floats:
 def greedy_actions(x: Array, rules: Sequence[Rules]) -> list[Array]:
     """Return the actions of several greedy rules in the shared layout, from one pass over contexts.
 
-    A product with one vector is bound by reading contexts, so that more vectors cost little.
+    Reading contexts takes most of the time of a product with one vector: more vectors cost little.
     """
     xp = namespace(x)
     thetas = xp.stack([rule.theta[:, 0, 0] for rule in rules], axis=-1)
@@ -209,7 +212,7 @@ def lowest(criterion: Array) -> Array:
 
 
 def among_equals(criterion: Array, draws: Array) -> Array:
-    """Return one of the actions of highest criterion, each as likely."""
+    """Return one of the actions of highest criterion, each equally likely."""
     xp = namespace(criterion)
     tied = criterion == xp.max(criterion, axis=-1, keepdims=True)
     equals = xp.sum(xp.astype(tied, xp.int64), axis=-1)
@@ -232,6 +235,6 @@ def picked(probabilities: Array, draws: Array) -> Array:
     possible = actions
     for action in range(K):
         actions = actions + xp.astype(scaled >= sums[action], xp.int64)
-        # The last possible action takes what rounding leaves.
+        # A draw beyond the sum, by rounding, gets the last possible action.
         possible = xp.where(probabilities[..., action] > 0, action, possible)
     return xp.minimum(actions, possible)

@@ -1,7 +1,7 @@
 """The array backend: NumPy, or PyTorch on a processor or a GPU.
 
 The simulator is written once, against the array API standard. A backend adds what the standard
-leaves out: moving arrays, generators of random numbers, and how much memory is free.
+omits: moving arrays, random number generators and the amount of free memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ DEVICES = ("cuda", "cpu", "numpy")
 
 
 class DeviceMemory(NamedTuple):
-    """Bytes of a device: those that are free, and all."""
+    """The memory of a device in bytes: free, and in total."""
 
     free: int
     all: int
@@ -27,31 +27,31 @@ class DeviceMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Backend:
-    """NumPy itself: needs nothing else, and is what the tests run everywhere."""
+    """The NumPy backend, which has no further dependencies and runs in all tests."""
 
     name: str = "numpy"
     xp: Any = np
     device: Any = "cpu"
 
     def array(self, values: AnyArray) -> Array:
-        """Move an array there."""
+        """Move an array to the device."""
         return self.xp.asarray(values, device=self.device)
 
     def host(self, values: Array) -> AnyArray:
-        """Move an array here."""
+        """Move an array to the host."""
         return np.asarray(values)
 
     def sending(self, values: Sequence[Array]) -> Callable[[], list[AnyArray]]:
-        """Begin to move arrays here; what is returned waits for them, and for nothing later."""
+        """Start moving arrays to the host; return a function that waits for them only."""
         moved = [self.host(each) for each in values]
         return lambda: moved
 
     def queue(self) -> AbstractContextManager[Any]:
-        """Have what follows, on this thread, wait for nothing that other threads ask for."""
+        """Run the following work of this thread in its own queue, independent of other threads."""
         return nullcontext()
 
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """Return an array of float64 to be filled."""
+        """Return an uninitialised float64 array."""
         return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
@@ -63,7 +63,7 @@ class Backend:
         return self.xp.arange(start, stop, dtype=self.xp.int64, device=self.device)
 
     def generator(self, key: int) -> Any:
-        """Return the generator of a 64-bit key."""
+        """Return the random number generator of a 64-bit key."""
         return np.random.Generator(np.random.Philox(key=key % 2**64))
 
     def fill_normal(self, generator: Any, out: Array) -> None:
@@ -71,41 +71,41 @@ class Backend:
         generator.standard_normal(out=out)
 
     def fill_uniform(self, generator: Any, out: Array) -> None:
-        """Fill an array with uniform numbers of [0, 1)."""
+        """Fill an array with uniform numbers in [0, 1)."""
         generator.random(out=out)
 
     def memory(self) -> DeviceMemory | None:
-        """Return how many bytes there are; None on the host, whose memory is everybody's."""
+        """Return the device's memory; None on the host, which shares it with other programs."""
         return None
 
     @property
     def exhausted(self) -> type[Exception]:
-        """What is raised where memory runs out."""
+        """The exception raised when memory runs out."""
         return MemoryError
 
     def release(self) -> None:
-        """Give back memory that is held for later."""
+        """Release cached memory."""
 
 
 @dataclass(frozen=True)
 class TorchBackend(Backend):
-    """PyTorch, on a processor or on a GPU."""
+    """The PyTorch backend, on a processor or a GPU."""
 
     def array(self, values: AnyArray) -> Array:
-        """Move an array there, without waiting for what the GPU was told to do before."""
+        """Move an array to the device, without waiting for earlier work of the GPU."""
         here = self.xp.asarray(values)
         if self.device.type != "cuda":
             return here
-        # From memory that the system may move elsewhere, a copy waits for all work before it.
+        # A copy from pageable memory would wait for all earlier work.
         return here.pin_memory().to(self.device, non_blocking=True)
 
     def host(self, values: Array) -> AnyArray:
-        """Move an array here."""
+        """Move an array to the host."""
         moved: AnyArray = values.cpu().numpy()
         return moved
 
     def sending(self, values: Sequence[Array]) -> Callable[[], list[AnyArray]]:
-        """Begin to move arrays here; what is returned waits for them, and for nothing later."""
+        """Start moving arrays to the host; return a function that waits for them only."""
         import torch
 
         if self.device.type != "cuda":
@@ -122,7 +122,7 @@ class TorchBackend(Backend):
 
     @contextmanager
     def queue(self) -> Iterator[None]:
-        """Have what follows, on this thread, wait for nothing that other threads ask for."""
+        """Run the following work of this thread in its own queue, independent of other threads."""
         import torch
 
         if self.device.type != "cuda":
@@ -135,7 +135,7 @@ class TorchBackend(Backend):
         stream.synchronize()
 
     def generator(self, key: int) -> Any:
-        """Return the generator of a 64-bit key: on a GPU counter-based, elsewhere seeded."""
+        """Return the generator of a 64-bit key: counter-based on a GPU, seeded elsewhere."""
         import torch
 
         return torch.Generator(device=self.device).manual_seed(key)
@@ -145,11 +145,11 @@ class TorchBackend(Backend):
         out.normal_(generator=generator)
 
     def fill_uniform(self, generator: Any, out: Array) -> None:
-        """Fill an array with uniform numbers of [0, 1)."""
+        """Fill an array with uniform numbers in [0, 1)."""
         out.uniform_(generator=generator)
 
     def memory(self) -> DeviceMemory | None:
-        """Return the GPU's bytes; those that PyTorch holds but does not use are free."""
+        """Return the GPU's memory; memory that PyTorch holds but does not use counts as free."""
         import torch
 
         if self.device.type != "cuda":
@@ -160,14 +160,14 @@ class TorchBackend(Backend):
 
     @property
     def exhausted(self) -> type[Exception]:
-        """What is raised where memory runs out."""
+        """The exception raised when memory runs out."""
         import torch
 
         error: type[Exception] = torch.OutOfMemoryError
         return error
 
     def release(self) -> None:
-        """Give back memory that is held for later."""
+        """Release cached memory."""
         import torch
 
         if self.device.type == "cuda":
@@ -175,13 +175,13 @@ class TorchBackend(Backend):
 
 
 def backend(device: str) -> Backend:
-    """Return the backend of a device, or say what is missing.
+    """Return the backend of a device, or raise an error that names what is missing.
 
     Parameters
     ----------
     device
-        ``"cuda"``: an NVIDIA GPU, by PyTorch. ``"cpu"``: PyTorch on the processor. ``"numpy"``: the
-        same code on NumPy.
+        ``"cuda"``: an NVIDIA GPU, through PyTorch. ``"cpu"``: PyTorch on the processor.
+        ``"numpy"``: the same code on NumPy.
     """
     arguments.choice("device", device, DEVICES)
     if device == "numpy":
@@ -192,8 +192,8 @@ def backend(device: str) -> Backend:
     except ModuleNotFoundError as missing:
         raise InvalidArgumentError(
             "device",
-            "'numpy' where PyTorch or array-api-compat is not installed",
-            f"{device!r}, but there is no module {missing.name!r}",
+            "'numpy' if PyTorch or array-api-compat is not installed",
+            f"{device!r}, but the module {missing.name!r} is missing",
             "Install them with: pip install 'seqbatch[gpu]'",
         ) from None
     if device == "cuda" and not torch.cuda.is_available():
@@ -201,9 +201,9 @@ def backend(device: str) -> Backend:
         found = f"built for CUDA {build}" if build else "built without CUDA"
         raise InvalidArgumentError(
             "device",
-            "'cpu' or 'numpy' where PyTorch finds no NVIDIA GPU",
+            "'cpu' or 'numpy' if PyTorch finds no NVIDIA GPU",
             f"'cuda', but PyTorch {torch.__version__} ({found}) sees no GPU",
             "A GPU needs NVIDIA's driver and a PyTorch built with CUDA; nvidia-smi shows whether "
-            "the driver is there.",
+            "the driver is installed.",
         )
     return TorchBackend(device, xp, torch.device(device))

@@ -1,16 +1,16 @@
-"""Random numbers as functions of a key and a counter, in whole-number arithmetic.
+"""Counter-based random numbers: functions of a key and a counter, in integer arithmetic.
 
-Number `counter` of the stream `key` is the SplitMix64 mixture of key + counter times the golden
-ratio. Nothing is remembered between numbers: any of them can be made anywhere, in any order and in
-blocks of any size. NumPy and PyTorch make the same integers; normals made of them may differ in
-the last bits of the logarithm and the cosine.
+Number `counter` of the stream `key` is the SplitMix64 mix of key + counter times the golden ratio.
+There is no state: any number can be computed anywhere, in any order and in blocks of any size.
+NumPy and PyTorch compute the same integers; normals derived from them may differ in the last bits
+of the logarithm and the cosine.
 """
 
 import math
 
 from seqbatch.core.arrays import Array, namespace
 
-#: As signed numbers, because libraries on GPUs have no unsigned ones; products wrap around.
+#: Signed, because GPU libraries have no unsigned integers; products wrap around.
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 FIRST = 0xBF58476D1CE4E5B9 - 2**64
 SECOND = 0x94D049BB133111EB - 2**64
@@ -30,13 +30,13 @@ def bits(key: Array, counter: Array) -> Array:
 
 
 def uniforms(random: Array) -> Array:
-    """Return numbers of [0, 1) from the upper 53 bits."""
+    """Return numbers in [0, 1) from the upper 53 bits."""
     xp = namespace(random)
     return xp.astype(_shifted(random, 11), xp.float64) * 2.0**-53
 
 
 def normals(random: Array) -> Array:
-    """Return standard normals by Box and Muller: the radius from 32 bits, the angle from 32."""
+    """Return standard normals by Box-Muller: the radius from 32 bits, the angle from 32."""
     xp = namespace(random)
     upper = xp.astype(_shifted(random, 32) + 1, xp.float64) * 2.0**-32
     lower = xp.astype(random & (2**32 - 1), xp.float64) * (2 * math.pi * 2.0**-32)
@@ -44,5 +44,5 @@ def normals(random: Array) -> Array:
 
 
 def _shifted(value: Array, by: int) -> Array:
-    """Shift right and fill with zeros: signed numbers would fill with their sign."""
+    """Shift right and fill with zeros, not with the sign."""
     return (value >> by) & ((1 << (64 - by)) - 1)

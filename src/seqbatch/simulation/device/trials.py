@@ -1,4 +1,4 @@
-"""All trials of a run on one device, batch by batch."""
+"""All trials of a simulation in parallel on one device, batch by batch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -15,20 +15,8 @@ from seqbatch.core.arrays import AnyArray, Array, Floats, Integers, namespace
 from seqbatch.environments import Environment, Instance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.policies import (
-    BPE,
-    LBGL,
-    RBGL,
-    SBPE,
-    SBUCB,
-    FixedAction,
-    LinUCB,
-    Oracle,
-    Policy,
-    ThompsonSampling,
-    UniformRandom,
-)
-from seqbatch.policies.base import BasePolicy, GreedyPolicy
+from seqbatch.policies import Policy, registry
+from seqbatch.policies.base import BasePolicy
 from seqbatch.simulation.device import assignment
 from seqbatch.simulation.device.assignment import Rules, greedy_actions
 from seqbatch.simulation.device.backend import Backend, backend
@@ -36,26 +24,26 @@ from seqbatch.simulation.device.units import BlockSource, Maker, UnitBlock, in_h
 from seqbatch.simulation.trajectory import Trajectory, problem_of, too_short
 
 # ----------------------------------------------------------------------
-# What becomes of some units of all trials under a rule: regret, reward, counts and sums.
+# Assigning units of all trials and summing their outcomes.
 
 
-#: Units whose products are summed by one piece of the device; more pieces keep it busier.
+#: Units per partial sum of products; more partial sums keep the device busier.
 PIECE = 2_048
 
 
 @dataclass(frozen=True)
 class TrialSums:
-    """Sums over units, with an axis of trials in front.
+    """Sums over units, with a leading axis of trials.
 
     Parameters
     ----------
     lost, gained
         Regret and mean reward, shape (trials,).
     counts
-        How often each action was taken, shape (trials, K).
+        How often each action was chosen, shape (trials, K).
     evidence
-        Gram, moment, squares and count of each model, as in
-        :class:`~seqbatch.core.statistics.Statistics`; None where nobody learns from the units.
+        Gram matrix, moment, squares and count of each model, as in
+        :class:`~seqbatch.core.statistics.Statistics`; None if the units are not learned from.
     """
 
     lost: Array
@@ -73,9 +61,9 @@ def outcome(
     learn: bool,
     known: Array | None = None,
 ) -> TrialSums:
-    """Assign units of a block and sum up what comes of it; fused into one kernel where possible.
+    """Assign units of a block and sum their outcomes, in one fused kernel if possible.
 
-    `known` are these units' actions, where they were found before.
+    `known` are the actions of these units if they are already known.
     """
     if units.fused is not None and units.fused.serves(rules):
         lost, gained, counts, evidence = units.fused(part, rules, learn=learn)
@@ -89,7 +77,7 @@ def outcome(
 def summed(
     units: UnitBlock, part: slice, actions: Array, problem: Problem, *, learn: bool
 ) -> TrialSums:
-    """Sum up what comes of actions, by array operations one after another."""
+    """Sum the outcomes of given actions, with array operations."""
     x, means = units.contexts[:, part], units.means[:, part]
     xp = namespace(x)
     gained = xp.take_along_axis(means, actions[..., None], axis=-1)[..., 0]
@@ -111,8 +99,8 @@ def evidence_of(
     """Return the statistics of units: their vectors (trials, n, dim), actions and rewards."""
     xp = namespace(vectors)
     if problem.models == 1:
-        everybody = xp.full(rewards.shape, True, dtype=xp.bool, device=rewards.device)
-        cells = [_cell(vectors, rewards, everybody)]
+        every = xp.full(rewards.shape, True, dtype=xp.bool, device=rewards.device)
+        cells = [_cell(vectors, rewards, every)]
     else:
         cells = []
         for model in range(problem.models):
@@ -126,12 +114,12 @@ def evidence_of(
 
 
 def added(parts: Sequence[tuple[Array, ...]]) -> list[Array]:
-    """Add up the evidence of parts of the units."""
+    """Add the evidence of several parts of the units."""
     return [sum(columns[1:], columns[0]) for columns in zip(*parts, strict=True)]
 
 
 def statistics(sums: Sequence[AnyArray], shape: Floats) -> Statistics:
-    """Return all trials' statistics from their evidence on the host; `shape` is the source's."""
+    """Return the statistics of all trials from evidence on the host and the source's `shape`."""
     gram, moment, squares, count = sums
     turned = np.swapaxes(shape, -1, -2)[:, None] @ gram @ shape[:, None]
     cells, dim = count.size, gram.shape[-1]
@@ -144,16 +132,16 @@ def statistics(sums: Sequence[AnyArray], shape: Floats) -> Statistics:
 
 
 def _cell(vectors: Array, rewards: Array, own: Array) -> tuple[Array, Array, Array, Array]:
-    """Sum the units of one model; those of others are zeros."""
+    """Sum the units of one model; those of other models are zeros."""
     xp, dim = namespace(vectors), vectors.shape[2]
-    # With the reward as one more column, all sums of products come from one pass.
+    # With the reward as one more column, one pass gives all sums of products.
     products = _products(xp.concat([vectors, rewards[..., None]], axis=-1))
     count = xp.sum(xp.astype(own, xp.int8), axis=1, dtype=xp.int64)
     return products[:, :dim, :dim], products[:, dim, :dim], products[:, dim, dim], count
 
 
 def _products(rows: Array) -> Array:
-    """Return the sums of x x', in pieces that are added at the end."""
+    """Return the sums of x x', as partial sums that are added at the end."""
     xp = namespace(rows)
     trials, units, dim = rows.shape
     whole = units - units % PIECE
@@ -174,21 +162,17 @@ def _chosen(x: Array, actions: Array) -> Array:
 
 
 # ----------------------------------------------------------------------
-# Many trials of policies on grids, side by side on a device.
+# Runs: many trials of policies on grids.
 #
-# The device draws units, assigns them by the frozen rules and sums them up. All else is the
-# policies' own code, as in any other simulation: `begin`, `absorb`, `close`, and the estimates.
+# The device draws units, assigns them by the frozen rules and sums their outcomes. Everything else
+# is the policies' own code, as in every other simulation: `begin`, `absorb`, `close`, estimation.
 
 
-#: The policies whose rules are plain numbers. A subclass may change a rule: it does not count.
-POLICIES = (
-    *(SBPE, BPE, RBGL, LBGL, SBUCB, LinUCB, ThompsonSampling),
-    *(UniformRandom, FixedAction, Oracle),
-)
-
+#: What a rule may ask of a device beyond scores; see :data:`seqbatch.policies.rule.EXTRAS`.
+READS = ("shares",)
 #: Runs whose scores are computed together; with more, scores would take more memory than contexts.
 SCORED = 8
-#: Designs whose eigenvalues may be waited for.
+#: The maximum number of pending eigenvalue computations.
 WAITING = 32
 
 
@@ -201,40 +185,34 @@ def simulate_trials(
     device: str,
     learn_last: bool = True,
 ) -> list[list[Trajectory]]:
-    """Return the trajectories of every seed: one of each run, all on the seed's own instance.
+    """Return one trajectory per run for every seed, all runs on the seed's instance.
 
     Parameters
     ----------
     runs
-        Policies and their grids.
+        The policies and their grids.
     environment
-        Where units come from.
+        The source of units.
     seeds
-        The place of every trial in a seed tree. A trial's units do not depend on the others.
+        The seed of each trial. A trial's units do not depend on the other trials.
     checkpoints
-        Units at which to record the regret.
+        The units at which to record the regret.
     device
         See :func:`~seqbatch.simulation.device.backend.backend`.
     learn_last
         Whether to learn from the last batch.
     """
-    for policy, _ in runs:
-        if type(policy) not in POLICIES:
-            raise InvalidArgumentError(
-                "method",
-                "'auto' or 'direct' unless every policy is one of "
-                + ", ".join(kind.__name__ for kind in POLICIES),
-                f"'device' with {type(policy).__name__}",
-            )
+    played = []
+    for policy, grid in runs:
+        problem = problem_of(environment, grid)
+        played.append((require_readable(policy, problem), problem))
     place = backend(device)
-    problems = [problem_of(environment, grid) for _, grid in runs]
     instances = [environment.instance(seed) for seed in seeds]
     done: list[list[Trajectory]] = []
-    greedy = all(isinstance(policy, GreedyPolicy) and policy.ties == "lowest" for policy, _ in runs)
-    played = [
-        (cast(BasePolicy, policy), problem)
-        for (policy, _), problem in zip(runs, problems, strict=True)
-    ]
+    greedy = all(
+        policy.greedy and policy.preference(policy.begin(problem)).ties == "lowest"
+        for policy, problem in played
+    )
 
     def finished(make: Maker, part: Sequence[Instance]) -> list[list[Trajectory]]:
         found = _trajectories(
@@ -252,6 +230,21 @@ def simulate_trials(
     return done
 
 
+def require_readable(policy: Policy, problem: Problem) -> BasePolicy:
+    """Refuse a policy whose rule a device cannot read; return the others."""
+    if registry.is_own(policy):
+        reasons = policy.preference(policy.begin(problem)).beyond(reads=READS)
+        if not reasons:
+            return policy
+    else:
+        reasons = ["it is not one of this package, and its rule may not be all"]
+    raise InvalidArgumentError(
+        "method",
+        "'auto' or 'direct' where a policy's rule is not plain numbers that a device reads",
+        f"'device' with {type(policy).__name__}: {'; '.join(reasons)}",
+    )
+
+
 def _trajectories(
     runs: Sequence[tuple[BasePolicy, Problem]],
     thetas: Sequence[Floats | None],
@@ -261,7 +254,7 @@ def _trajectories(
     checkpoints: Integers,
     learn_last: bool,
 ) -> list[list[Trajectory]]:
-    """Return the trajectories of every run, one a trial of the source."""
+    """Return the trajectories of every run, one per trial of the source."""
     going: dict[int, _Run] = {}
     with ThreadPoolExecutor(1) as aside:
 
@@ -278,7 +271,7 @@ def _trajectories(
 
 
 def _parts(horizons: Sequence[int], source: BlockSource) -> list[list[int]]:
-    """Return which runs share units; where none do, the longest are apart from the others."""
+    """Return groups of runs that share units; without sharing, the longest runs are separate."""
     longest, long, short = max(horizons), list[int](), list[int]()
     for number, units in enumerate(horizons):
         (long if source.shared or units == longest else short).append(number)
@@ -286,7 +279,7 @@ def _parts(horizons: Sequence[int], source: BlockSource) -> list[list[int]]:
 
 
 def _side_by_side(play: Callable[[Sequence[int]], None], parts: Sequence[Sequence[int]]) -> None:
-    """Play parts of the runs on threads: the device works for one while another closes batches."""
+    """Play groups of runs on threads: the device serves one while another closes batches."""
     with ThreadPoolExecutor(max(len(parts) - 1, 1)) as others:
         waiting = [others.submit(play, part) for part in parts[1:]]
         play(parts[0])
@@ -303,13 +296,13 @@ def _play(runs: Sequence["_Run"], source: BlockSource) -> None:
         for start in range(0, len(waiting), together):
             _feed(waiting[start : start + together], units)
         index += 1
-        # A short block is an environment's last one.
+        # Only the last block of an environment is short.
         if len(units) < source.size and (late := [run for run in waiting if not run.finished]):
             raise too_short(late[0].problem, late[0].seen, late[0].seen)
 
 
 def _feed(runs: Sequence["_Run"], units: UnitBlock) -> None:
-    """Feed some runs, in turns: the device works for the others while one closes a batch."""
+    """Feed some runs in turn: the device serves the others while one closes a batch."""
     going = [(run, run.feed(units)) for run in runs]
     while going:
         if units.fused is None:
@@ -318,19 +311,19 @@ def _feed(runs: Sequence["_Run"], units: UnitBlock) -> None:
 
 
 def _score(runs: Sequence["_Run"], units: UnitBlock) -> None:
-    """Have greedy runs whose rules are new score the units of their batches together."""
+    """Score the units of greedy runs with new rules together."""
     if runs[0].problem.layout != "shared":
         return
-    alike = [run for run in runs if run.rules.greedy and run.ready is None]
-    parts = [run.ahead(units) for run in alike]
+    fresh = [run for run in runs if run.rules.greedy and run.ready is None]
+    parts = [run.ahead(units) for run in fresh]
     if len(parts) < 2:
         return
     low, high = min(part.start for part in parts), max(part.stop for part in parts)
-    # Where batches are apart, each run reads fewer contexts by itself.
+    # If their batches lie apart, each run reads fewer contexts by itself.
     if high - low > sum(part.stop - part.start for part in parts):
         return
-    found = greedy_actions(units.contexts[:, low:high], [run.rules for run in alike])
-    for run, actions in zip(alike, found, strict=True):
+    found = greedy_actions(units.contexts[:, low:high], [run.rules for run in fresh])
+    for run, actions in zip(fresh, found, strict=True):
         run.ready, run.since = actions, low
 
 
@@ -362,7 +355,7 @@ class _Run:
         self.error = np.full(len(thetas), np.nan)
         self.least: list[Future[Floats]] = []
         self.closed: list[tuple[Any, ...]] = []
-        # Units of the block at hand that were taken; actions that were found ahead, and from where.
+        # Units of the current block already used; actions computed ahead, and their first unit.
         self.used, self.ready, self.since = 0, cast(Array | None, None), 0
         self.open()
 
@@ -374,19 +367,19 @@ class _Run:
         """Move the batch's rules to the device."""
         rule = self.policy.rule(self.state)
         self.rules = Rules.of(rule, self.problem.models, self.place, self.shape)
-        self.intervals = self.policy.intervals(self.state)
+        self.intervals = rule.parts(self.problem.size(self.batch))
         if self.batch > self.learning:
             self.intervals = []
         self.evidence: dict[int, list[tuple[Array, ...]]] = {}
         self.counts: Array = 0
 
     def ahead(self, units: UnitBlock) -> slice:
-        """Return the units of the block that come next in the open batch."""
+        """Return the next units of the block for the open batch."""
         wanted = self.problem.size(self.batch) - self.done
         return slice(self.used, min(self.used + wanted, len(units)))
 
     def feed(self, units: UnitBlock) -> Iterator[int]:
-        """Take the block's units; pause where a batch ends, and where the next one begins."""
+        """Use the block's units; yield where a batch ends and where the next one begins."""
         while self.used < len(units) and not self.finished:
             part = self.ahead(units)
             self.take(units, part)
@@ -395,13 +388,13 @@ class _Run:
                 arrived = self.place.sending(self.sums())
                 yield self.batch
                 self.close(arrived())
-                # Rules that begin together are scored together; a kernel has nothing to share.
+                # Rules that start together are scored together; a fused kernel needs no pause.
                 if units.fused is None and self.used < len(units) and not self.finished:
                     yield self.batch
         self.used, self.ready = 0, None
 
     def take(self, units: UnitBlock, part: slice) -> None:
-        """Assign units of the open batch, and sum up their outcomes."""
+        """Assign units of the open batch and sum their outcomes."""
         for piece in self.pieces(part):
             place = self.done + piece.start - part.start
             group = next((g for g, low, high in self.intervals if low <= place < high), None)
@@ -420,7 +413,7 @@ class _Run:
         self.seen, self.done = self.seen + units_taken, self.done + units_taken
 
     def pieces(self, part: slice) -> list[slice]:
-        """Cut units of a block where another group or a checkpoint begins."""
+        """Split units of a block where another group or a checkpoint begins."""
         bounds = [bound - self.done for _, *both in self.intervals for bound in both]
         bounds += [mark - self.seen for mark in self.due]
         units = part.stop - part.start
@@ -433,7 +426,7 @@ class _Run:
         return [self.regret, self.reward, self.counts, *evidence]
 
     def close(self, sums: Sequence[AnyArray]) -> None:
-        """End the batch: teach every trial's policy its sums, and note what is known then."""
+        """End the batch: pass every trial's sums to the policy, and record diagnostics."""
         sofar, evidence = sums[:3], sums[3:]
         if self.batch <= self.learning:
             for place, group in enumerate(self.evidence):
@@ -442,26 +435,26 @@ class _Run:
             self.state = self.policy.close(self.state)
             if self.thetas is not None:
                 self.error = assignment.errors(self.state, self.policy, self.thetas)
-            self.look_aside()
+            self.start_eigenvalues()
         self.closed.append((*sofar, self.error))
         self.batch, self.done = self.batch + 1, 0
-        # What was scored belongs to the rule that was.
+        # Precomputed actions belong to the previous rule.
         self.ready = None
         if not self.finished:
             self.open()
 
-    def look_aside(self) -> None:
-        """Have the design's smallest eigenvalues computed while the device goes on."""
+    def start_eigenvalues(self) -> None:
+        """Compute the smallest eigenvalues of the design in the background."""
         gram = np.sum([part.gram for part in self.state.evidence], axis=0)
         if len(self.least) >= WAITING:
-            # Sums that wait take memory.
+            # Pending computations hold memory.
             self.least[-WAITING].result()
         self.least.append(
             self.aside.submit(assignment.least_eigenvalues, gram, self.problem.models)
         )
 
     def eigenvalues(self) -> Floats:
-        """Return each trial's smallest eigenvalue after each batch; the last one may not count."""
+        """Return each trial's smallest eigenvalue after each batch, repeating the last known."""
         trials = len(self.error)
         found = [one.result() for one in self.least] or [np.full(trials, np.nan)]
         return np.stack([found[min(batch, len(found) - 1)] for batch in range(len(self.closed))], 1)
@@ -491,7 +484,7 @@ class _Run:
 
 
 def _stacked(thetas: Sequence[Floats | None], problem: Problem) -> Floats | None:
-    """Return the trials' parameters as one array, if they are known."""
+    """Return the trials' parameters as one array, or None if any is unknown."""
     known = [theta for theta in thetas if theta is not None]
     if len(known) < len(thetas):
         return None

@@ -1,13 +1,13 @@
 """The fused GPU kernels, in Triton.
 
-Its plain twin are the array operations of `pools` and `outcomes`. The integers drawn are the same,
-and so are all sums but for two last digits: of the noise, where logarithm or cosine are rounded
-otherwise, and of scores, whose terms are added in another order.
+They compute the same as the array operations in `units` and `trials`: the same random integers, and
+the same sums except for the last digits of the noise (logarithm and cosine are rounded differently)
+and of scores (terms are added in another order).
 
-A row is a record of 64 bytes: up to 56 whole numbers of one byte, and its mean in the last eight.
-Reading one costs two sectors of memory, wherever it lies. Once a unit's row is chosen its mean is
-not needed any more: the reward takes its place, as digits of seven bits, so that one product of
-whole numbers sums up squares and rewards of the row's numbers at once.
+A row is a record of 64 bytes: up to 56 integers of one byte, and its mean in the last eight.
+Reading it costs two memory sectors, wherever it is. Once a unit's row is chosen, its mean is no
+longer needed: the reward replaces it, as digits of seven bits, and a single integer matrix product
+sums the row's squares and its products with the reward.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from seqbatch.simulation.device.assignment import Rules
 from seqbatch.simulation.device.units import DIGITS, STEP
 
 RECORD, REWARD = 64, 56
-#: Units of a tile, and about how many pieces each trial's units are cut into.
+#: Units per tile, and the approximate number of pieces into which a trial's units are split.
 TILE, PIECES = 32, 64
 KINDS = ("fixed", "uniform", "highest")
 
 
 @dataclass(frozen=True)
 class PoolKernel:
-    """The kernel of one pool: records of rows, and the noise's standard deviation."""
+    """The kernel of one pool: the records of its rows, and the standard deviation of the noise."""
 
     records: Array
     dim: int
@@ -37,31 +37,31 @@ class PoolKernel:
 
     @classmethod
     def of(cls, rows: Array, means: Array, *, noise: float) -> "PoolKernel":
-        """Make the records of a pool."""
+        """Build the records of a pool."""
         records = torch.zeros((len(rows), RECORD), dtype=torch.int8, device=rows.device)
         records[:, : rows.shape[1]] = rows
         records.view(torch.float64)[:, -1] = means
         return cls(records, int(rows.shape[1]), noise)
 
     def at(self, keys: Array, start: int) -> "PoolUnits":
-        """Return the kernel for the units from `start` on of trials with these keys."""
+        """Return the kernel for the units from `start` on, for trials with these keys."""
         return PoolUnits(self, keys, start)
 
 
 @dataclass(frozen=True)
 class PoolUnits:
-    """The units of a block, which are never made."""
+    """The units of a block, which are never stored."""
 
     kernel: PoolKernel
     keys: Array
     start: int
 
     def serves(self, rules: Rules) -> bool:
-        """Say whether the rules are greedy, fixed or uniform, with the lowest of equals."""
+        """Return whether the rules are greedy with the lowest of ties, fixed or uniform."""
         return rules.greedy or rules.kind in KINDS[:2]
 
     def __call__(self, part: slice, rules: Rules, *, learn: bool) -> tuple[Array, ...]:
-        """Return regret, reward, counts and evidence of a part of the block."""
+        """Return regret, reward, counts and evidence for a part of the block."""
         trials, units, place = len(self.keys), part.stop - part.start, self.keys.device
         pieces = min(triton.cdiv(units, TILE), PIECES)
         each = triton.cdiv(triton.cdiv(units, pieces), TILE) * TILE
@@ -114,15 +114,15 @@ class PoolUnits:
 
 
 def wake() -> None:
-    """Have Triton find what it compiled before, which takes it a while the first time."""
+    """Load Triton's compiled kernel early, because the first call takes a while."""
     rows = torch.zeros((2, 1), dtype=torch.int8, device="cuda")
     kernel = PoolKernel.of(rows, torch.zeros(2, dtype=torch.float64, device="cuda"), noise=0.0)
-    nobody = torch.zeros((1, 1), dtype=torch.int64, device="cuda")
-    kernel.at(nobody, 0)(slice(0, 1), Rules.fixed(0), learn=False)
+    key = torch.zeros((1, 1), dtype=torch.int64, device="cuda")
+    kernel.at(key, 0)(slice(0, 1), Rules.fixed(0), learn=False)
 
 
-# Globals that a kernel reads must be constants of the compiler; types such as Any are globals too,
-# so that kernels have none.
+# Globals read by a kernel must be compile-time constants. Type names such as Any are globals too,
+# hence kernels have no annotations.
 _GOLDEN = tl.constexpr(random_numbers.GOLDEN)
 _FIRST = tl.constexpr(random_numbers.FIRST)
 _SECOND = tl.constexpr(random_numbers.SECOND)
@@ -133,7 +133,7 @@ _DIGITS = tl.constexpr(DIGITS)
 
 @triton.jit
 def _bits(key, counter):
-    """Do as :func:`seqbatch.simulation.device.random_numbers.bits` does."""
+    """Return the same as :func:`seqbatch.simulation.device.random_numbers.bits`."""
     mixed = key + counter * _GOLDEN
     mixed = (mixed ^ ((mixed >> 30) & 0x3FFFFFFFF)) * _FIRST
     mixed = (mixed ^ ((mixed >> 27) & 0x1FFFFFFFFF)) * _SECOND
@@ -152,8 +152,8 @@ def _normal(bits):
     return tl.sqrt(-2.0 * tl.log(upper)) * tl.cos(lower)
 
 
-# Every other number of units would be compiled anew if it were looked at; a number that is not a
-# constant would be rounded to 32 bits, hence NOISE.
+# Without do_not_specialize, many values of these integers would trigger a new compilation. A float
+# that is not a constant would be rounded to 32 bits, hence NOISE is one.
 @triton.jit(do_not_specialize=["pool", "start", "stop", "each"])
 def _summed(
     records,
@@ -174,7 +174,7 @@ def _summed(
     TILE: tl.constexpr,
     PIECES: tl.constexpr,
 ):
-    """Sum up one piece of one trial's units; every piece writes sums of its own."""
+    """Sum one piece of one trial's units; every piece writes its own sums."""
     trial, piece = tl.program_id(0), tl.program_id(1)
     cell = trial.to(tl.int64) * PIECES + piece
     columns = tl.arange(0, RECORD)
@@ -193,8 +193,8 @@ def _summed(
         one = (_uniform(_bits(key, first)) * pool).to(tl.int64)
         two = (_uniform(_bits(key, first + 1)) * (pool - 1)).to(tl.int64)
         two += (two >= one).to(tl.int64)
-        # Whole records, so that loads are wide: theta is zero where a record has no numbers. Rows
-        # of units past the end exist, but do not count.
+        # Load whole records, which is fast: theta is zero where a record has no numbers. Records of
+        # units past the end exist, but are masked out.
         x_one = tl.load(records + one[:, None] * RECORD + columns[None, :])
         x_two = tl.load(records + two[:, None] * RECORD + columns[None, :])
         mean_one = tl.load(means + one * (RECORD // 8) + RECORD // 8 - 1, mask=real, other=0.0)
@@ -204,7 +204,7 @@ def _summed(
         elif KIND == 1:
             second = real & (_uniform(_bits(key, first + 3)) * 2.0 >= 1.0)
         else:
-            # The difference of rows, because making doubles of whole numbers takes the longest.
+            # Subtract first, because converting integers to doubles takes the longest.
             apart = (x_two.to(tl.int16) - x_one.to(tl.int16)).to(tl.float64)
             second = real & (tl.sum(apart * theta[None, :], axis=1) > 0)
         mean = tl.where(second, mean_two, mean_one)
@@ -218,7 +218,7 @@ def _summed(
             squares += reward * reward
             steps = (reward / _STEP).to(tl.int64)
             for place in tl.static_range(_DIGITS):
-                # The last digit has the sign.
+                # The last digit carries the sign.
                 digit = steps >> (7 * place)
                 if place < _DIGITS - 1:
                     digit &= 127

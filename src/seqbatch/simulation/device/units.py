@@ -1,4 +1,4 @@
-"""Units of many trials at once, in blocks that fit the device's memory, drawn or from pools."""
+"""The units of many trials at once, in blocks that fit a device's memory: drawn or from pools."""
 
 import os
 import warnings
@@ -35,26 +35,25 @@ from seqbatch.simulation.device.assignment import Rules, means, reshaped
 from seqbatch.simulation.device.backend import Backend
 
 # ----------------------------------------------------------------------
-# Units of many trials at once, in blocks: the contexts, means and noise that a device works on.
+# Blocks of units: the contexts, means and noise that a device works on.
 
 
-#: The place of these draws in an instance's seed tree.
+#: The branch of these draws in an instance's seed tree.
 DEVICE = 5
-#: The laws that draw on any device. A user's own may call NumPy's functions.
+#: The environments that can draw on any device. Your own may call NumPy functions.
 LAWS = (Gaussian, CorrelatedGaussian, Sphere, Ball, StudentT, Uniform)
-#: About how many numbers a block has in each trial, and how many units at most. Both are part of
-#: what a seed means.
+#: Approximate numbers per block and trial, and the maximum number of units. Seeds depend on both.
 NUMBERS, MOST_UNITS = 2**22, 2**15
 
 
 class Fused(Protocol):
-    """Draws, assigns and sums up units in one kernel, without making them."""
+    """A kernel that draws, assigns and sums units without storing them."""
 
     def serves(self, rules: Rules) -> bool:
-        """Say whether it knows this kind of rules."""
+        """Return whether it supports these rules."""
 
     def __call__(self, part: slice, rules: Rules, *, learn: bool) -> tuple[Array, ...]:
-        """Return the fields of an :class:`~seqbatch.simulation.device.trials.Outcome`."""
+        """Return the fields of :class:`~seqbatch.simulation.device.trials.TrialSums`."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,13 @@ class UnitBlock:
     Parameters
     ----------
     size
-        How many there are.
+        The number of units.
     make
-        Makes contexts, means and noise when they are first asked for.
+        Computes contexts, means and noise on first use.
     make_draws
-        Makes one number of [0, 1) a unit, shape (trials, n), where a policy asks for them.
+        Computes one number in [0, 1) per unit, shape (trials, n), if a policy needs them.
     fused
-        What does without making them, where there is such a thing.
+        A fused kernel that does not need the units, if there is one.
     """
 
     size: int
@@ -82,27 +81,27 @@ class UnitBlock:
         return self.size
 
     @cached_property
-    def _made(self) -> tuple[Array, Array, Array]:
+    def _arrays(self) -> tuple[Array, Array, Array]:
         return self.make()
 
     @property
     def contexts(self) -> Array:
-        """Vectors (trials, n, 1 or K, dim) that times the source's `shape` are contexts."""
-        return self._made[0]
+        """Vectors (trials, n, 1 or K, dim); times the source's `shape` they are contexts."""
+        return self._arrays[0]
 
     @property
     def means(self) -> Array:
         """The mean reward of every action, shape (trials, n, K)."""
-        return self._made[1]
+        return self._arrays[1]
 
     @property
     def noise(self) -> Array:
-        """What is added to the mean of the action taken, shape (trials, n)."""
-        return self._made[2]
+        """The noise added to the mean of the chosen action, shape (trials, n)."""
+        return self._arrays[2]
 
     @cached_property
     def draws(self) -> Array:
-        """The policy's randomness."""
+        """The policy's random draws."""
         return self.make_draws()
 
     @cached_property
@@ -112,17 +111,17 @@ class UnitBlock:
 
 
 class BlockSource(Protocol):
-    """Where blocks come from.
+    """A source of blocks.
 
     Parameters
     ----------
     size
-        Units of a block; a shorter one is the last.
+        Units per block; a shorter block is the last one.
     shape
-        What a block's vectors are multiplied by to be contexts, shape (trials or 1, dim, dim). It
-        is cheaper to change parameters and sums by it than every vector.
+        The matrix that turns a block's vectors into contexts, shape (trials or 1, dim, dim). It is
+        cheaper to apply it to parameters and sums than to every vector.
     shared
-        Whether all runs use the units of a block; else each draws them anew, in a kernel.
+        Whether all runs use the units of a block; otherwise each draws them anew, in a kernel.
     """
 
     size: int
@@ -134,7 +133,7 @@ class BlockSource(Protocol):
 
 
 class HostSource:
-    """Blocks that the environment makes as ever, one trial after another, moved to the device."""
+    """Blocks drawn by the environment on the host, trial by trial, and moved to the device."""
 
     size, shared = BLOCK, True
 
@@ -152,19 +151,18 @@ class HostSource:
         }
 
     def block(self, index: int) -> UnitBlock:
-        """Make a block of every trial, as long as the shortest."""
+        """Draw a block for every trial; the shortest determines its length."""
         blocks = [instance.block(index) for instance in self.instances]
         if any(block.logged is not None or block.eligible is not None for block in blocks):
             raise InvalidArgumentError(
                 "method",
-                "'auto' or 'direct' where logged data are replayed or units may not get every "
-                "action",
+                "'auto' or 'direct' for logged data and for units that may get only some actions",
                 "'device'",
             )
         size = min(map(len, blocks))
 
         def moved(name: str) -> Array:
-            # A device would compute with anything, and make no error of what is not a number.
+            # Check here: a device would compute with NaN without an error.
             shape = ("n", *self.shapes[name])
             checked = [arguments.floats(name, getattr(block, name), shape) for block in blocks]
             return self.backend.array(np.stack([values[:size] for values in checked]))
@@ -177,7 +175,7 @@ class HostSource:
 
 
 class LinearSource:
-    """Linear rewards over contexts that are drawn on the device, by the environment's own law."""
+    """Linear rewards over contexts drawn on the device by the environment's own code."""
 
     shared = True
 
@@ -195,7 +193,7 @@ class LinearSource:
         self.size = block_size(self.environment.slots * self.environment.dim)
 
     def block(self, index: int) -> UnitBlock:
-        """Draw a block of every trial, from the trial's key and the block's number."""
+        """Draw a block for every trial from the trial's key and the block's number."""
 
         def make() -> tuple[Array, Array, Array]:
             random = self._random(2 * index)
@@ -213,12 +211,13 @@ class LinearSource:
 
 
 class TrialDraws:
-    """Random numbers for many trials, each from a generator of its own.
+    """Random numbers for many trials, each from its own generator.
 
-    So a trial's units do not depend on the trials that run beside it.
+    A trial's units therefore do not depend on the trials that run in parallel.
     """
 
-    #: How often a gamma variate is proposed. Each proposal is taken in 95 of 100 cases or more.
+    #: How often a gamma variate is proposed. Each proposal is accepted with probability 95% or
+    #: more.
     ROUNDS = 8
 
     def __init__(self, backend: Backend, keys: Integers) -> None:
@@ -238,9 +237,10 @@ class TrialDraws:
         return low + (high - low) * self.random(size)
 
     def chisquare(self, df: float, size: tuple[int, ...]) -> Array:
-        """Draw from the chi-square law, of at least 2 degrees of freedom (Marsaglia and Tsang).
+        """Draw from the chi-square distribution with 2 or more degrees of freedom.
 
-        The rounds are fixed, because a look at who is still waiting would stop the device.
+        The method is that of Marsaglia and Tsang. The number of rounds is fixed, because checking
+        which draws are still open would stop the device.
         """
         xp, d = self.backend.xp, df / 2 - 1 / 3
         result = self.backend.zeros((len(self.generators), *size))
@@ -251,7 +251,7 @@ class TrialDraws:
             bound = normal * normal / 2 + d * (1 - cube + xp.log(cube))
             taken = (root > 0) & (xp.log(1 - uniform) < bound) & (result == 0)
             result = xp.where(taken, 2 * d * cube, result)
-        # Whoever was refused each time, one of billions, gets the mean.
+        # A draw that was rejected every time, one in billions, gets the mean.
         return xp.where(result > 0, result, df)
 
     def _filled(self, fill: Callable[[object, Array], None], size: tuple[int, ...]) -> Array:
@@ -262,38 +262,38 @@ class TrialDraws:
 
 
 def trial_keys(seeds: Sequence[SeedSequence]) -> Integers:
-    """Return a 64-bit key for each trial."""
+    """Return a 64-bit key per trial."""
     states = [branch(seed, DEVICE).generate_state(1, np.uint64)[0] for seed in seeds]
     return np.array(states, dtype=np.uint64).view(np.int64)
 
 
 def block_size(numbers: int) -> int:
-    """Return how many units a block has where each has so many numbers: a power of two."""
+    """Return the number of units per block, a power of two, given the numbers per unit."""
     fitting = max(NUMBERS // numbers, 1)
     return min(1 << (fitting.bit_length() - 1), MOST_UNITS)
 
 
 # ----------------------------------------------------------------------
-# Pools of rows on a device: units are drawn from them by counters, in blocks of any size.
+# Pools of rows on a device: units are drawn by counters, in blocks of any size.
 
 
-#: Means and noise of counted pools are multiples of this, and their contexts whole numbers. Sums
-#: over units are then exact: the same bits in whatever order and blocks they are taken.
+#: Means and noise of counted pools are multiples of this, and their contexts are integers. Sums
+#: over units are then exact: the same bits in any order and any blocks.
 STEP = 2.0**-26
-#: Numbers of a row that fit a record of 64 bytes beside its mean.
+#: Numbers of a row that fit into a record of 64 bytes beside its mean.
 MOST_NUMBERS = 56
-#: Digits of seven bits that write the steps of a reward; the largest of normal numbers there is.
+#: Seven-bit digits of a reward in steps, and the largest possible standard normal draw.
 DIGITS, FARTHEST = 5, 6.7
-#: Rows that are moved at a time.
+#: Rows moved at a time.
 CHUNK = 2**20
-#: Eight bytes that are 128 each, as a signed number.
+#: Eight bytes of 128 each, as a signed integer.
 _MIDDLE = -0x7F7F7F7F7F7F7F80
 
 
 class DevicePool:
     """The rows of a pool and their means, on a device.
 
-    Counted rows take one byte a number there, others eight.
+    Counted rows take one byte per number, others eight.
     """
 
     def __init__(self, pool: FeaturePool, backend: Backend) -> None:
@@ -315,42 +315,42 @@ class DevicePool:
 
     @staticmethod
     def nbytes(pool: FeaturePool) -> int:
-        """Return how many bytes a pool takes on a device."""
+        """Return the memory of a pool on a device, in bytes."""
         width = 1 if isinstance(pool.pool, CountedRows) else 8
         return len(pool.pool) * (width * pool.dim + 8)
 
 
-def pool_kernel(made: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
-    """Return the kernel that draws from this pool and sums up at once, if there can be one.
+def pool_kernel(rows: DevicePool, pool: FeaturePool, backend: Backend) -> Any:
+    """Return the fused kernel of this pool, or None if there is none.
 
-    It needs Triton and a GPU, or Triton's interpreter, and two actions with rows of small whole
-    numbers and rewards that fit a record. Else None: array operations do the same.
+    It requires Triton and a GPU (or Triton's interpreter), two actions, rows of small integers, and
+    rewards that fit into a record. Otherwise array operations do the same.
     """
     compiles = backend.name == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
-    fits = made.counted and pool.actions == 2 and pool.dim <= MOST_NUMBERS
+    fits = rows.counted and pool.actions == 2 and pool.dim <= MOST_NUMBERS
     if backend.name == "numpy" or not compiles or not fits or find_spec("triton") is None:
         return None
-    reach = float(backend.xp.max(backend.xp.abs(made.means))) + FARTHEST * pool.noise
+    reach = float(backend.xp.max(backend.xp.abs(rows.means))) + FARTHEST * pool.noise
     if reach >= STEP * 2 ** (7 * DIGITS - 1):
         return None
     from seqbatch.simulation.device.triton_kernels import PoolKernel
 
-    return PoolKernel.of(made.rows, made.means, noise=pool.noise)
+    return PoolKernel.of(rows.rows, rows.means, noise=pool.noise)
 
 
 @contextmanager
 def waking(backend: Backend) -> Iterator[None]:
-    """Load the compiled code that trials need while a GPU makes their pool."""
+    """Load the compiled code of the trials while a GPU builds their pool."""
     if backend.name != "cuda" or find_spec("triton") is None:
         yield
         return
-    aside = ThreadPoolExecutor(2)
-    # What fails there fails again, and is said, where it is needed.
-    kernel = aside.submit(_wake_kernel)
-    aside.submit(ridge_means, Statistics.zero(1, 1), 1.0)
-    aside.shutdown(wait=False)
+    background = ThreadPoolExecutor(2)
+    # An error here occurs again, and is reported, where the code is used.
+    kernel = background.submit(_wake_kernel)
+    background.submit(ridge_means, Statistics.zero(1, 1), 1.0)
+    background.shutdown(wait=False)
     yield
-    # The kernel is needed at once, estimates not before the first batch is closed.
+    # The kernel is needed at once, estimates only when the first batch closes.
     wait([kernel])
 
 
@@ -360,15 +360,15 @@ def _wake_kernel() -> None:
     triton_kernels.wake()
 
 
-# One pool at a time, because a large one fills a small device; the sweeps that follow use it again.
+# One pool at a time, because a large one fills a small device; later sweeps reuse it.
 @lru_cache(maxsize=1)
 def device_pool(pool: FeaturePool, backend: Backend) -> DevicePool:
-    """Return a pool on a device, moved there once."""
+    """Return a pool on a device, moved there only once."""
     return DevicePool(pool, backend)
 
 
 class PoolSource:
-    """Units drawn from a pool. Unit t of a trial is the same whatever the size of the blocks."""
+    """Units drawn from a pool. Unit t of a trial does not depend on the size of the blocks."""
 
     def __init__(
         self,
@@ -388,16 +388,16 @@ class PoolSource:
     def block(self, index: int) -> UnitBlock:
         """Draw distinct rows and the noise for each unit."""
         K, start = self.environment.actions, index * self.size
-        # K + 2 numbers a unit: its rows, its noise, and the policy's draw.
+        # K + 2 numbers per unit: its rows, its noise, and the policy's draw.
         first = self.backend.integers(start, start + self.size)[None, :] * (K + 2)
         return UnitBlock(
             self.size,
-            lambda: self._made(first),
+            lambda: self._drawn(first),
             lambda: random_numbers.uniforms(random_numbers.bits(self.keys, first + K + 1)),
             self.pool.kernel and self.pool.kernel.at(self.keys, start),
         )
 
-    def _made(self, first: Array) -> tuple[Array, Array, Array]:
+    def _drawn(self, first: Array) -> tuple[Array, Array, Array]:
         xp, K = self.backend.xp, self.environment.actions
         rows = self._rows(first)
         flat = rows.reshape(-1)
@@ -413,7 +413,7 @@ class PoolSource:
         )
 
     def _rows(self, first: Array) -> Array:
-        """Return K distinct rows a unit, as :func:`seqbatch.environments.pool.distinct` does."""
+        """Return K distinct rows per unit, as :func:`seqbatch.environments.pool.distinct` does."""
         xp, pool = self.backend.xp, self.pool.rows.shape[0]
         chosen: list[Array] = []
         for k in range(self.environment.actions):
@@ -426,7 +426,7 @@ class PoolSource:
 
 
 def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
-    """Cut so many rows into pieces."""
+    """Split rows into slices."""
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 
@@ -437,10 +437,10 @@ def stepped(values: Array, xp: Array) -> Array:
 
 
 def signed_counts(codes: Sequence[Array], dim: int, xp: Array) -> Array:
-    """Return the whole numbers of coded rows: how often each place is named, with its sign.
+    """Return the integer vectors of coded rows: the signed count of each position.
 
-    Eight places share a 64-bit number, a byte each, which never runs over: `codes` are at most 127
-    columns, and bytes begin at 128.
+    Eight positions share a 64-bit integer, one byte each. No byte overflows: there are at most 127
+    columns in `codes`, and bytes start at 128.
     """
     nothing = xp.zeros_like(codes[0], dtype=xp.int64)
     words = [nothing + _MIDDLE for _ in range(0, dim, 8)]
@@ -455,7 +455,7 @@ def signed_counts(codes: Sequence[Array], dim: int, xp: Array) -> Array:
 
 
 def _ordered(chosen: list[Array], xp: Array) -> list[Array]:
-    """Return the rows chosen so far, each unit's in their order."""
+    """Return the rows chosen so far, sorted within each unit."""
     if len(chosen) < 2:
         return chosen
     ordered = xp.sort(xp.stack(chosen, axis=-1), axis=-1)
@@ -463,24 +463,23 @@ def _ordered(chosen: list[Array], xp: Array) -> list[Array]:
 
 
 # ----------------------------------------------------------------------
-# How many trials and units a device holds at a time.
+# How many trials and units fit into a device's memory.
 
 
-#: Copies of a block's contexts that are alive at the same time, and numbers beside them for each
-#: action of a unit.
+#: Copies of a block's contexts held at the same time, and further numbers per action of a unit.
 COPIES, BESIDE = 4, 24
-#: The share of a GPU's memory that is planned for, and at most that of what is free, since three
-#: processes may share it.
+#: The share of a GPU's memory to plan with, and the maximum share of free memory: up to three
+#: processes may use the GPU.
 SHARE, OF_FREE = 0.3, 0.9
-#: What blocks may take on the host: more would only leave the processor's caches.
+#: Memory of blocks on the host; more would not fit the processor's caches.
 ON_HOST = 2**28
-#: Units of a block of a pool: as many as keep a large device busy, and the fewest worth a call.
+#: Units per block of a pool: at most enough to keep a large device busy, at least worth a call.
 MOST_TRIALS, FEWEST = 2**16, 2**12
-#: Units of a block that a kernel draws and sums up without making them, so few that the sums of
-#: whole numbers up to 127 squared fit 32 bits.
+#: Units per block of a fused kernel: few enough for sums of squares up to 127^2 to fit into 32
+#: bits.
 KERNEL = 2**22
 
-#: Makes the source of some trials.
+#: A function that makes the source of some trials.
 Maker = Callable[[Sequence[Any]], BlockSource]
 T = TypeVar("T")
 
@@ -492,9 +491,9 @@ def sources(
     *,
     greedy: bool = False,
 ) -> Iterator[tuple[Maker, Sequence[Instance]]]:
-    """Return as many instances at a time as fit into the device's memory, and their source's maker.
+    """Yield as many instances at a time as fit into the device's memory, with their source's maker.
 
-    Where all runs are greedy, a pool's kernel does without making units: memory does not matter.
+    If all runs are greedy, a pool's kernel stores no units, and memory does not matter.
     """
     pool = _pool(instances, backend)
     if greedy and pool and pool.kernel:
@@ -505,7 +504,7 @@ def sources(
     make, size = _maker(instances, environment, pool, unit, backend)
     fitting = max(usable(backend) // (size * unit), 1)
     if fitting < len(instances):
-        _say(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
+        _warn(f"{len(instances)} trials at once", backend, f"{fitting} trials run at a time")
     for start in range(0, len(instances), fitting):
         yield make, instances[start : start + fitting]
 
@@ -513,20 +512,20 @@ def sources(
 def in_halves(
     work: Callable[[Sequence[Instance]], list[T]], part: Sequence[Instance], backend: Backend
 ) -> list[T]:
-    """Return what the work makes of each instance, half of them at a time where memory runs out.
+    """Return the result of the work for each instance, in halves if memory runs out.
 
-    What is planned may not be there any more: other programs take from the same memory.
+    The planned memory may no longer be available, because other programs use it too.
     """
     try:
         return work(part)
     except backend.exhausted:
         if len(part) == 1:
             raise
-    # Not before here: while the error is handled, it keeps what ran out alive.
+    # Only here: while the error is handled, it keeps the memory alive.
     backend.release()
     half = (len(part) + 1) // 2
     warnings.warn(
-        f"{backend.name} ran out of memory with {len(part)} trials at once: they are run again, "
+        f"{backend.name} ran out of memory with {len(part)} trials at once; running them again, "
         f"{half} at a time.",
         DeviceMemoryWarning,
         stacklevel=2,
@@ -535,7 +534,7 @@ def in_halves(
 
 
 def usable(backend: Backend) -> int:
-    """Return how many bytes blocks may take."""
+    """Return the memory available for blocks, in bytes."""
     memory = backend.memory()
     return ON_HOST if memory is None else int(min(memory.all * SHARE, memory.free * OF_FREE))
 
@@ -547,7 +546,7 @@ def _maker(
     unit: int,
     backend: Backend,
 ) -> tuple[Maker, int]:
-    """Return what makes sources, and how many units their blocks have."""
+    """Return the maker of sources, and the number of units per block."""
     if pool:
         size = pool_block(usable(backend) // (unit * len(instances)))
         return lambda part: PoolSource(part, pool, backend, size), size
@@ -557,32 +556,32 @@ def _maker(
 
 
 def _pool(instances: Sequence[Instance], backend: Backend) -> DevicePool | None:
-    """Return the pool that all instances draw from, on the device, if it fits."""
-    if not _alike(instances, PoolInstance, FeaturePool):
+    """Return the pool that all instances draw from, on the device, or None if it does not fit."""
+    if not _same_environment(instances, PoolInstance, FeaturePool):
         return None
     drawn = cast(Sequence[PoolInstance], instances)
     pool = drawn[0].environment
-    # One's own environment may give each trial a parameter of its own over the same rows.
+    # Your own environment may give each trial its own parameter over the same rows.
     if not all(np.array_equal(one.theta, np.atleast_2d(pool.theta)) for one in drawn):
         return None
     needed = DevicePool.nbytes(pool)
     if backend.memory() is None or needed <= usable(backend):
         return device_pool(pool, backend)
-    _say(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
+    _warn(f"a pool of {needed / 2**30:.2f} GiB", backend, "rows are drawn on the host")
     return None
 
 
 def _law(instances: Sequence[Instance]) -> LinearEnvironment | None:
-    """Return the law of all instances, if the device can draw from it."""
-    known = _alike(instances, LinearInstance, *LAWS)
+    """Return the environment of all instances if the device can draw from it, else None."""
+    known = _same_environment(instances, LinearInstance, *LAWS)
     return cast(LinearInstance, instances[0]).environment if known else None
 
 
-def _alike(instances: Sequence[Instance], kind: type, *environments: type) -> bool:
-    """Say whether all are of this kind and of one environment, which is of these kinds.
+def _same_environment(instances: Sequence[Instance], kind: type, *environments: type) -> bool:
+    """Return whether all instances have this type and one environment of the given types.
 
-    One's own environment may make an instance of another for each seed, and one's own subclass may
-    draw other units: they are made on the host.
+    Your own environment may return an instance of another one for each seed, and your own subclass
+    may draw other units: their units are drawn on the host.
     """
     first = instances[0]
     return type(getattr(first, "environment", None)) in environments and all(
@@ -592,11 +591,11 @@ def _alike(instances: Sequence[Instance], kind: type, *environments: type) -> bo
 
 
 def pool_block(units: int) -> int:
-    """Return the size of a pool's blocks where so many units fit: a power of two."""
+    """Return the size of a pool's blocks, a power of two, if this many units fit."""
     return min(max(1 << max(units.bit_length() - 1, 0), FEWEST), MOST_TRIALS)
 
 
-def _say(what: str, backend: Backend, instead: str) -> None:
+def _warn(what: str, backend: Backend, instead: str) -> None:
     memory = backend.memory()
     if memory is not None:
         free = f"{memory.free / 2**30:.2f} GiB free"

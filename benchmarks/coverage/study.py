@@ -1,4 +1,4 @@
-"""The coverage study: whether intervals hold, in thousands of campaigns."""
+"""The cells of the coverage study, what is measured in each campaign, and the claims."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
+from benchmarks.coverage.worlds import POLICIES, WORLDS, Cell, Simulated, panel, simulate_campaign
 from seqbatch.display import counted
 from seqbatch.inference import (
     Interval,
@@ -30,7 +31,6 @@ from seqbatch.inference import (
 from seqbatch.inference.estimates import ENOUGH
 from seqbatch.inference.rules import GreedyRule
 from seqbatch.inference.summary import Missing
-from seqbatch.lab.coverage_worlds import POLICIES, WORLDS, Cell, Simulated, panel, simulate_campaign
 from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of
 from seqbatch.pictures import GREY, INK
 from seqbatch.simulation import run_tasks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What one simulated campaign's intervals said, beside the truth.
+# The intervals of one simulated campaign beside the truth.
 
 
 POOLED, NAIVE, TOGETHER = "lift, pooled", "lift, naive", "all lifts together"
@@ -160,7 +160,7 @@ def _erred(summaries: tuple[WaveSummary, ...], plan: PlanOfShares, rule: str) ->
 
 
 # ----------------------------------------------------------------------
-# Coverage: whether the intervals that are called valid hold, in thousands of campaigns.
+# The study: how often intervals cover, over thousands of campaigns.
 
 
 CAMPAIGNS, QUICK_CAMPAIGNS, PART = 4_000, 200, 200

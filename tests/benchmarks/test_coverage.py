@@ -3,11 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
+from benchmarks.coverage import study
+from benchmarks.coverage.study import NAIVE, POOLED, Coverage, measure_campaign
+from benchmarks.coverage.worlds import POLICIES, WORLDS, Cell, panel, simulate_campaign
 
 from seqbatch.inference import estimates, model
-from seqbatch.lab import Coverage, Options, coverage, reproduce
-from seqbatch.lab.coverage import NAIVE, POOLED, measure_campaign
-from seqbatch.lab.coverage_worlds import POLICIES, WORLDS, Cell, panel, simulate_campaign
+from seqbatch.lab import Options, reproduce
 from tests.lab.test_lab import check_files
 
 FIRST = "pooled lifts cover at least 93.5%"
@@ -54,8 +55,8 @@ def test_wrong_weights_are_found(tmp_path, monkeypatch):
 
 def test_files_and_resumption(tmp_path, monkeypatch):
     settings = [Cell(units=300), Cell(units=300, world="clusters of five")]
-    monkeypatch.setattr(coverage, "cells", lambda: settings)
-    monkeypatch.setattr(coverage, "PART", 3)
+    monkeypatch.setattr(study, "cells", lambda: settings)
+    monkeypatch.setattr(study, "PART", 3)
     seen = []
     files = reproduce(Coverage(), Options(out=tmp_path, trials=6, report=seen.append))
     check_files(files, "coverage")
@@ -73,7 +74,7 @@ def test_files_and_resumption(tmp_path, monkeypatch):
 
 
 def test_there_are_enough_cells_of_every_kind():
-    settings = coverage.cells()
+    settings = study.cells()
     assert len(set(settings)) == len(settings) >= 40
     for name, wanted in {
         "policy": set(POLICIES),

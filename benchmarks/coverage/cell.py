@@ -1,6 +1,6 @@
 """One cell of the coverage study, seen closer: other seeds, more campaigns, lift by lift.
 
-`python -m benchmarks.coverage_cell --world misspecified --waves 2 --campaigns 6000` says how often
+`python -m benchmarks.coverage.cell --world misspecified --waves 2 --campaigns 6000` says how often
 the pooled lifts' intervals cover, how far estimates are off on average, and how their spread
 compares with their standard errors: whether a cell at the edge of its bound is there by chance.
 """
@@ -9,9 +9,9 @@ import argparse
 
 import numpy as np
 
+from benchmarks.coverage.worlds import ACTIONS, WORLDS, Cell, simulate_campaign
 from seqbatch.core.arrays import Floats
 from seqbatch.inference import Lift, pool, summarise
-from seqbatch.lab.coverage_worlds import ACTIONS, WORLDS, Cell, simulate_campaign
 
 
 def campaign(cell: Cell, seed: list[int]) -> Floats:

@@ -1,0 +1,1 @@
+"""The coverage study: worlds, simulated campaigns, and how often their intervals hold."""

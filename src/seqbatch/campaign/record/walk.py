@@ -1,0 +1,101 @@
+"""The walk over a campaign's record: units in pieces, with decisions and known outcomes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from seqbatch.campaign.record.codec import RowsAtHand, unpack
+from seqbatch.campaign.record.decisions import Decided, widened
+from seqbatch.campaign.record.outcomes import Ledger
+from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.store import Reader, UnitChunk
+from seqbatch.core.arrays import Integers
+
+#: Outcomes of a walk that needs none.
+NOTHING_KNOWN = Ledger.of(())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some units of one wave: a stored chunk, and the known outcomes of its units.
+
+    Parameters
+    ----------
+    chunk
+        The chunk as it is stored; nothing of it is unpacked before it is asked for.
+    known
+        The newest outcome of each of its units that has one, in the order of units.
+    """
+
+    chunk: UnitChunk
+    known: Ledger
+
+    @property
+    def wave(self) -> int:
+        """The number of the wave."""
+        return self.chunk.wave
+
+    @property
+    def whole(self) -> bool:
+        """Whether every unit has an outcome."""
+        return len(self.known) == self.chunk.count
+
+    @property
+    def rows(self) -> Integers:
+        """The rows of the chunk whose units have an outcome."""
+        return self.known.numbers - self.chunk.first
+
+    def given(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return what was given about the units: all columns, or those of these names."""
+        return unpack(self.chunk.given, columns)
+
+    def decisions(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the decisions as they are stored: all columns, or those of these names."""
+        return unpack(self.chunk.decided, columns)
+
+    def decided(self, now: Situation) -> Decided:
+        """Return the decisions, with probability 0 for actions that were added later."""
+        return widened(Decided.of(self.decisions()), len(now.actions))
+
+    def holding(self, columns: Sequence[str]) -> "Piece":
+        """Return the same piece with these columns of its decisions unpacked, to be read often."""
+        decided = RowsAtHand.of(self.chunk.decided, columns)
+        return replace(self, chunk=replace(self.chunk, decided=decided))
+
+
+def walk(
+    reader: Reader,
+    known: Ledger = NOTHING_KNOWN,
+    *,
+    wave: int | None = None,
+    chunks: Sequence[int] | None = None,
+    until: int | None = None,
+    given: bool = False,
+) -> Iterator[Piece]:
+    """Yield a campaign's units in their order, one piece at a time: memory stays flat.
+
+    Parameters
+    ----------
+    reader
+        Where the record is.
+    known
+        The newest outcome of each unit, in the order of units.
+    wave, chunks
+        Only this wave, or only the chunks of these numbers.
+    until
+        Only units that were assigned up to this event.
+    given
+        Whether the units' columns are wanted too.
+    """
+    if wave is not None:
+        chunks = [extent.chunk for extent in reader.extents(wave=wave)]
+    for chunk in reader.unit_chunks(given=given, chunks=chunks):
+        if until is None or chunk.event <= until:
+            yield Piece(chunk, known.within(chunk.first, chunk.first + chunk.count))
+
+
+def known_outcomes(reader: Reader, now: Situation) -> Ledger:
+    """Return the newest outcome of each unit up to the campaign's last event, with its parts."""
+    chunks = reader.outcome_chunks(until_event=now.sequence)
+    return Ledger.of(chunks, parts=len(now.spec.parts)).known()

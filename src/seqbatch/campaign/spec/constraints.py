@@ -1,0 +1,67 @@
+"""The rules, limits and balance that a spec declares, in words."""
+
+from collections.abc import Iterator, Sequence
+
+from seqbatch.campaign.spec.spec import Spec
+
+
+def rules_said(spec: Spec) -> list[str]:
+    """Return the rule of each action that has one."""
+    return [f"{name}: {rule}" for name, rule in spec.eligible.items()]
+
+
+def nobody_said(spec: Spec) -> str:
+    """Say what a unit gets that may get no action."""
+    fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
+    return (
+        "A unit without a value that a rule needs is not eligible; a unit that may get no action "
+        f"{fallback}."
+    )
+
+
+def balance_said(spec: Spec) -> list[str]:
+    """Say what balanced draws do; nothing where draws are independent."""
+    if not spec.balanced:
+        return []
+    within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
+    return [
+        "Draws are balanced: all units of a file are drawn together, and the number that "
+        f"gets an action, in all{within}, is its expectation rounded up or down."
+    ]
+
+
+def limits_said(spec: Spec) -> list[str]:
+    """Return capacities, quotas and the budget, one line each."""
+    said = [
+        f"{name}: {_amounts(one.each_wave, one.total, one.at_least)}"
+        for name, one in spec.capacity.items()
+    ]
+    if spec.budget is not None:
+        said.append(f"Budget: {_amounts(spec.budget.each_wave, spec.budget.total, 0)}")
+    return said
+
+
+def constraints_said(spec: Spec) -> list[str]:
+    """Return the rules, limits and balance, a sentence or two each."""
+    said = []
+    if spec.eligible:
+        rules = "; ".join(rules_said(spec))
+        said += [f"Some actions are only for some units. {rules}. {nobody_said(spec)}"]
+    if limits := limits_said(spec):
+        said.append(f"Limits: {'. '.join(limits)}.")
+    return [*said, *balance_said(spec)]
+
+
+def _chain(strata: Sequence[str]) -> Iterator[str]:
+    """Yield the levels at which draws are balanced: the first column, the first two, and so on."""
+    for end in range(1, len(strata) + 1):
+        yield f"each {' x '.join(strata[:end])}"
+
+
+def _amounts(each_wave: float | None, total: float | None, at_least: float) -> str:
+    said = [
+        *([f"at most {each_wave:,g} in each wave"] if each_wave is not None else []),
+        *([f"at most {total:,g} in all"] if total is not None else []),
+        *([f"at least {at_least:,g} in each wave"] if at_least else []),
+    ]
+    return "; ".join(said)

@@ -1,0 +1,47 @@
+"""A campaign's events as a table and in words."""
+
+from typing import Any
+
+from seqbatch.campaign.record.store import Event
+from seqbatch.display import cell
+from seqbatch.document import Table
+
+
+def events_table(name: str, events: list[Event]) -> Table:
+    """Return all events, one row each."""
+    return Table(
+        f"Events of {name}",
+        ("event", "kind", "when (UTC)", "who", "why", "what"),
+        [(e.sequence, e.kind, _time(e.at), e.who, e.why, what_was_done(e)) for e in events],
+        words=("kind", "when (UTC)", "who", "why", "what"),
+    )
+
+
+def what_was_done(event: Event) -> str:
+    """Return an event's counts, and each change with its old and new value."""
+    changed = [
+        f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
+        for change in event.payload.get("changes", ())
+    ]
+    if event.kind == "unmask":
+        changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
+    if event.kind == "continue":
+        changed = [f"after wave {event.payload['wave']}"]
+    return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
+
+
+def _listed(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(cell, value)) if isinstance(value, list) else cell(value)
+
+
+def _time(at: str) -> str:
+    return at[:19].replace("T", " ")
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} ({_counts(value)})" if isinstance(value, dict) else f"{name} {cell(value)}"
+        for name, value in counts.items()
+    )

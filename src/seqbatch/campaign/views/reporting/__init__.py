@@ -1,1 +1,0 @@
-"""The report: what a page about a campaign says, drawn and written in several formats."""

@@ -1,0 +1,107 @@
+"""Roles: what each may do, and what every route and every page asks for."""
+
+from seqbatch.service.problems import ProblemError
+from seqbatch.storage.tokens import ROLES, Token
+
+#: What each role may do, besides what the roles before it may do.
+GRANTS: dict[str, tuple[str, ...]] = {
+    "viewer": ("view", "plan"),
+    "operator": ("operate", "validate", "assign", "record", "close", "export", "seed"),
+    "admin": ("create", "amend", "continue", "abort"),
+}
+
+_V1, _PAGE = "/v1/campaigns/{name}", "/campaigns/{name}"
+#: The permission that each route of the API asks for; those that are open ask for none.
+API: dict[tuple[str, str], str | None] = {
+    ("GET", "/health"): None,
+    ("GET", "/ready"): None,
+    ("GET", "/metrics"): "view",
+    ("GET", "/v1/openapi.json"): "view",
+    ("POST", "/v1/plan"): "plan",
+    ("GET", "/v1/campaigns"): "view",
+    ("GET", _V1): "view",
+    ("GET", f"{_V1}/status"): "view",
+    ("GET", f"{_V1}/findings"): "view",
+    ("GET", f"{_V1}/report"): "view",
+    ("GET", f"{_V1}/protocol"): "view",
+    ("GET", f"{_V1}/events"): "view",
+    ("GET", f"{_V1}/export"): "export",
+    ("POST", "/v1/campaigns/validate"): "validate",
+    ("POST", f"{_V1}/assignments"): "assign",
+    ("POST", f"{_V1}/outcomes"): "record",
+    ("POST", f"{_V1}/close"): "close",
+    ("POST", "/v1/campaigns"): "create",
+    ("POST", f"{_V1}/amend"): "amend",
+    ("POST", f"{_V1}/continue"): "continue",
+    ("POST", f"{_V1}/abort"): "abort",
+}
+#: The permission that each page of the dashboard asks for.
+PAGES: dict[tuple[str, str], str | None] = {
+    ("GET", "/static/{file}"): None,
+    ("GET", "/sign-in"): None,
+    ("POST", "/sign-in"): None,
+    ("POST", "/sign-out"): "view",
+    ("GET", "/"): "view",
+    ("GET", _PAGE): "view",
+    ("GET", "/plan"): "plan",
+    ("GET", "/new"): "create",
+    ("POST", "/new"): "create",
+    ("GET", "/new/{fingerprint}"): "create",
+    ("POST", "/new/{fingerprint}"): "create",
+    ("POST", "/new/{fingerprint}/review"): "create",
+    ("POST", "/new/{fingerprint}/create"): "create",
+    ("GET", "/new/{fingerprint}/created/{name}"): "create",
+    ("GET", f"{_PAGE}/findings"): "view",
+    ("GET", f"{_PAGE}/report"): "view",
+    ("GET", f"{_PAGE}/protocol"): "view",
+    ("GET", f"{_PAGE}/history"): "view",
+    ("GET", f"{_PAGE}/document"): "view",
+    ("GET", f"{_PAGE}/units"): "assign",
+    ("POST", f"{_PAGE}/units"): "assign",
+    ("GET", f"{_PAGE}/units/{{fingerprint}}"): "assign",
+    ("POST", f"{_PAGE}/units/{{fingerprint}}"): "assign",
+    ("GET", f"{_PAGE}/assignments/{{once}}"): "assign",
+    ("GET", f"{_PAGE}/outcomes"): "record",
+    ("POST", f"{_PAGE}/outcomes"): "record",
+    ("GET", f"{_PAGE}/outcomes/{{fingerprint}}"): "record",
+    ("POST", f"{_PAGE}/outcomes/{{fingerprint}}"): "record",
+    ("GET", f"{_PAGE}/close"): "close",
+    ("POST", f"{_PAGE}/close"): "close",
+    ("GET", f"{_PAGE}/done/{{once}}"): "operate",
+    ("GET", f"{_PAGE}/files"): "export",
+    ("GET", f"{_PAGE}/export"): "export",
+    ("GET", f"{_PAGE}/change"): "amend",
+    ("POST", f"{_PAGE}/amend"): "amend",
+    ("POST", f"{_PAGE}/adopt"): "amend",
+    ("POST", f"{_PAGE}/continue"): "continue",
+    ("POST", f"{_PAGE}/abort"): "abort",
+}
+#: Every address that the service answers, and the permission that it asks for.
+ROUTES = API | PAGES
+
+_LEAST = {permission: role for role in ROLES for permission in GRANTS[role]}
+
+
+def least_role(permission: str | None) -> str | None:
+    """Return the first role that has a permission, None where none is needed.
+
+    >>> least_role("close"), least_role(None)
+    ('operator', None)
+    """
+    return None if permission is None else _LEAST[permission]
+
+
+def may(token: Token, permission: str | None) -> bool:
+    """Say whether a token's role has a permission."""
+    needed = least_role(permission)
+    return needed is None or ROLES.index(token.role) >= ROLES.index(needed)
+
+
+def require(token: Token, method: str, route: str) -> None:
+    """Refuse a token whose role does not have the permission that a route asks for."""
+    permission = ROUTES[method, route]
+    if not may(token, permission):
+        needed = least_role(permission)
+        raise ProblemError(
+            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
+        )
