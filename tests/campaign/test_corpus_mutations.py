@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign import Campaign, validate
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.template import Choices, first_spec, write_spec
 from seqbatch.errors import SeqbatchError
 from seqbatch.storage import open_store
@@ -30,7 +30,7 @@ often = settings(suppress_health_check=list(HealthCheck), database=None, deadlin
 
 def read(path):
     """Return the names and cells of a file as the product reads them."""
-    with source(path) as opened:
+    with Source(path) as opened:
         names = opened.columns()
         pieces = [batch.to_pydict() for batch in opened.batches(names)]
         assert not opened.ragged
@@ -40,7 +40,7 @@ def read(path):
 def rows_of(name):
     """Return the rows of a text file of the corpus, by Python's own reader, and its delimiter."""
     path = CORPUS / name
-    with source(path) as opened:
+    with Source(path) as opened:
         dialect = opened.dialect
     # Encodings are known by the corpus' own tests; the mark before the text is no part of it.
     text = path.read_bytes().decode(dialect.encoding).removeprefix("\ufeff")[dialect.before :]
@@ -138,7 +138,7 @@ def test_with_other_delimiters_cells_are_the_same_or_refused(
         return
     assert found == expected
     # Stated, it is not looked for.
-    with source(path, delimiter=delimiter) as opened:
+    with Source(path, delimiter=delimiter) as opened:
         assert opened.columns() == names
 
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.template import starting_spec, write_spec
 from seqbatch.cli.app import app
 from seqbatch.storage import open_store
@@ -93,8 +94,8 @@ def test_a_wrong_spelling_is_refused(command, option, value, words):
 
 def test_python_takes_the_spelling_too(tmp_path):
     options = {"name": "spring", "actions": ["none", "mail"], "waves": 1, "reward": "revenue"}
-    assert "Łódź" in starting_spec("units.csv", **SPELLED, **options)
-    made = write_spec("spec.toml", "units.csv", **SPELLED, **options)
+    assert "Łódź" in starting_spec(Source("units.csv", **SPELLED), **options)
+    made = write_spec("spec.toml", Source("units.csv", **SPELLED), **options)
     assert made.read_as == "units.csv was read as '^'-separated, cp1250 text"
     scratch, store = open_store(tmp_path / "scratch.db"), open_store(tmp_path / "campaigns.db")
     found = validate("spec.toml", "units.csv", "outcomes.csv", scratch=scratch, **SPELLED)

@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from seqbatch.campaign.files.reading import source_of
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
@@ -384,14 +385,11 @@ class Campaign:
             self.store,
             self.name,
             self._logbook,
-            units,
+            source_of(units, file_format=file_format, delimiter=delimiter, encoding=encoding),
             out=out,
             partial=partial,
             draw=draw,
             rest=rest,
-            file_format=file_format,
-            delimiter=delimiter,
-            encoding=encoding,
             out_format=out_format,
             force=force,
             report=report,
@@ -432,12 +430,9 @@ class Campaign:
             self.store,
             self.name,
             self._logbook,
-            outcomes,
+            source_of(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
             correct=correct,
             why=reason,
-            file_format=file_format,
-            delimiter=delimiter,
-            encoding=encoding,
             report=report,
             dry_run=dry_run,
         )
@@ -528,7 +523,13 @@ class Campaign:
             Close even though units or outcomes are missing, and why.
         """
         return record_sums(
-            self.store, self.name, self._logbook, sums, statement=statement, force=force, why=reason
+            self.store,
+            self.name,
+            self._logbook,
+            source_of(sums),
+            statement=statement,
+            force=force,
+            why=reason,
         )
 
     @naming_damage

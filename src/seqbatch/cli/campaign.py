@@ -79,12 +79,12 @@ def _words(now: "Situation") -> list[str]:
 
 def _fits(file: str, now: "Situation") -> bool:
     """Say whether a file is there and has the columns of a unit."""
-    from seqbatch.campaign.files.reading import source
+    from seqbatch.campaign.files.reading import Source
 
     if not file or not Path(file).is_file():
         return False
     try:
-        with source(file) as opened:
+        with Source(file) as opened:
             return set(now.encoder(wave=now.wave).columns) <= set(opened.columns())
     except (SeqbatchError, OSError):
         return False
@@ -246,15 +246,14 @@ def assign(
         # By the answers' name: the rest of this wave is the units of the next.
         rest = "rest.csv" if out == "-" else str(Path(out).with_name(f"{Path(out).stem}.rest.csv"))
     with opened(name, store, who, as_json) as campaign, counting() as report:
+        from seqbatch.campaign.files.reading import Source
+
         result = campaign.assign(
-            units,
+            Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding),
             out=out,
             partial=partial,
             draw=draw,
             rest=rest,
-            file_format=file_format,
-            delimiter=delimiter,
-            encoding=encoding,
             out_format=out_format,
             force=force,
             report=report,
@@ -335,16 +334,14 @@ def record(
     Example: seqbatch campaign record spring outcomes.csv
     """
     with opened(name, store, who, as_json) as campaign, counting() as report:
+        from seqbatch.campaign.files.reading import Source
         from seqbatch.campaign.views.status import or_close
 
         result = campaign.record(
-            outcomes,
+            Source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
             correct=correct,
             reason=reason,
             dry_run=dry_run,
-            file_format=file_format,
-            delimiter=delimiter,
-            encoding=encoding,
             report=report,
         )
         now = campaign.situation()
@@ -558,13 +555,17 @@ def init(
     Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
     with kindly(as_json=as_json):
+        from seqbatch.campaign.files.reading import Source
         from seqbatch.campaign.spec.template import write_spec
 
+        file = None
+        if units is not None:
+            file = Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
         with waiting("planning the waves" if plan else "looking at the file"):
             made = write_spec(
-                out, units, file_format=file_format, force=force, name=name, control=control,
+                out, file, force=force, name=name, control=control,
                 actions=[action.strip() for action in actions.split(",")], reward=reward,
-                waves=waves, units_in_all=total, plan=plan, delimiter=delimiter, encoding=encoding,
+                waves=waves, units_in_all=total, plan=plan,
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
     files = [] if units is None or units == "-" else [units]

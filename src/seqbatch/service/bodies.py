@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import hashlib
 import math
-import os
 import time
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
@@ -25,7 +24,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
-from seqbatch.campaign.files.reading import CELLS, NOTHING
+from seqbatch.campaign.files.reading import CELLS, NOTHING, Source
 from seqbatch.campaign.spec.size_limits import MOST_COLUMNS
 from seqbatch.errors import InvalidFileError
 from seqbatch.service.problems import ProblemError, invalid
@@ -44,20 +43,6 @@ MEDIA_TYPES = {
 _WHOLE = range(-(2**63), 2**63)
 
 M = TypeVar("M", bound=BaseModel)
-
-
-class Upload(os.PathLike[str]):
-    """A file that came in a call: it lies somewhere, and is called `name` in what is said of it."""
-
-    def __init__(self, path: Path, name: str = "body") -> None:
-        self._path = path
-        self._name = name
-
-    def __fspath__(self) -> str:
-        return str(self._path)
-
-    def __str__(self) -> str:
-        return self._name
 
 
 def media_type(request: Request) -> str:
@@ -108,10 +93,9 @@ def _require_json(request: Request, *, or_file: bool) -> None:
 
 @dataclass(frozen=True)
 class Spooled:
-    """A body in a file: where, of which format, its hash, and a folder that goes with it."""
+    """A body in a file: its rows, its hash, and a folder that goes with it."""
 
-    upload: Upload
-    file_format: str
+    source: Source
     hashed: str
     folder: Path
 
@@ -127,7 +111,8 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
         await run_in_threadpool(refuse_stated_rows, path, file_format, request.app.state.settings)
-        yield Spooled(Upload(path), file_format, hashed.hexdigest(), folder)
+        source = Source(path, name="body", file_format=file_format)
+        yield Spooled(source, hashed.hexdigest(), folder)
 
 
 def watched(settings: Settings) -> Callable[[str, int], None]:

@@ -21,7 +21,7 @@ from seqbatch.campaign.files.csv import (
     stated_delimiter,
     stated_encoding,
 )
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 
 CELL = st.text(alphabet='ab"é,;\n\r \t|x', max_size=5)
@@ -114,7 +114,7 @@ READ = {"kunde": ["007", "8"], "umsatz": ["1.234,56", "-2,5"], "stadt": ["Köln"
 
 
 def read(path, **stated):
-    with source(path, **stated) as opened:
+    with Source(path, **stated) as opened:
         columns = opened.columns()
         table = pa.Table.from_batches(opened.batches(columns))
         return opened, table.to_pydict()

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign.files import reading
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.errors import (
     CampaignStateError,
     InvalidArgumentError,
@@ -294,7 +294,7 @@ def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
     out = tmp_path / f"out.{kind}"
 
     def columns():
-        with source(out) as opened:
+        with Source(out) as opened:
             assert sum(batch.num_rows for batch in opened.batches(opened.columns())) == 0
             return opened.columns()
 
@@ -305,7 +305,7 @@ def test_a_file_about_nobody_has_its_columns(campaign, tmp_path, kind):
     empty = columns()
     campaign.assign(units(300))
     campaign.export(out, force=True)
-    with source(out) as opened:
+    with Source(out) as opened:
         assert opened.columns() == empty
     late = units(2, start=400)
     rest = tmp_path / "rest.csv"
@@ -323,7 +323,7 @@ def test_the_rest_keeps_its_columns_and_its_own_format(campaign, tmp_path, kind)
         frame, partial=True, out=tmp_path / "o", rest=rest, out_format="parquet"
     )
     assert result.left_over == 10
-    with source(rest) as opened:
+    with Source(rest) as opened:
         assert opened.columns() == frame.columns
         left = pa.Table.from_batches(opened.batches(["id", "note"]))
     assert left.to_pydict() == frame[300:].select("id", "note").to_dict(as_series=False)

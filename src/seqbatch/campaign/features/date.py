@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.features.learned import FrozenNumber
 from seqbatch.campaign.features.numeric import ScaledNumber
-from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows, read_dates
+from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows
+from seqbatch.campaign.files.date_format import read_dates
 from seqbatch.campaign.spec.features import DateRules
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.texts import mark

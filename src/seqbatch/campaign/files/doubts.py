@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
-from seqbatch.campaign.files.columns import is_text, several_spellings, told_apart, undictionaried
+from seqbatch.campaign.files.columns import NO_VALUE, is_text, told_apart, undictionaried
+from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS, UNCLEAR
 from seqbatch.campaign.files.reading import RowProblem, Source
 from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
-from seqbatch.campaign.spec.formats import PLAIN, THOUSANDS
 from seqbatch.campaign.spec.size_limits import MOST_PROBLEMS
+from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
+from seqbatch.display import counted
 from seqbatch.errors import Doubt
 
 # ----------------------------------------------------------------------
@@ -32,6 +34,8 @@ NAMED = 5
 #: Texts of a column of strata that are compared with each other, the first ones: all of them are
 #: kept in memory, and a column with more of them holds ids rather than strata.
 COMPARED = 10_000
+#: So many spellings of one value are shown.
+SPELLINGS = 3
 
 
 def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[Doubt, ...]:
@@ -133,6 +137,29 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
     )
 
 
+def several_spellings(values: Iterable[str]) -> str:
+    """Say which values differ only by case, spaces or Unicode form; "" where none do.
+
+    >>> several_spellings(["Urban", "Rural", "URBAN", "Urban "])
+    '"Urban", "URBAN", "Urban " differ only by case or spaces, and none counts as another'
+    >>> several_spellings(["Urban", "Rural"])
+    ''
+    """
+    every, spelled = list(values), dict[str, list[str]]()
+    for plain, value in zip(
+        _plainly(pa.array(every, type=pa.string())).to_pylist(), every, strict=True
+    ):
+        spelled.setdefault(plain, []).append(value)
+    several = [same for same in spelled.values() if len(same) > 1]
+    if not several:
+        return ""
+    first = ", ".join(told_apart(value, quoted) for value in several[0][:SPELLINGS])
+    more = ", ..." if len(several[0]) > SPELLINGS else ""
+    left = len(several) - 1
+    others = f" (and {counted(left, 'more such value')})" if left else ""
+    return f"{first}{more} differ only by case or spaces, and none counts as another{others}"
+
+
 def _texts(rule: EligibilityRule | None) -> Iterator[tuple[str, str]]:
     """Yield the texts that a rule compares with, each with its column."""
     match rule:
@@ -166,8 +193,6 @@ SEVERAL, NAMED_TOTALS = 2, 3
 HEADER = "repeats the header; delete the row"
 #: An id with a word for totals in it, and the share of ids that may have one before it is a habit.
 WORDED, RARE = r"(?i)(^|\PL)(" + "|".join(sorted(WORDS)) + r")(\PL|$)", 0.25
-#: Words for a number that is missing.
-MISSING = ("", "nan", "na", "n/a", "null", "none")
 
 
 @dataclass(frozen=True)
@@ -266,10 +291,13 @@ def worded(ids: pa.Array) -> list[int]:
     >>> worded(pa.array(["A1", "A2", "A3", "Rural total", None]))
     [3]
     """
-    if not pa.types.is_string(ids.type):
+    if not is_text(ids.type):
         return []
-    found = pc.indices_nonzero(pc.match_substring_regex(ids, WORDED)).to_pylist()
-    return found if len(found) <= RARE * len(ids) else []
+    found = pc.indices_nonzero(pc.match_substring_regex(ids, WORDED))
+    if not len(found):
+        return []
+    rare = len(pc.unique(ids.take(found))) <= RARE * len(pc.unique(ids))
+    return list(found.to_pylist()) if rare else []
 
 
 def subtotals(unit: str, others: Collection[Any]) -> str:
@@ -289,7 +317,7 @@ def subtotals(unit: str, others: Collection[Any]) -> str:
 def subtotal_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
     """Return doubts about rows that may hold totals; the first of the columns is that of ids."""
     unit, *others = dict.fromkeys(names)
-    ids = batch.column(unit)
+    ids = undictionaried(batch.column(unit))
     said = {
         row: subtotals(ids[row].as_py(), [batch.column(name)[row].as_py() for name in others])
         for row in worded(ids)[:MOST_PROBLEMS]
@@ -301,10 +329,11 @@ def header_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
     """Return the rows that repeat the header, as in files that were put one below another."""
     rows = np.arange(batch.num_rows)
     for name in dict.fromkeys(names):
-        column = batch.column(name)
-        if not pa.types.is_string(column.type) or not len(rows):
+        column = undictionaried(batch.column(name))
+        if not is_text(column.type) or not len(rows):
             return {}
-        same = pc.equal(pc.utf8_trim_whitespace(column.take(rows)), name).fill_null(False)
+        there = column if len(rows) == len(column) else column.take(rows)
+        same = pc.equal(pc.utf8_trim_whitespace(there), name).fill_null(False)
         rows = rows[same.to_numpy(zero_copy_only=False)]
     return {int(row): HEADER for row in rows}
 
@@ -315,7 +344,7 @@ def _listed(names: Collection[str]) -> str:
 
 def _is_number_or_none(cell: Any) -> bool:
     text = "" if cell is None else str(cell).strip()
-    if text.lower() in MISSING:
+    if text.lower() in NO_VALUE:
         return True
     letters = sum(character.isalpha() for character in text)
     # A currency's letters may stand beside a number; a dash often stands where there is none.
@@ -331,9 +360,8 @@ def _is_number_or_none(cell: Any) -> bool:
 # small.
 
 
-#: A number as programs spell it that has a dot, and one whose dot may part thousands.
+#: A number as programs spell it that has a dot.
 DOTTED = r"^\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*$"
-UNCLEAR = r"^\s*[+-]?[1-9]\d{0,2}\.\d{3}\s*$"
 #: What has a digit, and no dot.
 WITHOUT = r"^[^.]*\d[^.]*$"
 #: Cells that are looked at first: they tell of most columns.
@@ -375,7 +403,9 @@ class UnclearDots:
 
     @staticmethod
     def _note(seen: _Seen, column: Any, start: int) -> None:
-        found = pc.match_substring_regex(column, UNCLEAR)
+        found = pc.and_(
+            pc.match_substring_regex(column, DOTTED), pc.match_substring_regex(column, UNCLEAR)
+        )
         if not seen.row and (place := pc.index(found, True).as_py()) >= 0:
             seen.row, seen.cell = start + place + 1, column[place].as_py().strip()
         seen.without = seen.without or bool(
@@ -390,11 +420,10 @@ class UnclearDots:
         advice
             How to declare a format.
         """
-        parted = self._source.file_format == "csv" and self._source.dialect.delimiter == ";"
         return [
             (seen.row, name, f"{_readings(seen.cell)}; {advice}")
             for name, seen in self._seen.items()
-            if seen.row and (parted or seen.without)
+            if seen.row and (self._source.has_semicolons or seen.without)
         ]
 
 

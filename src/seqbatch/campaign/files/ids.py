@@ -201,6 +201,15 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt
     return (Doubt("similar-ids", (said,), examples=pairs[0]),)
 
 
+def repeats_id(unit: str, earlier: str) -> str:
+    """Return the reason where a row has the id of an earlier one.
+
+    >>> repeats_id("A7", "line 3")
+    "repeats the id 'A7' of line 3"
+    """
+    return f"repeats the id {unit!r} of {earlier}"
+
+
 def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProblem]:
     """Return the rows whose id stood in an earlier row, found by hash and then by text.
 
@@ -225,7 +234,7 @@ def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProb
             if row in suspects:
                 if each in seen:
                     earlier = units.place(seen[each])
-                    found.append((row + 1, unit, f"repeats the id {each!r} of {earlier}"))
+                    found.append((row + 1, unit, repeats_id(each, earlier)))
                 seen.setdefault(each, row + 1)
             row += 1
     return found

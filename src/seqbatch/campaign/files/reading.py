@@ -6,12 +6,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,19 +31,6 @@ from seqbatch.campaign.spec.size_limits import LONGEST_CELL, MOST_COLUMNS, MOST_
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy
-
-# ----------------------------------------------------------------------
-# How a file was named by the person who handed it over.
-
-
-def named(given: Any) -> str:
-    """Return a file's name as it was given; "" for a table in memory and for a pipe.
-
-    >>> named("data/units.csv"), named("-"), named({"unit": ["a"]})
-    ('data/units.csv', '', '')
-    """
-    return str(given) if isinstance(given, str | Path) and str(given) != "-" else ""
-
 
 # ----------------------------------------------------------------------
 # Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe.
@@ -74,42 +59,105 @@ READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv",
 RowProblem = tuple[int, str, str]
 
 
-@dataclass
 class Source:
     """A table that can be read again and again, in pieces.
 
+    It is made once, where a file or a table comes in: by a command, an HTTP call or a method that
+    users call. Nothing is opened before `with source:`, which may be repeated.
+
     Parameters
     ----------
+    given
+        A path, ``"-"`` for standard input, or anything with Arrow's own interface for tables
+        (``__arrow_c_stream__``): of PyArrow, Polars, pandas, DuckDB and others.
     name
-        What to call it in messages.
+        What to call it in messages, where that is not the path.
     file_format
-        csv, parquet, arrow or table.
-    path, table
-        Where its rows are: a file, or memory.
-    seen
-        The file as it was when it was opened; None for what cannot change.
+        csv, parquet or arrow; by the name's ending where None, csv for standard input.
     delimiter, encoding
-        How a CSV file is spelled, as far as that was stated.
-    ragged
-        Rows of a CSV file that have too many or too few cells, found while reading, by their lines.
+        How a CSV file is spelled; found in the file where None.
+
+    Examples
+    --------
+    >>> with Source(pa.table({"unit": ["a", "b"]})) as table:
+    ...     print(table.columns(), sum(piece.num_rows for piece in table.batches(["unit"])))
+    ['unit'] 2
     """
 
-    name: str
-    file_format: str
-    path: Path | None = None
-    table: pa.Table | None = None
-    seen: "Fingerprint | None" = None
-    delimiter: str | None = None
-    encoding: str | None = None
-    ragged: list[RowProblem] = field(default_factory=list)
-    #: From which rows on lines are how many ahead of rows.
-    _ahead: list[tuple[Integers, Integers]] = field(default_factory=list)
+    def __init__(
+        self,
+        given: Any,
+        *,
+        name: str | None = None,
+        file_format: str | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        self._given = given
+        self._in_memory = _is_table(given)
+        if not self._in_memory and not isinstance(given, str | os.PathLike):
+            raise InvalidArgumentError(
+                "file", "a path, or a table with Arrow's interface", type(given).__name__
+            )
+        #: Whether the rows come from standard input.
+        self.is_pipe = not self._in_memory and str(given) == "-"
+        usual = "table" if self._in_memory else "standard input" if self.is_pipe else str(given)
+        self.name = usual if name is None else name
+        #: The file as a person named it, to be kept with events; "" for other sources.
+        self.file = ""
+        if name is None and isinstance(given, str | Path) and not self.is_pipe:
+            self.file = str(given)
+        self._stated = file_format
+        self.delimiter = delimiter
+        self.encoding = encoding
+        self._path: Path | None = None
+        self._table: pa.Table | None = None
+        #: The file as it was when it was opened; None for what cannot change.
+        self._seen: Fingerprint | None = None
+        self._spool: IO[bytes] | None = None
+        #: Rows of a CSV file that have too many or too few cells, by their lines.
+        self.ragged: list[RowProblem] = []
+        #: From which rows on lines are how many ahead of rows.
+        self._ahead: list[tuple[Integers, Integers]] = []
+
+    def __enter__(self) -> "Source":
+        """Open the file; copy standard input to a file, which can be read again."""
+        # The file may have changed since it was opened the last time.
+        self.__dict__.pop("dialect", None)
+        # An unknown format is refused here, before anything is read.
+        if self.file_format == "table":
+            self._table = _table(self._given)
+        elif self.is_pipe:
+            self._spool = tempfile.NamedTemporaryFile(suffix=".spool")
+            shutil.copyfileobj(sys.stdin.buffer, self._spool)
+            self._spool.flush()
+            self._path = Path(self._spool.name)
+        else:
+            self._path = Path(self._given)
+            if not self._path.is_file():
+                reason = "is a folder" if self._path.is_dir() else "there is no such file"
+                raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
+            self._seen = fingerprint(self._path)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the copy of standard input."""
+        if self._spool is not None:
+            self._spool.close()
+
+    @cached_property
+    def file_format(self) -> str:
+        """The file's format: csv, parquet, arrow; or table."""
+        if self._in_memory:
+            return "table"
+        name = "-" if self.is_pipe else Path(self._given).name
+        return format_of(name, self._stated, endings=READ)
 
     @cached_property
     def dialect(self) -> CsvDialect:
         """How a CSV file is spelled."""
-        assert self.path is not None
-        path = self.path
+        assert self._path is not None
+        path = self._path
         found: CsvDialect = self.reading(
             lambda: dialect_of(path, delimiter=self.delimiter, encoding=self.encoding)
         )
@@ -126,6 +174,11 @@ class Source:
     def has_index(self) -> bool:
         """Whether the first column of a CSV file has no name, as a frame's index has none."""
         return self.file_format == "csv" and not self._csv_header()[0]
+
+    @property
+    def has_semicolons(self) -> bool:
+        """Whether semicolons part the cells, as programs do where a comma parts decimals."""
+        return self.file_format == "csv" and self.dialect.delimiter == ";"
 
     @property
     def place(self) -> str:
@@ -179,8 +232,8 @@ class Source:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows))
             spelled = self._spelled(piece, rows, longest)
             decoded += int(spelled.sum())
-            if self.path is not None:
-                self.refuse(unpacked_size.too_much_decoded(decoded, self.path.stat().st_size))
+            if self._path is not None:
+                self.refuse(unpacked_size.too_much_decoded(decoded, self._path.stat().st_size))
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
@@ -209,16 +262,22 @@ class Source:
         found: Integers = read + ahead[np.searchsorted(starts, read, side="right") - 1]
         return found
 
+    def placed(self, problems: Sequence[RowProblem]) -> list[RowProblem]:
+        """Return problems of rows, counted from 1, by their lines; 0 is the whole file."""
+        rows = np.array([row for row, _, _ in problems], dtype=np.int64)
+        lines = np.where(rows > 0, self.lines(np.maximum(rows, 1)), 0).tolist()
+        return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]
+
     def require_unchanged(self) -> None:
         """Refuse a file that was replaced or written to since it was opened."""
-        if self.seen is None:
+        if self._seen is None:
             return
-        assert self.path is not None
+        assert self._path is not None
         try:
-            now = fingerprint(self.path)
+            now = fingerprint(self._path)
         except OSError:
             now = None
-        if now != self.seen:
+        if now != self._seen:
             reason = "the file changed while it was read; wait until it is complete, and try again"
             raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
 
@@ -245,12 +304,12 @@ class Source:
             # A column without a name, such as a frame's index, cannot be asked for.
             return [name for name in self._csv_header() if name]
         if self.file_format == "parquet":
-            return list(pa.parquet.ParquetFile(self.path).schema_arrow.names)
+            return list(pa.parquet.ParquetFile(self._path).schema_arrow.names)
         if self.file_format == "arrow":
-            with pa.OSFile(str(self.path)) as file:
+            with pa.OSFile(str(self._path)) as file:
                 return list(_ipc(file).schema.names)
-        assert self.table is not None
-        return list(self.table.column_names)
+        assert self._table is not None
+        return list(self._table.column_names)
 
     def _csv_header(self) -> list[str]:
         header = next((found.record(0) for found in self._csv_records()), [])
@@ -260,8 +319,8 @@ class Source:
         return names
 
     def _csv_records(self) -> Iterator[Records]:
-        assert self.path is not None
-        blocks = decoded(self.path, self.dialect.encoding)
+        assert self._path is not None
+        blocks = decoded(self._path, self.dialect.encoding)
         before = self.dialect.before
         # What stands before the header stands on a line of its own.
         first = next(blocks)[before:]
@@ -274,8 +333,8 @@ class Source:
             return self._parquet_batches(columns, size)
         if self.file_format == "arrow":
             return self._ipc_batches(columns)
-        assert self.table is not None
-        return iter(self.table.select(columns).to_batches(max_chunksize=size))
+        assert self._table is not None
+        return iter(self._table.select(columns).to_batches(max_chunksize=size))
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         self.ragged.clear()
@@ -335,16 +394,16 @@ class Source:
             self._ahead.append((rows[changed], ahead[changed]))
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        assert self.path is not None
+        assert self._path is not None
         # Read as it is needed: fetched ahead, the whole file would be in memory.
-        file = pa.parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 20)
-        self.refuse(unpacked_size.of_parquet(file, columns, self.path.stat().st_size))
-        rows = unpacked_size.rows_at_once(self.path, file.schema_arrow, columns, size)
+        file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
+        self.refuse(unpacked_size.of_parquet(file, columns, self._path.stat().st_size))
+        rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
         # Threads of Arrow's may outlive a file that is refused, and bring down the process.
         yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
     def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self.path)) as file:
+        with pa.OSFile(str(self._path)) as file:
             self.refuse(unpacked_size.of_arrow(file))
             for batch in _ipc_pieces(_ipc(file)):
                 yield batch.select(columns)
@@ -411,48 +470,21 @@ def fingerprint(path: Path) -> Fingerprint:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-@contextmanager
-def source(
+def source_of(
     given: Any,
     *,
     file_format: str | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
-) -> Iterator[Source]:
-    """Open a path, ``"-"`` for standard input, or a table in memory.
+) -> Source:
+    """Return what a user handed over as a source; one that is a source already stays as it is."""
+    if isinstance(given, Source):
+        return given
+    return Source(given, file_format=file_format, delimiter=delimiter, encoding=encoding)
 
-    Standard input is spooled first, so that it too can be read again.
 
-    Parameters
-    ----------
-    given
-        A path, ``"-"``, or anything with Arrow's own interface for tables
-        (``__arrow_c_stream__``): of PyArrow, Polars, pandas, DuckDB and others.
-    file_format
-        csv, parquet or arrow; by the name's ending where None, csv for a pipe.
-    delimiter, encoding
-        How a CSV file is spelled; found in the file where None.
-    """
-    spelled: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding}
-    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
-        yield Source("table", "table", table=_table(given))
-    elif not isinstance(given, str | os.PathLike):
-        raise InvalidArgumentError(
-            "file", "a path, or a table with Arrow's interface", type(given).__name__
-        )
-    elif str(given) == "-":
-        with tempfile.NamedTemporaryFile(suffix=".spool") as spool:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
-            spool.flush()
-            path, found = Path(spool.name), format_of("-", file_format)
-            yield Source("standard input", found, path=path, **spelled)
-    else:
-        path = Path(given)
-        found = format_of(path.name, file_format, endings=READ)
-        if not path.is_file():
-            reason = "is a folder" if path.is_dir() else "there is no such file"
-            raise InvalidFileError(str(given), [(0, "", reason)], NOTHING)
-        yield Source(str(given), found, path=path, seen=fingerprint(path), **spelled)
+def _is_table(given: Any) -> bool:
+    return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
 
 
 def _table(given: Any) -> pa.Table:

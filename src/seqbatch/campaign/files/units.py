@@ -17,17 +17,15 @@ import pyarrow as pa
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.columns import Problems, Reason, as_column, texts
 from seqbatch.campaign.files.doubts import (
+    HEADER,
     NAMED_TOTALS,
     Summed,
     UnclearDots,
     doubt,
     ending_in_sums,
-    header_rows,
     misspelled_levels,
     misspelled_strata,
     near_misses,
-    refusal,
-    subtotal_rows,
 )
 from seqbatch.campaign.files.ids import (
     plain_ids,
@@ -37,6 +35,7 @@ from seqbatch.campaign.files.ids import (
     similar_ids,
     with_nul,
 )
+from seqbatch.campaign.files.profile import OddRows
 from seqbatch.campaign.files.reading import RowProblem, Source, no_such_column
 from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.files.unpacked_size import text_bytes
@@ -117,8 +116,7 @@ def read_units(
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
-        doubts: list[RowProblem] = []
-        last = None
+        odd: OddRows | None = None
         sums: dict[str, Summed] = {}
         unclear = UnclearDots(source, _unspelled(encoder))
         read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
@@ -127,21 +125,19 @@ def read_units(
             problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
             prints.append(piece.prints)
             alike.append(piece.alike)
-            doubts.extend(piece.doubts[: max(MOST_PROBLEMS - len(doubts), 0)])
+            odd = piece.odd if odd is None else odd.then(piece.odd)
             spool.write(piece.content)
             sums = {n: sums[n].then(s) if n in sums else s for n, s in piece.sums.items()}
             start += piece.batch.num_rows
-            last = piece.batch.slice(piece.batch.num_rows - 1)
             report(start)
         summed = ending_in_sums(sums)
-        _refuse_totals(last, encoder, start, summed, problems)
+        problems.found.extend([] if odd is None else odd.totals(summed))
         problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
         units = CheckedUnits(spool, len(prints), source, encoder)
         if not problems.found and not source.ragged:
             problems.found.extend(repeated_ids(units, prints, encoder.unit))
-        # The last row was judged as such.
-        doubts = [doubt for doubt in doubts if doubt[0] < start]
+        doubts = [] if odd is None else odd.doubts()
         problems.found.extend(doubts if problems.found else [])
         _refuse(source, problems, empty=start == 0)
         found = similar_ids(units, alike, len(encoder.unit_columns))
@@ -152,7 +148,7 @@ def read_units(
             Doubt("totals", (f"{units.place(row)} {said}",), column=column, rows=1)
             for row, column, said in doubts[:NAMED_TOTALS]
         )
-        found += _doubted_totals(last, units, start, summed)
+        found += _doubted_totals(odd, units, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
         alike.clear()
@@ -169,7 +165,7 @@ class _Checked:
     prints: AnyArray
     alike: AnyArray
     sums: dict[str, Summed]
-    doubts: list[RowProblem]
+    odd: OddRows
 
 
 @dataclass(frozen=True)
@@ -190,7 +186,8 @@ class _Reading:
         given = _with_beside(given, whole, encoder, start, problems)
         _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
         names = file_columns(encoder)
-        problems.add(start, names[0], header_rows(whole, names))
+        odd = OddRows.of(whole, start, names=names, ids=names[:1])
+        problems.found.extend((row, names[0], HEADER) for row in odd.headers)
         sink = pa.BufferOutputStream()
         # A stream for each piece: the levels of its categories are its own.
         with pa.ipc.new_stream(sink, given.schema) as writer:
@@ -198,10 +195,7 @@ class _Reading:
         alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
         sums = {name: Summed.of(given[name].to_numpy()) for name in encoder.features.numeric}
         prints = prints_of(ids, self.key)
-        doubts = Problems()
-        doubts.add(start, names[0], subtotal_rows(whole, names))
-        found = problems.found
-        return _Checked(whole, sink.getvalue(), found, prints, alike, sums, doubts.found)
+        return _Checked(whole, sink.getvalue(), problems.found, prints, alike, sums, odd)
 
 
 def _placed(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -282,38 +276,21 @@ def _refuse_unfit_ids(
     )
 
 
-def _refuse_totals(
-    last: Any, encoder: Encoder, rows: int, sums: tuple[str, ...], problems: Problems
-) -> None:
-    """Refuse a last row that holds totals."""
-    if rows < 2:
-        return
-    [cells] = last.to_pylist()
-    unit, *_ = encoder.unit_columns
-    others = [cell for name, cell in cells.items() if name not in (unit, encoder.unit)]
-    if reason := refusal(str(cells[unit]), others, sums):
-        problems.add(rows - 1, unit, {0: reason})
-
-
 def _doubted_totals(
-    last: Any, units: CheckedUnits, rows: int, sums: tuple[str, ...]
+    odd: OddRows | None, units: CheckedUnits, sums: tuple[str, ...]
 ) -> tuple[Doubt, ...]:
     """Return a doubt about a last row that may hold totals."""
-    if not sums:
+    if odd is None or not sums:
         return ()
-    [unit] = last.column(units._encoder.unit).to_pylist()
-    said = doubt(str(unit), units.place(rows), sums)
     column = units._encoder.unit
+    [unit] = odd.last.column(column).to_pylist()
+    said = doubt(str(unit), units.place(odd.rows), sums)
     return (Doubt("totals", (said,), column=column, rows=1, examples=(str(unit),)),) if said else ()
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
     """Raise all problems of a file at once, with the places that its rows have in it."""
-    rows = np.array([row for row, _, _ in problems.found], dtype=np.int64)
-    # A problem of the header has no row.
-    places = np.where(rows > 0, source.lines(np.maximum(rows, 1)), 0).tolist()
-    found = [(place, *rest) for place, (_, *rest) in zip(places, problems.found, strict=True)]
-    found.extend(source.ragged)
+    found = [*source.placed(problems.found), *source.ragged]
     if empty and not found:
         found.append((0, "", "the file has no rows"))
     if found:

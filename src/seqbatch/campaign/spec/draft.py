@@ -10,41 +10,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.columns import read_booleans, several_spellings
-from seqbatch.campaign.files.doubts import NAMED_TOTALS, Summed, doubt, ending_in_sums
-from seqbatch.campaign.files.reading import Source
-from seqbatch.campaign.spec import profile
-from seqbatch.campaign.spec.format_detection import (
-    CHECK,
-    Habits,
-    Ways,
-    chosen_date,
-    chosen_number,
+from seqbatch.campaign.features.boolean import read_booleans
+from seqbatch.campaign.files import profile
+from seqbatch.campaign.files.date_format import share_of_dates
+from seqbatch.campaign.files.doubts import (
+    NAMED_TOTALS,
+    Summed,
+    doubt,
+    ending_in_sums,
+    several_spellings,
+)
+from seqbatch.campaign.files.number_format import (
+    PLAIN,
     currencies,
-    habits_of,
-    has_leading_zeros,
     in_words,
     is_amount,
     no_numbers,
-    share_of_dates,
-    ways_of,
 )
-from seqbatch.campaign.spec.formats import PLAIN
-from seqbatch.campaign.spec.profile import (
+from seqbatch.campaign.files.profile import (
+    CHECK,
     NAMELESS,
     NOTHING,
     ColumnProfile,
+    Habits,
+    OddRows,
     cell,
-    columns_of,
-    doubted_rows,
+    chosen_date,
+    chosen_number,
+    habits_of,
     is_code,
     misfits,
     no_ids,
     numbers_rows,
+    profile_of,
     repeated,
     unit_columns,
     unlikely_id,
 )
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.toml import check_spec, quoted, value
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
@@ -109,33 +112,35 @@ class ColumnProposal:
         return replace(self, became="question", why=question, among=self.became)
 
 
-def proposed(ways: Ways, habits: Habits, *, today: date) -> ColumnProposal:
+def proposed(column: ColumnProfile, habits: Habits, *, today: date) -> ColumnProposal:
     """Return what becomes of a column by its values alone, and by what is in the future."""
-    column = ways.column
     if why := _useless(column):
         return ColumnProposal(column.name, "left out", why=why)
     if _is_boolean(column):
         return _boolean(column)
-    if ways.dates:
-        return _date(ways, habits, today)
-    if ways.numbers and not (is_code(column.name) and _is_whole(ways) and not _is_float(column)):
-        return _numeric(ways, habits)
-    if why := _mixed(column, ways) or _wordy(column):
+    if column.dates:
+        return _date(column, habits, today)
+    if column.numbers and not (
+        is_code(column.name) and _is_whole(column) and not _is_float(column)
+    ):
+        return _numeric(column, habits)
+    if why := _mixed(column) or _wordy(column):
         return ColumnProposal(column.name, "left out", why=why)
     if _is_float(column):
         return ColumnProposal(column.name, "left out", why="has numbers that are not finite")
     return _categorical(column)
 
 
-def proposed_as(kind: Became, ways: Ways, habits: Habits, *, today: date) -> ColumnProposal:
+def proposed_as(
+    kind: Became, column: ColumnProfile, habits: Habits, *, today: date
+) -> ColumnProposal:
     """Return what becomes of a column that somebody takes for a kind, or say why it cannot be."""
-    column = ways.column
     if kind == "left out":
         return ColumnProposal(column.name, kind, why="as asked for")
-    if kind == "numeric" and ways.numbers:
-        made = _numeric(ways, habits)
-    elif kind == "date" and ways.dates:
-        made = _date(ways, habits, today)
+    if kind == "numeric" and column.numbers:
+        made = _numeric(column, habits)
+    elif kind == "date" and column.dates:
+        made = _date(column, habits, today)
     elif kind == "boolean" and _is_boolean(column):
         made = _boolean(column)
     elif kind == "categorical" and column.readable and column.distinct:
@@ -179,9 +184,8 @@ def _boolean(column: ColumnProfile) -> ColumnProposal:
     return ColumnProposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
 
 
-def _date(ways: Ways, habits: Habits, today: date) -> ColumnProposal:
-    column = ways.column
-    way, remark = chosen_date(ways, habits)
+def _date(column: ColumnProfile, habits: Habits, today: date) -> ColumnProposal:
+    way, remark = chosen_date(column, habits)
     days = way.days(column.values)
     if days.min() == days.max():
         return ColumnProposal(column.name, "left out", why="has one date and gaps")
@@ -209,15 +213,14 @@ def _extent(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}"
 
 
-def _numeric(ways: Ways, habits: Habits) -> ColumnProposal:
-    column = ways.column
-    way, remark = chosen_number(ways, habits)
+def _numeric(column: ColumnProfile, habits: Habits) -> ColumnProposal:
+    way, remark = chosen_number(column, habits)
     low, high = float(way.numbers.min()), float(way.numbers.max())
     if numbers_rows(way.numbers, column.codes):
         return ColumnProposal(column.name, "left out", why="counts the rows of the file")
     if low == high:
         return ColumnProposal(column.name, "left out", why="has one number and gaps")
-    if unlikely_id(column.name) == 0 and _is_whole(ways) and (why := _like_an_id(column)):
+    if unlikely_id(column.name) == 0 and _is_whole(column) and (why := _like_an_id(column)):
         return ColumnProposal(column.name, "left out", why=why)
     settings: dict[str, Any] = {"scale": "learn"}
     said = [_extent(low, high), in_words(way.example)]
@@ -245,16 +248,16 @@ def _tail(numbers: Floats, column: ColumnProfile) -> str:
     )
 
 
-def _mixed(column: ColumnProfile, ways: Ways) -> str:
+def _mixed(column: ColumnProfile) -> str:
     """Return what is wrong with a column of text that is mostly numbers or dates."""
-    if not column.is_text or ways.numbers or is_code(column.name) or column.distinct < 3:
+    if not column.is_text or column.numbers or is_code(column.name) or column.distinct < 3:
         return ""
     if share_of_dates(column.texts) > MOSTLY:
         return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
     several = currencies(column.texts)
     if len(several) > 1 and all(is_amount(text) for text in several):
         return f"amounts in {', '.join(several)}; convert them to one currency or unit"
-    share, odd = no_numbers(column.texts) if not has_leading_zeros(column) else (1.0, [])
+    share, odd = no_numbers(column.texts) if not column.has_leading_zeros else (1.0, [])
     if share < 1 - MOSTLY:
         some = ", ".join(_short(text) for text in odd)
         return f"numbers but for some cells, such as {some}; repair them to use it"
@@ -310,9 +313,9 @@ def _categorical(column: ColumnProfile) -> ColumnProposal:
     return ColumnProposal(column.name, "categorical", value(settings), _joined(*why))
 
 
-def _is_whole(ways: Ways) -> bool:
-    own = ways.numbers[0].numbers
-    return not ways.numbers[0].example and bool((own == np.round(own)).all())
+def _is_whole(column: ColumnProfile) -> bool:
+    own = column.numbers[0].numbers
+    return not column.numbers[0].example and bool((own == np.round(own)).all())
 
 
 def _is_float(column: ColumnProfile) -> bool:
@@ -499,17 +502,16 @@ def draft_of(
     unit, kinds
         What somebody says of columns: which tell units apart, and what others become.
     """
-    columns, kinds = columns_of(opened), kinds or {}
+    found, kinds = profile_of(opened), kinds or {}
+    columns = found.columns
     require_there(opened, columns, {"unit": unit or (), "features": kinds})
-    every = [ways_of(column) for column in columns]
-    parted = opened.file_format == "csv" and opened.dialect.delimiter == ";"
-    habits = habits_of(every, semicolons=parted)
-    sums = _ending_in_sums(every, habits)
-    if problems := sorted([*opened.ragged, *misfits(opened, columns, sums)]):
+    habits = habits_of(columns, semicolons=opened.has_semicolons)
+    sums = _ending_in_sums(columns, habits)
+    if problems := sorted([*opened.ragged, *misfits(opened, found, sums)]):
         raise opened.invalid(problems, NOTHING)
-    dates = {ways.column.name for ways in every if ways.dates}
+    dates = {column.name for column in columns if column.dates}
     units = (
-        unit_columns(columns, _numbers(every, habits), dates)
+        unit_columns(columns, _numbers(columns, habits), dates)
         if unit is None
         else [column for column in columns if column.name in unit]
     )
@@ -517,16 +519,16 @@ def draft_of(
         raise opened.invalid(no_ids(opened, columns), NOTHING)
     own = tuple(column.name for column in units) if unit is None else tuple(unit)
     summed = [name for name in sums if name not in own]
-    doubted = _doubted_subtotals(opened, columns) or _doubted_totals(opened, units[0], summed)
+    doubted = _doubted_subtotals(opened, found.odd) or _doubted_totals(opened, units[0], summed)
     first = [
         _unit(column.name, own, said=unit is not None, doubted=doubted)
         if column in units
-        else proposed_as(kinds[column.name], ways, habits, today=today)
+        else proposed_as(kinds[column.name], column, habits, today=today)
         if column.name in kinds
-        else _by_values(ways, habits, reward, today)
-        for column, ways in zip(columns, every, strict=True)
+        else _by_values(column, habits, reward, today)
+        for column in columns
     ]
-    made = _without_repeats(columns, first, _measures(every, habits), said=kinds)
+    made = _without_repeats(columns, first, _measures(columns, habits), said=kinds)
     if opened.has_index:
         made.insert(0, ColumnProposal("(no name)", "left out", why=NAMELESS))
     return Draft(
@@ -560,16 +562,14 @@ def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Col
     return ColumnProposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
 
 
-def _ending_in_sums(every: list[Ways], habits: Habits) -> tuple[str, ...]:
+def _ending_in_sums(columns: Sequence[ColumnProfile], habits: Habits) -> tuple[str, ...]:
     """Return the columns whose last number is the sum of all others."""
-    numbers = _numbers(every, habits)
+    numbers = _numbers(columns, habits)
     return ending_in_sums(
         {
-            ways.column.name: Summed.of(
-                np.append(numbers[ways.column.name], np.nan)[ways.column.codes]
-            )
-            for ways in every
-            if ways.numbers
+            column.name: Summed.of(np.append(numbers[column.name], np.nan)[column.codes])
+            for column in columns
+            if column.numbers
         }
     )
 
@@ -580,21 +580,18 @@ def _doubted_totals(opened: Source, unit: ColumnProfile, sums: Sequence[str]) ->
     return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
 
 
-def _doubted_subtotals(opened: Source, columns: list[ColumnProfile]) -> str:
+def _doubted_subtotals(opened: Source, odd: OddRows) -> str:
     """Return what is to be checked of the first rows that may hold totals, "" for nothing."""
-    found = doubted_rows(columns)[:NAMED_TOTALS]
-    places = opened.lines(np.array([row + 1 for row, _, _ in found], dtype=np.int64)).tolist()
-    return "; ".join(
-        f"{opened.place} {line:,} {said}" for line, (_, _, said) in zip(places, found, strict=True)
-    )
+    found = opened.placed(odd.doubts()[:NAMED_TOTALS])
+    return "; ".join(f"{opened.place} {line:,} {said}" for line, _, said in found)
 
 
-def _by_values(ways: Ways, habits: Habits, reward: str, today: date) -> ColumnProposal:
-    if ways.column.name == reward:
+def _by_values(column: ColumnProfile, habits: Habits, reward: str, today: date) -> ColumnProposal:
+    if column.name == reward:
         return ColumnProposal(
             reward, "left out", why="the reward, which no unit has before its wave"
         )
-    return proposed(ways, habits, today=today)
+    return proposed(column, habits, today=today)
 
 
 def _asking(proposal: ColumnProposal) -> ColumnProposal:
@@ -625,15 +622,15 @@ def _without_repeats(
     ]
 
 
-def _numbers(every: list[Ways], habits: Habits) -> dict[str, Floats]:
-    return {w.column.name: chosen_number(w, habits)[0].numbers for w in every if w.numbers}
+def _numbers(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:
+    return {c.name: chosen_number(c, habits)[0].numbers for c in columns if c.numbers}
 
 
-def _measures(every: list[Ways], habits: Habits) -> dict[str, Floats]:
+def _measures(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:
     """Return the distinct values of columns of numbers and of dates, as numbers."""
     days = {
-        ways.column.name: chosen_date(ways, habits)[0].days(ways.column.values)
-        for ways in every
-        if ways.dates
+        column.name: chosen_date(column, habits)[0].days(column.values)
+        for column in columns
+        if column.dates
     }
-    return _numbers(every, habits) | days
+    return _numbers(columns, habits) | days

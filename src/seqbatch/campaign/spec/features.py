@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from seqbatch.campaign.spec.formats import DateFormat, NumberExample
+from seqbatch.campaign.files.date_format import DateFormat
+from seqbatch.campaign.files.number_format import NumberExample
 from seqbatch.campaign.spec.parts import (
     Name,
     Number,

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.number_format import THOUSANDS
+from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.spec.draft import FEATURES, ColumnProposal, Draft, draft_of
 from seqbatch.campaign.spec.draft import Choices as Choices
-from seqbatch.campaign.spec.formats import THOUSANDS
 from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
 from seqbatch.display import counted
 from seqbatch.output_files import atomically, require_target
@@ -109,33 +109,21 @@ class FirstSpec:
     read_as: str = ""
 
 
-def first_spec(
-    units: Any = None,
-    choices: Choices | None = None,
-    *,
-    file_format: str | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-) -> FirstSpec:
+def first_spec(units: Source | Any = None, choices: Choices | None = None) -> FirstSpec:
     """Return a spec that the file of units can use without editing; an example without a file.
 
     Parameters
     ----------
     units
-        A file or table of units.
+        A file or table of units, as a source or as what one is made of.
     choices
         What is known of the campaign already.
-    file_format
-        csv, parquet or arrow, where the file's name does not tell.
-    delimiter, encoding
-        How a CSV file is spelled; found in the file where None.
     """
     choices = choices or Choices()
     choices.check()
     draft, read_as = EXAMPLE, ""
     if units is not None:
-        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
-        with given as opened:
+        with source_of(units) as opened:
             today = choices.today or date.today()
             draft = draft_of(
                 opened, reward=choices.reward, today=today, unit=choices.unit, kinds=choices.kinds
@@ -153,37 +141,23 @@ def first_spec(
     return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
 
 
-def starting_spec(
-    units: Any = None,
-    *,
-    file_format: str | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    **choices: Any,
-) -> str:
+def starting_spec(units: Source | Any = None, **choices: Any) -> str:
     """Return a spec as text; see :func:`first_spec` and :class:`Choices`."""
-    made = first_spec(
-        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
-    )
-    return made.text
+    return first_spec(units, Choices(**choices)).text
 
 
 def write_spec(
     path: str | Path,
-    units: Any = None,
+    units: Source | Any = None,
     *,
-    file_format: str | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
     force: bool = False,
     **choices: Any,
 ) -> FirstSpec:
     """Write a spec, .toml, as :func:`first_spec` makes it; over another only by force."""
-    given = [units] if isinstance(units, str | Path) else []
-    require_target(path, force=force, endings=(".toml",), apart_from={"units": given})
-    made = first_spec(
-        units, Choices(**choices), file_format=file_format, delimiter=delimiter, encoding=encoding
-    )
+    given = None if units is None else source_of(units)
+    files = [given.file] if given is not None and given.file else []
+    require_target(path, force=force, endings=(".toml",), apart_from={"units": files})
+    made = first_spec(given, Choices(**choices))
     with atomically(path) as partial:
         partial.write_text(made.text, encoding="utf-8")
     return made

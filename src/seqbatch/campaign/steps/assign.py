@@ -14,7 +14,7 @@ import pyarrow as pa
 from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.files.columns import decoded
-from seqbatch.campaign.files.reading import Source, has_ending, named, source
+from seqbatch.campaign.files.reading import Source, has_ending
 from seqbatch.campaign.files.threads import over
 from seqbatch.campaign.files.units import CheckedUnits, Piece, read_units
 from seqbatch.campaign.files.writing import Writer, require_table
@@ -576,15 +576,12 @@ def assign(
     store: Store,
     name: str,
     logbook: Logbook,
-    units: Any,
+    units: Source,
     *,
     out: str | Path | None,
     partial: bool,
     draw: bool,
     rest: str | Path | None,
-    file_format: str | None,
-    delimiter: str | None,
-    encoding: str | None,
     out_format: str | None,
     force: bool,
     report: Callable[[str, int], None],
@@ -593,10 +590,9 @@ def assign(
     _require_one_way(draw=draw, partial=partial, rest=rest)
     rest_format = None if has_ending(str(rest)) else out_format
     formats = (out_format, rest_format)
-    _require_targets(store, units, out, rest, formats=formats, force=force)
+    _require_targets(store, units.file, out, rest, formats=formats, force=force)
     with ExitStack() as stack:
-        given = source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
-        opened = stack.enter_context(given)
+        stack.enter_context(units)
         writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
         spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
         # Outside the transaction: a large file is checked without keeping others waiting.
@@ -605,12 +601,10 @@ def assign(
         now.require_rows()
         counting = partial_call(report, "checking")
         encoder, strata = now.encoder(wave=now.wave), now.spec.strata
-        checked = stack.enter_context(read_units(opened, encoder, counting, strata=strata))
+        checked = stack.enter_context(read_units(units, encoder, counting, strata=strata))
         with store.change(name) as change:
-            assigning = Assigning(change, logbook, partial, draw, named(units))
-            result = assigning.run(
-                opened, checked, writer, spill, partial_call(report, "assigning")
-            )
+            assigning = Assigning(change, logbook, partial, draw, units.file)
+            result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
             # Before the units are kept for good: a full disk then keeps none of them.
             for each in (writer, spill):
                 if each is not None:
@@ -653,7 +647,7 @@ def _publish(writer: Writer, result: Assigned, what: str) -> None:
 
 def _require_targets(
     store: Store,
-    units: Any,
+    units: str,
     out: str | Path | None,
     rest: str | Path | None,
     *,
@@ -664,8 +658,7 @@ def _require_targets(
     if out is not None and rest is not None and str(out) == str(rest) == "-":
         raise InvalidArgumentError("rest", "another file than out", rest)
     apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
-    # Standard input is not standard output.
-    if isinstance(units, str | Path) and str(units) != "-":
+    if units:
         apart["units"] = (units,)
     for what, file, file_format in zip(("out", "rest"), (out, rest), formats, strict=True):
         if file is not None:

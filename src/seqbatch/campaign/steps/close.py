@@ -14,7 +14,7 @@ from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned import LearnedFeatures
-from seqbatch.campaign.files.reading import Source, source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.codec import pack_state, unpack_state
 from seqbatch.campaign.record.decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -533,7 +533,7 @@ def record_sums(
     store: Store,
     name: str,
     logbook: Logbook,
-    sums: Any,
+    sums: Source,
     *,
     statement: str | Path,
     force: bool,
@@ -542,10 +542,10 @@ def record_sums(
     """Close the open wave by the result of a statement of sums, in one transaction."""
     _require_reason(force, why)
     text = _read(Path(statement))
-    with source(sums) as opened, store.change(name) as change:
+    with sums, store.change(name) as change:
         now = current(change)
         _require_elsewhere(now)
-        evidence = SumEvidence.of(change, now, opened, text)
+        evidence = SumEvidence.of(change, now, sums, text)
         at = logbook.now()
         return _closed(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
 

@@ -12,15 +12,20 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide import verdicts
 from seqbatch.campaign.decide.verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
-from seqbatch.campaign.files.columns import holds_numbers
 from seqbatch.campaign.files.doubts import UnclearDots
-from seqbatch.campaign.files.reading import Source, named, no_such_column, source
+from seqbatch.campaign.files.number_format import (
+    PLAIN,
+    THOUSANDS,
+    formats_for_most,
+    holds_numbers,
+    most_read,
+)
+from seqbatch.campaign.files.reading import Source, no_such_column
 from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
-from seqbatch.campaign.spec.formats import PLAIN, THOUSANDS, NumberFormat, number_formats_for
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.known_ids import UnknownIds
 from seqbatch.core.arrays import Integers, Places
@@ -118,10 +123,12 @@ class Misspelled:
         """Return the formats that accept what was held of a file of so many rows, by column."""
         declared, found = _formats(spec), {}
         for column, cells in self._cells.items():
-            common = _common(cells, declared[column])
+            common = formats_for_most(cells, declared[column])
             # A few cells of another spelling are slips: the declared format reads the others.
             if self._held[column] > rows / 2:
-                common = max(common, _common(cells), key=lambda some: _read(some, cells))
+                common = max(
+                    common, formats_for_most(cells), key=lambda some: most_read(some, cells)
+                )
             found[column] = tuple(example for example in common if '"' not in example)
         return {column: examples for column, examples in found.items() if examples}
 
@@ -130,7 +137,7 @@ class Misspelled:
         found = set()
         for column, examples in formats.items():
             cells = self._cells[column]
-            if _read(examples, cells) < len(cells):
+            if most_read(examples, cells) < len(cells):
                 found.add(column)
         return found
 
@@ -175,30 +182,6 @@ def respelling(spec: Spec, column: str, example: str) -> Remedy:
     if column in spec.reward.columns:
         return Remedy("amend", reward_format=example, reason=...)
     return Remedy("amend", metric_formats={column: example}, reason=...)
-
-
-def _common(cells: list[str], declared: str | None = None) -> list[str]:
-    """Return the formats that accept the most of some cells; wider ones than what is declared.
-
-    >>> _common(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
-    ['1.234,56 EUR']
-    >>> _common(["$1,234.50", "$25.00", "($12.50)"])
-    ['(1,234.56 $)']
-    >>> _common(["($12.50)", "12 EUR"], "$1,234.56")
-    ['($1,234.56)']
-    """
-    accepting = number_formats_for if declared is None else NumberFormat.of(declared).wider_for
-    examples = dict.fromkeys(example for cell in cells for example in accepting(cell))
-    counts = {example: _read([example], cells) for example in examples}
-    most = max(counts.values(), default=0)
-    return [example for example, count in counts.items() if count == most]
-
-
-def _read(examples: Sequence[str], cells: list[str]) -> int:
-    """Return how many cells the best of some formats accepts."""
-    formats = map(NumberFormat.of, examples)
-    counts = [sum(one.read(cell) is not None for cell in cells) for one in formats]
-    return max(counts, default=0)
 
 
 # ----------------------------------------------------------------------
@@ -359,9 +342,7 @@ class Recording:
             spec = self._now.spec
             columns = dict.fromkeys(column for _, column, _ in found)
             ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
-            lines = source.lines(np.array([row for row, _, _ in found])).tolist()
-            problems = [(line, *rest) for line, (_, *rest) in zip(lines, found, strict=True)]
-            raise source.invalid(problems, NOTHING, remedies=ways)
+            raise source.invalid(source.placed(found), NOTHING, remedies=ways)
 
     def _pieces(
         self, source: Source, columns: list[str], unclear: UnclearDots
@@ -558,24 +539,20 @@ def record(
     store: Store,
     name: str,
     logbook: Logbook,
-    outcomes: Any,
+    outcomes: Source,
     *,
     correct: bool,
     why: str,
-    file_format: str | None,
-    delimiter: str | None,
-    encoding: str | None,
     report: Callable[[str, int], None],
     dry_run: bool = False,
 ) -> Recorded:
     """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
-    given = source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding)
     try:
-        with given as opened, store.change(name) as change:
-            recording = Recording(change, logbook, correct=correct, file=named(outcomes))
-            result = recording.run(opened, why=why, report=partial(report, "recording"))
+        with outcomes, store.change(name) as change:
+            recording = Recording(change, logbook, correct=correct, file=outcomes.file)
+            result = recording.run(outcomes, why=why, report=partial(report, "recording"))
             if dry_run:
                 raise _DryRunError(replace(result, event=None))
             return result

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.files.reading import source
+from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.record.events import Logbook
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.spec.size_limits import MOST_UNITS
@@ -82,27 +82,21 @@ class Validated:
 class Validating:
     """One call of validate."""
 
-    def __init__(
-        self,
-        scratch: Store,
-        report: Callable[[str, int], None],
-        *,
-        delimiter: str | None,
-        encoding: str | None,
-    ) -> None:
+    def __init__(self, scratch: Store, report: Callable[[str, int], None]) -> None:
         self._scratch = scratch
-        self._spelled = {"delimiter": delimiter, "encoding": encoding}
         self._report = report
         self._logbook = Logbook(who="validate")
         self._problems: list[SeqbatchError] = []
         self._unchecked: list[str] = []
         self._found = Validated()
 
-    def run(self, spec: Any, units: Any, outcomes: Any, *, existing: Store | None) -> Validated:
+    def run(
+        self, spec: Any, units: Source | None, outcomes: Source | None, *, existing: Store | None
+    ) -> Validated:
         """Try all that can be tried."""
         prepared = self._trying(prepare, spec)
         if prepared is None:
-            missed = [str(file) for file in (units, outcomes) if file is not None]
+            missed = [file.name for file in (units, outcomes) if file is not None]
             self._unchecked += [f"{file}: the spec must be right first" for file in missed]
             return self._finished()
         self._found = replace(self._found, prepared=prepared)
@@ -116,8 +110,8 @@ class Validating:
             self._found = replace(self._found, recorded=recorded)
         return self._finished()
 
-    def _units(self, prepared: Prepared, units: Any, outcomes: Any) -> None:
-        rows = _count(units, self._spelled)
+    def _units(self, prepared: Prepared, units: Source, outcomes: Source | None) -> None:
+        rows = _count(units)
         name = prepared.now.name
         assigned = self._trying(self._assign, _with_room(prepared, rows), units)
         if assigned is not None:
@@ -135,17 +129,16 @@ class Validating:
             recorded = self._trying(self._record, self._scratch, name, outcomes)
             self._found = replace(self._found, recorded=recorded)
         else:
-            self._unchecked.append(f"{outcomes}: the ids of units must be right first")
+            self._unchecked.append(f"{outcomes.name}: the ids of units must be right first")
 
-    def _assign(self, prepared: Prepared, units: Any) -> Assigned:
+    def _assign(self, prepared: Prepared, units: Source) -> Assigned:
         keep(self._scratch, self._logbook, prepared)
         return assign(
             self._scratch, prepared.now.name, self._logbook, units, out=None, partial=False,
-            draw=False, rest=None, file_format=None, out_format=None, force=False,
-            report=self._report, **self._spelled,
+            draw=False, rest=None, out_format=None, force=False, report=self._report,
         )  # fmt: skip
 
-    def _ids_alone(self, prepared: Prepared, units: Any, rows: int) -> str:
+    def _ids_alone(self, prepared: Prepared, units: Source, rows: int) -> str:
         """Assign the units by their ids alone; return the campaign's name, "" where that fails."""
         spec = prepared.now.spec.model_dump(mode="json")
         actions = [{**action, "features": {}} for action in spec["actions"]]
@@ -159,10 +152,10 @@ class Validating:
             return ""
         return IDS_ALONE
 
-    def _record(self, store: Store, name: str, outcomes: Any) -> Recorded:
+    def _record(self, store: Store, name: str, outcomes: Source) -> Recorded:
         return record(
-            store, name, self._logbook, outcomes, correct=False, why="", file_format=None,
-            report=self._report, dry_run=True, **self._spelled,
+            store, name, self._logbook, outcomes, correct=False, why="", report=self._report,
+            dry_run=True,
         )  # fmt: skip
 
     def _trying(self, call: Callable[..., Any], *args: Any) -> Any:
@@ -179,11 +172,11 @@ class Validating:
         )
 
 
-def _count(units: Any, spelled: Mapping[str, str | None]) -> int:
+def _count(units: Source) -> int:
     """Return how many rows a file has, 0 where it cannot be read: assign then says why."""
     try:
-        with source(units, **spelled) as opened:
-            return sum(batch.num_rows for batch in opened.batches(opened.columns()[:1]))
+        with units:
+            return sum(batch.num_rows for batch in units.batches(units.columns()[:1]))
     except SeqbatchError:
         return 0
 
@@ -225,8 +218,10 @@ def validate(
     report
         Called now and then with what is being done and the rows done.
     """
+    files: list[Source | None] = []
     for what, given in (("units", units), ("outcomes", outcomes)):
-        if isinstance(given, str) and given == "-":
+        made = None if given is None else source_of(given, delimiter=delimiter, encoding=encoding)
+        if made is not None and made.is_pipe:
             raise InvalidArgumentError(what, "a file, since it is read more than once", "-")
-    validating = Validating(scratch, report, delimiter=delimiter, encoding=encoding)
-    return validating.run(spec, units, outcomes, existing=existing)
+        files.append(made)
+    return Validating(scratch, report).run(spec, *files, existing=existing)

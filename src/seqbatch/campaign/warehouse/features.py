@@ -13,7 +13,9 @@ from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.files.columns import MISSING as NONE
-from seqbatch.campaign.files.columns import TOO_LARGE, TOO_LARGE_ENCODED, UNLIKELY, reasoned
+from seqbatch.campaign.files.columns import reasoned
+from seqbatch.campaign.files.date_format import UNLIKELY
+from seqbatch.campaign.files.number_format import TOO_LARGE, TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.eligibility import (
     Among,
     BooleanColumn,

@@ -463,7 +463,7 @@ def _looked(file: Kept) -> FirstSpec:
 
 
 def _spec(file: Kept, choices: Choices) -> FirstSpec:
-    return first_spec(file.upload, choices, file_format=file.file_format)
+    return first_spec(file.source, choices)
 
 
 def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
@@ -473,7 +473,7 @@ def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
         scratch = open_store(folder / "scratch.db")
         try:
             existing = store if token.sees(spec.name) else None
-            found = validate(spec, file.upload, scratch=scratch, existing=existing, report=report)
+            found = validate(spec, file.source, scratch=scratch, existing=existing, report=report)
         finally:
             scratch.close()
     prepared = found.prepared

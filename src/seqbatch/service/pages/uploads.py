@@ -14,8 +14,8 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from seqbatch.campaign.files.reading import READ
-from seqbatch.service.bodies import Upload, media_type, pieces, refuse_stated_rows
+from seqbatch.campaign.files.reading import READ, Source
+from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
 from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
@@ -53,9 +53,9 @@ class Kept:
     path: Path
 
     @property
-    def upload(self) -> Upload:
+    def source(self) -> Source:
         """The file as the steps take it, called by the sender's name in messages."""
-        return Upload(self.path, self.name)
+        return Source(self.path, name=self.name, file_format=self.file_format)
 
 
 class Uploads:

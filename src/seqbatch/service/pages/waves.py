@@ -124,8 +124,7 @@ def _assign(
                     code="wave-changed",
                 )
             result = campaign.assign(
-                file.upload,
-                file_format=file.file_format,
+                file.source,
                 out=out,
                 report=report,
                 **_options(form.text("how")),
@@ -166,7 +165,7 @@ def _checking(file: Kept, how: str, report: Report) -> Any:
         with own_folder() as folder:
             out = folder / f"assignments.{file.file_format}"
             options = {"out": out, "report": report, **_options(how)}
-            return said(campaign.assign(file.upload, file_format=file.file_format, **options))
+            return said(campaign.assign(file.source, **options))
 
     return step
 
@@ -210,12 +209,12 @@ async def check_outcomes(
     file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
     now = await standing(request, name)
     options: dict[str, Any] = {
-        "file_format": file.file_format, "dry_run": True, "correct": correct,
+        "dry_run": True, "correct": correct,
         "reason": "only tried" if correct else "", "report": watched(state.settings),
     }  # fmt: skip
     shown: dict[str, Any] = {"name": name, "now": now, "file": file, "correct": correct}
     try:
-        found = await bounded(request, lambda: campaign.record(file.upload, **options))
+        found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
         shown["respelled"] = any("reward_format" in each.options for each in error.remedies)
@@ -239,7 +238,7 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:
-        return _in_words(campaign.record(file.upload, file_format=file.file_format, **options))
+        return _in_words(campaign.record(file.source, **options))
 
     return await do(request, visitor, name, form, step, did="record", long=True)
 

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
+from seqbatch.campaign.files.reading import Source
 from seqbatch.service.access import Caller
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
-    Upload,
     media_type,
     names_of,
     pieces_of,
@@ -102,15 +102,13 @@ async def _assign_file(
 ) -> Response:
     store: SQLStore = request.app.state.store
     async with spooled(request) as body:
-        made = wanted or body.file_format
+        made = wanted or body.source.file_format
         call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
         report = watched(request.app.state.settings)
 
         def change(base: SharedTransaction) -> StoredAnswer:
             campaign = Campaign(base, name, who=token.name)
-            result = campaign.assign(
-                body.upload, file_format=body.file_format, out=out, report=report, **options
-            )
+            result = campaign.assign(body.source, out=out, report=report, **options)
             return StoredAnswer(status=200, headers=_headers(result, made), pieces=_content(out))
 
         answer = await placed(request, lambda: changed(store, call, change))
@@ -156,9 +154,7 @@ async def record(
         async with spooled(request) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
             report = watched(request.app.state.settings)
-            reading = _recording(
-                file.upload, file_format=file.file_format, report=report, **options
-            )
+            reading = _recording(file.source, report=report, **options)
             return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
     body, hashed = await read_json(request, OutcomesBody, or_file=True)
     options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
@@ -170,7 +166,7 @@ async def record(
     return await _together(request, name, token=token, call=call, rows=body.outcomes, step=step)
 
 
-def _recording(rows: Upload | Any, **options: Any) -> Callable[[Campaign], dict[str, Any]]:
+def _recording(rows: Source | Any, **options: Any) -> Callable[[Campaign], dict[str, Any]]:
     return lambda campaign: recorded(campaign.record(rows, **options))
 
 

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqbatch.campaign.files.columns import MISSING, numbers, read_numbers
-from seqbatch.campaign.spec.formats import NumberFormat, number_formats_for
+from seqbatch.campaign.files.columns import MISSING
+from seqbatch.campaign.files.number_format import (
+    NumberFormat,
+    number_formats_for,
+    numbers,
+    read_numbers,
+)
 
 EXAMPLES = [
     "1.234,56", "1,234.56", "1 234,56", "1'234.56", "1234,56", "1234.56", "12,5 %", "12.5%",

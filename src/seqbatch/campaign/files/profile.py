@@ -1,8 +1,8 @@
-"""The profile of a file's columns: values, ids, duplicates, and rows that are not units."""
+"""The profile of a file: what its columns hold, which are ids, and which rows are not units."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
@@ -11,11 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.doubts import HEADER, refusal, subtotals, worded
+from seqbatch.campaign.files.columns import is_text, means_missing, undictionaried
+from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
+from seqbatch.campaign.files.doubts import HEADER, header_rows, refusal, subtotal_rows
+from seqbatch.campaign.files.ids import repeats_id
+from seqbatch.campaign.files.number_format import Spelling, spellings
 from seqbatch.campaign.files.reading import RowProblem, Source
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.size_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
 from seqbatch.campaign.spec.spec import RESERVED
+from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidFileError
 
@@ -26,15 +31,13 @@ from seqbatch.errors import InvalidFileError
 # its distinct values and, for each row, the place of its value among them.
 
 
-#: What people and programs write where a value is missing, in lower case, spaces taken away.
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?")
 #: What is not done with a file that cannot be looked at.
 NOTHING = "nothing was made"
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnProfile:
-    """What a column of a file of units looks like.
+    """What a column of a file of units looks like: its values, and the formats that fit them.
 
     Parameters
     ----------
@@ -112,27 +115,155 @@ class ColumnProfile:
         """The most frequent value, as text."""
         return str(self.values[int(self.by_count[0])].as_py())
 
+    def any(self, pattern: str) -> bool:
+        """Say whether some value, as text, has a part that fits a regular expression."""
+        return bool(pc.any(pc.match_substring_regex(self.texts, pattern)).as_py())
 
-def columns_of(opened: Source) -> list[ColumnProfile]:
+    @property
+    def has_leading_zeros(self) -> bool:
+        """Whether whole numbers begin with zeros, which would be lost if they were numbers."""
+        return self.is_text and self.any(r"^0\d+$")
+
+    @cached_property
+    def dates(self) -> tuple[DateSpelling, ...]:
+        """The ways in which all values can be read as dates; often none."""
+        kind = self.values.type
+        if not self.distinct:
+            return ()
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            return (DateSpelling("iso"),)
+        if not (self.is_text or pa.types.is_integer(kind)):
+            return ()
+        return date_spellings(self.texts, compact=is_date(self.name))
+
+    @cached_property
+    def numbers(self) -> tuple[Spelling, ...]:
+        """The ways in which all values can be read as numbers; none where they are dates."""
+        kind = self.values.type
+        texty = self.is_text or pa.types.is_integer(kind)
+        if not self.distinct or self.dates or not (texty or pa.types.is_floating(kind)):
+            return ()
+        if self.has_leading_zeros:
+            return ()
+        return spellings(self.texts if self.is_text else self.values)
+
+
+@dataclass(frozen=True)
+class OddRows:
+    """Rows of a file that may not be units: repeated headers and totals.
+
+    Made of each piece of a file, and put together by `then`; rows are counted from 1.
+
+    Parameters
+    ----------
+    rows
+        How many rows were looked at.
+    names, ids
+        The columns that were looked at, and those of them whose texts may say "total".
+    headers
+        Rows that repeat the header.
+    subtotals
+        Rows that may hold totals, by the column that says so.
+    last
+        The last row, a piece of its own.
+    """
+
+    rows: int
+    names: tuple[str, ...]
+    ids: tuple[str, ...]
+    headers: list[int]
+    subtotals: dict[str, list[RowProblem]]
+    last: Any
+
+    @classmethod
+    def of(cls, batch: Any, start: int, *, names: Iterable[str], ids: Iterable[str]) -> "OddRows":
+        """Look at a piece of a file whose first row is number `start` + 1."""
+        names, ids = tuple(dict.fromkeys(names)), tuple(ids)
+        said = {
+            unit: subtotal_rows(batch, (unit, *(name for name in names if name != unit)))
+            for unit in ids
+        }
+        return cls(
+            batch.num_rows,
+            names,
+            ids,
+            [start + row + 1 for row in header_rows(batch, names)],
+            {
+                unit: [(start + row + 1, unit, reason) for row, reason in found.items()]
+                for unit, found in said.items()
+            },
+            batch.slice(batch.num_rows - 1),
+        )
+
+    def then(self, later: "OddRows") -> "OddRows":
+        """Return the rows of this piece and of the one that follows."""
+        subtotals = {
+            unit: (found + later.subtotals[unit])[:MOST_PROBLEMS]
+            for unit, found in self.subtotals.items()
+        }
+        headers = (self.headers + later.headers)[:MOST_PROBLEMS]
+        return replace(later, rows=self.rows + later.rows, headers=headers, subtotals=subtotals)
+
+    def totals(self, sums: Collection[str]) -> list[RowProblem]:
+        """Return the last row where an id of it says that it holds totals.
+
+        Parameters
+        ----------
+        sums
+            The columns whose last number is the sum of all others.
+        """
+        for unit in self.ids if self.rows > 1 else ():
+            cells = (self.last.column(name)[0].as_py() for name in self.names if name != unit)
+            if reason := refusal(str(self.last.column(unit)[0].as_py()), cells, sums):
+                return [(self.rows, unit, reason)]
+        return []
+
+    def doubts(self) -> list[RowProblem]:
+        """Return the rows but the last that may hold totals, by the first column that says so."""
+        for found in self.subtotals.values():
+            if doubted := [each for each in found if each[0] < self.rows]:
+                return doubted
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class FileProfile:
+    """What the columns of a file look like, and which of its rows may not be units."""
+
+    columns: list[ColumnProfile]
+    odd: OddRows
+
+
+def profile_of(opened: Source) -> FileProfile:
     """Look at every column of a file; refuse one without rows, or too large to look at."""
     names = opened.columns()
     pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
     kinds: list[pa.DataType] = []
+    odd: OddRows | None = None
     held = rows = 0
     for batch in opened.batches(names, longest=None):
         kinds = [column.type for column in batch.columns]
         for column, own in zip(batch.columns, pieces, strict=True):
             own.append(opened.reading(partial(_encoded, column)))
             held += _bytes(own[-1])
+        found = opened.reading(partial(_odd_rows, batch, rows))
+        odd = found if odd is None else odd.then(found)
         rows += batch.num_rows
         if held > INFERRED:
             opened.refuse(
                 f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
                 "over fewer rows or columns"
             )
-    if not rows:
+    if odd is None:
         raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
-    return [_whole(*each) for each in _emptied(names, kinds, pieces)]
+    return FileProfile([_whole(*each) for each in _emptied(names, kinds, pieces)], odd)
+
+
+def _odd_rows(batch: Any, start: int) -> OddRows:
+    """Look at a piece whose ids are not known yet: they may be in the first column, or named so."""
+    names = batch.schema.names
+    ids = [name for name in names if name == names[0] or unlikely_id(name) < 2]
+    return OddRows.of(batch, start, names=names, ids=ids)
 
 
 def _emptied(
@@ -148,11 +279,8 @@ def _encoded(column: Any) -> pa.DictionaryArray:
     """Return a piece of a column as distinct values and places."""
     if not _readable(column.type):
         return pa.nulls(len(column), pa.string()).dictionary_encode()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
-        column = column.cast(pa.string())
-    elif pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
+    column = undictionaried(column)
+    if pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
         column = column.cast(pa.float64(), safe=False)
     return column.dictionary_encode()
 
@@ -162,9 +290,8 @@ def _readable(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     known = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_boolean,
-        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date,
-        pa.types.is_timestamp,
+        is_text, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating,
+        pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp,
     )  # fmt: skip
     return any(is_it(kind) for is_it in known)
 
@@ -208,13 +335,10 @@ def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Co
 
 def _means_missing(values: pa.Array) -> Any:
     """Say which distinct values mean that a value is missing."""
-    found = values.is_null()
     if pa.types.is_string(values.type):
-        plain = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-        found = pc.or_(found, pc.is_in(plain, value_set=pa.array(MISSING)))
-    elif pa.types.is_floating(values.type):
-        found = pc.or_(found, pc.is_nan(values))
-    return found.fill_null(True).to_numpy(zero_copy_only=False)
+        return means_missing(pc.utf8_trim_whitespace(values))
+    # NaN is a way to say that there is no number.
+    return values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
 # ----------------------------------------------------------------------
@@ -227,6 +351,10 @@ ID_WORDS = frozenset((
 ))  # fmt: skip
 #: Parts of such names.
 WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
+#: Parts of names that columns of dates have.
+DATE_PARTS = re.compile(
+    r"date|datum|day|since|seit|birth|geb|created|updated|_at$|_on$", re.IGNORECASE
+)
 #: Words of names whose numbers count nothing: codes, which are categories.
 CODE_WORDS = frozenset((
     "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
@@ -268,6 +396,11 @@ def unlikely_id(name: str) -> int:
     return 1 if WHOSE.search(name.lower()) else 2
 
 
+def is_date(name: str) -> bool:
+    """Say whether eight digits under this name are a date."""
+    return bool(DATE_PARTS.search(name))
+
+
 def is_code(name: str) -> bool:
     """Say whether numbers under this name are codes rather than amounts."""
     return bool(CODE_WORDS & set(words(name)))
@@ -287,6 +420,87 @@ def question(name: str) -> str:
     if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
         return "may be what was done to the unit: is it known before the unit is assigned?"
     return ""
+
+
+# ----------------------------------------------------------------------
+# The ways in which a column can be read, and the choice where there are two.
+#
+# A cell such as 1,234 or 03/04/2024 does not tell what it means. What the file's other columns
+# tell decides; where they tell nothing, the more usual reading is taken, and the spec says so.
+
+
+#: What a remark begins with where a cell can be read in two ways.
+CHECK = "CHECK:"
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What a file's unambiguous columns tell of the others; None for nothing.
+
+    Parameters
+    ----------
+    decimal_comma
+        Whether a comma parts the decimals.
+    day_first
+        Whether a day stands before its month.
+    semicolons
+        Whether cells are parted by semicolons, as programs do where the comma parts decimals.
+    """
+
+    decimal_comma: bool | None = None
+    day_first: bool | None = None
+    semicolons: bool = False
+
+
+def habits_of(columns: Iterable[ColumnProfile], *, semicolons: bool = False) -> Habits:
+    """Return what those columns tell that can be read in one way alone, and the file itself."""
+    commas, orders = set(), set()
+    for column in columns:
+        if len(column.numbers) == 1 and column.is_text and column.any(r"\d[.,]\d"):
+            commas.add(column.numbers[0].decimal_comma)
+        if len(column.dates) == 1:
+            orders.add(column.dates[0].day_first)
+    orders.discard(None)
+    return Habits(
+        decimal_comma=commas.pop() if len(commas) == 1 else None,
+        day_first=orders.pop() if len(orders) == 1 else None,
+        semicolons=semicolons,
+    )
+
+
+def chosen_number(column: ColumnProfile, habits: Habits) -> tuple[Spelling, str]:
+    """Return the way to read a column of numbers, and what there is to say of the choice."""
+    if len(column.numbers) == 1:
+        return column.numbers[0], ""
+    # Where nothing tells, a mark before three digits parts decimals if it is a dot and thousands
+    # if it is a comma: as most programs write.
+    comma = habits.semicolons if habits.decimal_comma is None else habits.decimal_comma
+    chosen = next((way for way in column.numbers if way.decimal_comma is comma), column.numbers[0])
+    marked = next(text for text in column.texts.to_pylist() if "," in text or "." in text)
+    place = next(n for n, text in enumerate(column.texts.to_pylist()) if text == marked)
+    reason = "as in the file's other columns"
+    if habits.decimal_comma is None and habits.semicolons:
+        reason = "as usual in files with semicolons"
+    elif habits.decimal_comma is None:
+        reason = "the usual meaning; no other column tells"
+    return chosen, f"{CHECK} {quoted(marked)} is read as {chosen.numbers[place]:g} ({reason})"
+
+
+def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, str]:
+    """Return the way to read a column of dates, and what there is to say of the choice."""
+    if len(column.dates) == 1:
+        return column.dates[0], ""
+    order, reason = habits.day_first, "as in the file's other dates"
+    if order is None and (habits.decimal_comma or habits.semicolons):
+        order, reason = True, "as usual where decimals have a comma"
+    chosen = next((way for way in column.dates if way.day_first is order), None)
+    if chosen is None:
+        chosen, reason = column.dates[0], "the usual order; no other column tells"
+    first = "day" if chosen.day_first else "month"
+    return chosen, (
+        f"{CHECK} no day is above 12, so day and month may be either; read with the {first} first "
+        f"({reason})"
+    )
 
 
 # ----------------------------------------------------------------------
@@ -436,47 +650,31 @@ LEAST = 2
 NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 
 
-def misfits(
-    opened: Source, columns: list[ColumnProfile], sums: Collection[str]
-) -> list[RowProblem]:
+def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list[RowProblem]:
     """Return what is wrong with rows that cannot be units, by the places they have in the file.
 
     Parameters
     ----------
-    opened, columns
+    opened, profile
         The file.
     sums
         The columns whose last number is the sum of all others.
     """
-    repeated = _repeated_headers(columns)
-    rows = repeated or [
+    columns, odd = profile.columns, profile.odd
+    rows: list[RowProblem] = [(row, "", HEADER) for row in odd.headers] or [
         *_second_header(columns),
-        *_totals(columns, sums),
+        *odd.totals(sums),
         *_without_ids(columns),
         *_repeated_ids(opened, columns),
     ]
-    rows += doubted_rows(columns) if rows else []
-    places = opened.lines(np.array([row + 1 for row, _, _ in rows], dtype=np.int64)).tolist()
-    return sorted((place, *rest) for place, (_, *rest) in zip(places, rows, strict=True))
+    rows += odd.doubts() if rows else []
+    return sorted(opened.placed(rows))
 
 
 def cell(column: ColumnProfile, row: int) -> str:
     """Return a cell as text, "" where it is missing."""
     code = int(column.codes[row])
     return "" if code < 0 else str(column.values[code].as_py())
-
-
-def _repeated_headers(columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return the rows that repeat the header, as in files that were put one below another."""
-    rows = np.arange(columns[0].rows)
-    for column in columns:
-        if not column.is_text:
-            return []
-        same = pc.equal(column.texts, column.name).to_numpy(zero_copy_only=False)
-        rows = rows[np.append(same, False)[column.codes[rows]]]
-        if not len(rows):
-            return []
-    return [(row, "", HEADER) for row in rows.tolist()]
 
 
 def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
@@ -495,7 +693,7 @@ def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
         f"seems to be a second header, or units of measure: {said} in columns that are numbers "
         "below. Keep one header; or where it is a unit, leave the cells of missing numbers empty"
     )
-    return [(0, "", reason)]
+    return [(1, "", reason)]
 
 
 def _is_number_below(column: ColumnProfile) -> bool:
@@ -507,35 +705,6 @@ def _is_number_below(column: ColumnProfile) -> bool:
     return bool(len(texts)) and all(
         pc.all(pc.match_substring_regex(part, NUMBER)).as_py() for part in (texts[:100], texts)
     )
-
-
-def _totals(columns: list[ColumnProfile], sums: Collection[str]) -> list[RowProblem]:
-    """Return the last row where an id of it says that it holds totals."""
-    last = columns[0].rows - 1
-    for column in columns:
-        unit = cell(column, last)
-        named = column is columns[0] or unlikely_id(column.name) < 2
-        others = (cell(other, last) for other in columns if other is not column)
-        if named and last > 0 and (reason := refusal(unit, others, sums)):
-            return [(last, column.name, reason)]
-    return []
-
-
-def doubted_rows(columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return the rows but the last that may hold totals, by the first column that says so."""
-    for column in columns:
-        if column is columns[0] or unlikely_id(column.name) < 2:
-            said = np.isin(column.codes[:-1], worded(column.texts))
-            found = [(int(row), column.name, _doubt(columns, column, row))
-                     for row in np.flatnonzero(said)[:MOST_PROBLEMS]]  # fmt: skip
-            if any(reason for *_, reason in found):
-                return [each for each in found if each[2]]
-    return []
-
-
-def _doubt(columns: list[ColumnProfile], column: ColumnProfile, row: int) -> str:
-    others = [cell(other, row) for other in columns if other is not column]
-    return subtotals(cell(column, row), others)
 
 
 def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
@@ -550,7 +719,7 @@ def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
         if few and column.empty == column.missing and column.distinct == column.present > 1:
             gone = np.flatnonzero(column.codes < 0).tolist()
             reason = "the id is missing; give the unit one, or delete the row if it is none"
-            return [(row, column.name, reason) for row in gone]
+            return [(row + 1, column.name, reason) for row in gone]
     return []
 
 
@@ -565,7 +734,7 @@ def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProbl
         again = repeats(column)
         few = 0 < len(again) <= max(FEW_MISFITS, SHARE * column.rows)
         if few and column.distinct >= TIMES * len(again):
-            return [(row, column.name, repeated_id(opened, column, row)) for row in again]
+            return [(row + 1, column.name, repeated_id(opened, column, row)) for row in again]
     return []
 
 
@@ -592,7 +761,7 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
     """Return what is wrong with a row that repeats an id."""
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
-    again = f"repeats the id {cell(column, row)!r} of {opened.place} {line:,}"
+    again = repeats_id(cell(column, row), f"{opened.place} {line:,}")
     return f"{again}; keep one row of each unit"
 
 
@@ -622,13 +791,13 @@ def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
 
 def _faults(opened: Source, column: ColumnProfile) -> list[RowProblem]:
     """Return the first missing and the first repeated value of a column, and how many there are."""
-    faults = []
+    faults: list[RowProblem] = []
     gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)
     if gone:
-        faults.append((gone[0], f"the id is missing, here first of {len(gone):,} rows"))
+        reason = f"the id is missing, here first of {len(gone):,} rows"
+        faults.append((gone[0] + 1, column.name, reason))
     if again:
         reason = repeated_id(opened, column, again[0])
-        faults.append((again[0], f"{reason} (the first of {len(again):,} repeated)"))
-    rows = np.array([row + 1 for row, _ in faults], dtype=np.int64)
-    lines = opened.lines(rows).tolist()
-    return [(line, column.name, why) for line, (_, why) in zip(lines, faults, strict=True)]
+        reason = f"{reason} (the first of {len(again):,} repeated)"
+        faults.append((again[0] + 1, column.name, reason))
+    return opened.placed(faults)

@@ -1,0 +1,316 @@
+"""Date formats: declared as for strptime, read in columns, and found for a column or a cell."""
+
+import datetime
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field
+
+from seqbatch.campaign.files.columns import (
+    ADVISED,
+    Reason,
+    every,
+    is_text,
+    means_missing,
+    refused,
+    undictionaried,
+)
+from seqbatch.core.arrays import Bools, Floats
+
+# ----------------------------------------------------------------------
+# How dates are spelled in a file: ``"iso"``, or a format as for strptime.
+#
+# The day of a cell is the day that is written there. A time of day is checked and dropped, and so
+# is a timezone: nothing is moved from one day to another.
+
+
+ISO = "iso"
+#: What a cell of ISO dates looks like: a day, and perhaps a time and a timezone.
+ISO_PATTERN = (
+    r"^\d{4}-\d{2}-\d{2}(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?"
+    r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?$"
+)
+#: What each part of a format looks like in a cell.
+PARTS = {
+    "%Y": r"\d{4}", "%y": r"\d{2}", "%m": r"\d{1,2}", "%d": r"\d{1,2}", "%j": r"\d{3}",
+    "%b": r"[A-Za-z]{3}", "%B": r"[A-Za-z]{3,9}", "%a": r"[A-Za-z]{3}", "%A": r"[A-Za-z]{6,9}",
+    "%H": r"\d{1,2}", "%I": r"\d{1,2}", "%M": r"\d{1,2}", "%S": r"\d{1,2}", "%f": r"\d{1,9}",
+    "%p": r"[AaPp][Mm]", "%z": r"(?:Z|[+-]\d{2}:?\d{2})", "%%": "%",
+}  # fmt: skip
+#: A part of a format, or a character that means itself.
+TOKEN = re.compile(r"%.|[^%]", re.DOTALL)
+
+
+def cell_pattern(form: str) -> str:
+    r"""Return the regular expression of a cell of a format, for RE2 and for Python.
+
+    >>> print(cell_pattern("%d.%m.%Y"))
+    ^\d{1,2}\.\d{1,2}\.\d{4}$
+    """
+    if form == ISO:
+        return ISO_PATTERN
+    tokens = TOKEN.findall(form)
+    made = []
+    for place, token in enumerate(tokens):
+        pattern = PARTS.get(token, re.escape(token))
+        # Where nothing parts two numbers, only a fixed width does.
+        beside = (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])
+        if any(each in PARTS and each != "%%" for each in beside):
+            pattern = pattern.replace(r"\d{1,2}", r"\d{2}")
+        made.append(pattern)
+    return f"^{''.join(made)}$"
+
+
+def _readable(form: str) -> str:
+    if form == ISO:
+        return form
+    used = {token for token in TOKEN.findall(form) if token.startswith("%")}
+    if strange := sorted(used - PARTS.keys()):
+        known = " ".join(PARTS)
+        raise ValueError(f"a format may have {known}; received {', '.join(strange)} in {form!r}")
+    day = used & {"%m", "%b", "%B"} and "%d" in used
+    if not (used & {"%Y", "%y"} and (day or "%j" in used)):
+        raise ValueError(
+            f'a format must be "iso", or name year, month and day, as in %d.%m.%Y; received '
+            f"{form!r}"
+        )
+    if "%z" in form[:-2]:
+        raise ValueError(f"a timezone (%z) must stand at the end of a format; received {form!r}")
+    return form
+
+
+#: A date format in a spec.
+DateFormat = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_readable)]
+
+
+# ----------------------------------------------------------------------
+# A column of dates, with the reason why some of its rows cannot be read.
+
+
+#: Days from 1970 to the first day of the year 1000, and to the last of 9999.
+FIRST, LAST = -354_285, 2_932_896
+#: What is wrong with other days.
+UNLIKELY = "must be a date between the years 1000 and 9999"
+#: The day that Excel numbers 0, and numbers of days that people meet: 1954 to 2064. What stands
+#: behind a point or a comma is the time of day.
+EXCEL = datetime.date(1899, 12, 30)
+EXCEL_DAY = re.compile(r"([2-5][0-9]{4}|60000)(?:[.,][0-9]+)?")
+
+
+def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
+    """Return days, null where there is none, which are missing, and what is wrong with others.
+
+    The day is the one that is written, or shown in the timezone of the column's type: times and
+    timezones are dropped, and move nothing to another day.
+    """
+    column = undictionaried(column)
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    kind = column.type
+    if is_text(kind):
+        return _parsed_dates(column, form)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = pc.local_timestamp(column)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        # The cast goes back to the day's beginning; floor_temporal would overflow on the earliest.
+        days = column.cast(pa.date32())
+        return days, np.asarray(days.is_null()), _unlikely(days)
+    nothing = pa.nulls(len(column), pa.date32())
+    if pa.types.is_null(kind):
+        return nothing, np.ones(len(column), dtype=np.bool_), {}
+    rule, received = "must be dates, or text", f"; received {kind}"
+    wrong = every(column, Reason(rule, received))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        # Not read as whole numbers are: a float of 32 bits holds no eight digits, as days may have.
+        for row, cell in enumerate(column[:ADVISED].to_pylist()):
+            wrong[row] = Reason(rule, received + _excel(str(cell)))
+    return nothing, np.zeros(len(column), dtype=np.bool_), wrong
+
+
+def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
+    import polars as pl
+
+    text = pc.utf8_trim_whitespace(column)
+    missing = means_missing(text)
+    fits = pc.match_substring_regex(text, cell_pattern(form))
+    bare = pc.if_else(fits, text, None)
+    rule = "must be a date such as 2026-03-01"
+    if form == ISO:
+        bare, chrono = pc.utf8_slice_codeunits(bare, 0, 10), "%Y-%m-%d"
+    else:
+        rule = f"must be a date in the format {form}"
+        # A timezone is dropped before it could move the day; fractions are spelled otherwise.
+        if form.endswith("%z"):
+            bare = pc.replace_substring_regex(bare, r" *(?:Z|[+-]\d{2}:?\d{2})$", "")
+        chrono = form.removesuffix("%z").rstrip().replace(".%f", "%.f").replace("%f", "%9f")
+    parsed = pl.from_arrow(bare)
+    assert isinstance(parsed, pl.Series)
+    read = parsed.str.to_date(chrono, strict=False)
+    if "%y" in TOKEN.findall(form):
+        # 69 is 1969, as everywhere else: years of two digits begin with it.
+        read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
+    days = read.to_arrow()
+    unread = np.asarray(days.is_null()) & ~missing
+    wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel)
+    return days, missing, wrong | _unlikely(days)
+
+
+def _begun_with_69(day: Any) -> Any:
+    """Return days of 2069 as such of 1969."""
+    import polars as pl
+
+    return pl.when(day.dt.year() == 2069).then(day.dt.offset_by("-100y")).otherwise(day)
+
+
+def _date_remedy(cell: str) -> str:
+    """Say which setting would accept a cell that is no ISO date, if one would."""
+    formats = " or ".join(f'format = "{form}"' for form in date_formats_for(cell))
+    return f"; {formats} would accept it" if formats else _excel(cell)
+
+
+def _excel(cell: str) -> str:
+    """Say what to do about a cell that may be Excel's number of a day.
+
+    >>> _excel("43466.75")[:52]
+    "; it looks like Excel's number of the day 2019-01-01"
+    >>> _excel("20190101")
+    ''
+    """
+    found = EXCEL_DAY.fullmatch(cell)
+    if found is None:
+        return ""
+    day = EXCEL + datetime.timedelta(days=int(found[1]))
+    return (
+        f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
+        "save the file again"
+    )
+
+
+def _unlikely(days: Any) -> dict[int, str]:
+    """Refuse dates that other programs could not take, or that were meant otherwise."""
+    numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
+    return dict.fromkeys(rows, UNLIKELY)
+
+
+# ----------------------------------------------------------------------
+# Formats that accept a cell: advice for whoever wrote the file.
+
+
+#: Formats that are proposed for a cell that is not ISO, each alone and with a time of day.
+USUAL = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
+    "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%Y-%m-%d",
+)  # fmt: skip
+USUAL_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+
+
+@lru_cache(maxsize=1024)
+def date_formats_for(cell: str) -> tuple[str, ...]:
+    """Return the usual formats that accept a cell; several where it does not tell which is meant.
+
+    >>> date_formats_for("31.12.2025"), date_formats_for("3/4/2025 9:30"), date_formats_for("soon")
+    (('%d.%m.%Y',), ('%d/%m/%Y %H:%M', '%m/%d/%Y %H:%M'), ())
+    """
+    forms = [day + time for day in USUAL for time in USUAL_TIMES]
+    return tuple(form for form in forms if _spells_a_day(cell.strip()[:60], form))
+
+
+def _spells_a_day(cell: str, form: str) -> bool:
+    if not re.fullmatch(cell_pattern(form), cell):
+        return False
+    try:
+        datetime.datetime.strptime(cell, form)
+    except ValueError:
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------
+# Formats that fit every value of a column.
+
+
+#: Values that are looked at first: most columns of text are told from dates by these.
+FEW_DATES = 500
+#: Ways to spell a day; where two differ by the order of day and month, the usual one is first.
+DAYS = (
+    "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y/%m/%d",
+    "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%Y.%m.%d", "%m.%d.%Y", "%d %b %Y",
+    "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d. %B %Y", "%d %b %y",
+)  # fmt: skip
+#: Ways to spell a time of day behind it.
+TIMES = (
+    "", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S", "T%H:%M:%S",
+    " %H:%M:%S %z", " %H:%M:%S.%f",
+)  # fmt: skip
+COMPACT = "%Y%m%d"
+#: Years in which eight digits are a date.
+YEARS = r"^(19|20)\d{6}$"
+
+
+@dataclass(frozen=True)
+class DateSpelling:
+    """A way to read a column as dates.
+
+    Parameters
+    ----------
+    format
+        ``"iso"``, or a format of strptime.
+    """
+
+    format: str
+
+    @property
+    def day_first(self) -> bool | None:
+        """Whether a day stands before its month; None where the format leaves no doubt."""
+        if "%m" not in self.format or self.format.startswith("%Y"):
+            return None
+        return self.format.index("%d") < self.format.index("%m")
+
+    def days(self, values: pa.Array) -> Floats:
+        """Return the days of distinct values, counted from 1970."""
+        days, _, _ = read_dates(values, form=self.format)
+        counted: Floats = days.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.float64)
+        return counted
+
+
+def date_spellings(texts: pa.Array, *, compact: bool = False) -> tuple[DateSpelling, ...]:
+    """Return the ways to read distinct texts as dates: two where day and month may be either.
+
+    Examples
+    --------
+    >>> [way.format for way in date_spellings(pa.array(["31.01.2024", "1.2.2024"]))]
+    ['%d.%m.%Y']
+    >>> [way.format for way in date_spellings(pa.array(["01/02/2024", "03/04/2024"]))]
+    ['%m/%d/%Y', '%d/%m/%Y']
+    """
+    formats = [ISO, *(day + time for day in DAYS for time in TIMES)]
+    if compact and _all(texts[:FEW_DATES], YEARS) and _all(texts, YEARS):
+        formats.append(COMPACT)
+    formats = [way for way in formats if re.search(cell_pattern(way), texts[0].as_py())]
+    ways = [way for way in formats if _fits(texts[:FEW_DATES], way) and _fits(texts, way)]
+    # May is the short name of a month and its full name.
+    short = [way for way in ways if "%B" not in way]
+    return tuple(DateSpelling(way) for way in short or ways)
+
+
+def share_of_dates(texts: pa.Array) -> float:
+    """Return the share of the first few distinct texts that look like dates of some format."""
+    shapes = [cell_pattern(way) for way in (ISO, *(day + time for day in DAYS for time in TIMES))]
+    fits = [
+        any(re.search(shape, text) for shape in shapes) for text in texts[:FEW_DATES].to_pylist()
+    ]
+    return float(np.mean(fits)) if fits else 0.0
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _fits(texts: pa.Array, way: str) -> bool:
+    return not read_dates(texts, form=way)[2]

@@ -1,0 +1,567 @@
+"""Number formats: declared by an example, read in columns, and found for a column or a cell."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field
+
+from seqbatch.campaign.files.columns import (
+    Read,
+    Reason,
+    every,
+    is_text,
+    means_missing,
+    missing_rows,
+    refused,
+    undictionaried,
+)
+from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.core.arrays import Floats
+
+# ----------------------------------------------------------------------
+# How numbers are spelled in a file, declared by an example of one: ``"1.234,56 EUR"``.
+#
+# The example says which mark parts the decimals and which the thousands, whether a number is a
+# percentage, how negative numbers look beyond a leading minus, and which currency may stand beside
+# a number. A cell either fits, as a whole, or is refused: nothing is guessed from the cells.
+#
+# In cells the thousands may be left out, and the currency too; a percent sign may not, since
+# without it the same digits may mean a hundred times as much. A leading sign and an exponent
+# always fit.
+
+
+#: Spaces that part thousands in files: all of them count as the plain one.
+SPACES = "\u00a0\u2007\u2009\u202f"
+#: Signs that are spelled in several ways, and the one that they count as.
+SAME = {**dict.fromkeys(SPACES, " "), "\u2212": "-", "\u2019": "'"}
+#: Marks that part thousands or decimals.
+MARKS = ".,' "
+#: A number with marks in it, as a whole.
+DIGITS = re.compile(r"\d(?:[\d.,' ]*\d)?")
+#: What stands before and after the digits of a number.
+SIGNS = "+-()"
+#: Examples of numbers whose dot parts decimals, and of those whose dots part thousands.
+PLAIN, THOUSANDS = "1234.56", "1.234,56"
+RULE = (
+    "an example of a number as it is spelled in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % "
+    "or 1234,56- or (1,234.56)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberFormat:
+    """A way to spell numbers.
+
+    Parameters
+    ----------
+    example
+        The example that shows it, as it was declared.
+    decimal, thousands
+        The marks; "" where there is none, so that numbers are whole or never parted.
+    percent
+        Whether a number has a percent sign, and is divided by 100.
+    trailing, brackets
+        Whether ``5-`` and ``(5)`` are negative; ``-5`` always is.
+    currency
+        What may stand before or after the number; "" for nothing.
+
+    Examples
+    --------
+    >>> form = NumberFormat.of("1.234,56 EUR")
+    >>> form.decimal, form.thousands, form.currency
+    (',', '.', 'EUR')
+    >>> form.read("EUR -12.000,5"), form.read("1.5")
+    (-12000.5, None)
+    """
+
+    example: str
+    decimal: str = ""
+    thousands: str = ""
+    percent: bool = False
+    trailing: bool = False
+    brackets: bool = False
+    currency: str = ""
+
+    @classmethod
+    def of(cls, example: str) -> "NumberFormat":
+        """Return the format that an example shows; one that shows none, or two, is refused."""
+        text = plain(example)
+        brackets = text.startswith("(") and text.endswith(")")
+        found = DIGITS.findall(text)
+        if len(found) != 1 or text.count("%") > 1:
+            raise ValueError(f"a format must be {RULE}; received {example[:60]!r}")
+        before, after = text[brackets : len(text) - brackets].split(found[0])
+        trailing, percent = "-" in after, "%" in before + after
+        words = [part.replace("%", "").strip(" +-") for part in (before, after)]
+        currency = "".join(words)
+        if all(words) or len(currency) > 20 or re.search(r"[()\d]|^[eE]$", currency):
+            raise ValueError(f"a format must be {RULE}; received {example[:60]!r}")
+        decimal, thousands = _marks(found[0], example)
+        return cls(
+            example=example,
+            decimal=decimal,
+            thousands=thousands,
+            percent=percent,
+            trailing=trailing,
+            brackets=brackets,
+            currency=currency,
+        )
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression of a cell as :func:`plain` makes it, for RE2 and for Python."""
+        money = f"(?:{_quoted(self.currency)})?" if self.currency else ""
+        whole = r"\d+"
+        if self.thousands:
+            whole = rf"(?:\d+|\d{{1,3}}(?:{_quoted(self.thousands)}\d{{3}})+)"
+        if self.decimal:
+            whole = rf"(?:{whole}(?:{_quoted(self.decimal)}\d+)?|{_quoted(self.decimal)}\d+)"
+        number = rf"{whole}(?:[eE][+-]?\d{{1,3}})? *{'%' if self.percent else ''}"
+        # A sign and a currency come in either order, with spaces or without.
+        forms = [rf"(?:[+-] *{money}|{money} *[+-]?) *{number} *{money}"]
+        if self.trailing:
+            forms.append(rf"{money} *{number} *(?:- *{money}|{money} *-)")
+        if self.brackets:
+            forms.append(rf"\( *{money} *{number} *{money} *\)")
+            forms.append(rf"{money} *\( *{number} *\) *{money}")
+        return f"^(?:{'|'.join(forms)})$"
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """What is taken out of a cell that fits, in this order, to leave digits and signs."""
+        return tuple(text for text in (self.currency, self.thousands, " ", "%") if text)
+
+    def read(self, cell: str) -> float | None:
+        """Return the number that one cell spells, None where it does not fit."""
+        text = plain(cell)
+        # Digits of other scripts are none to RE2, by which columns are read.
+        if not re.fullmatch(self.pattern, text, re.ASCII):
+            return None
+        for each in self.dropped:
+            text = text.replace(each, "")
+        size = float(text.strip(SIGNS).replace(self.decimal or ".", "."))
+        size = size / 100 if self.percent else size
+        return -size if text[0] in "-(" or text[-1] == "-" else size
+
+    def wider_for(self, cell: str) -> tuple[str, ...]:
+        """Return the example with which a cell could be read too, if it is a negative number.
+
+        All that differs is how negative numbers may be spelled; what else a cell may mean is not
+        guessed.
+
+        >>> NumberFormat.of("$1,234.56").wider_for("($25.50)")
+        ('($1,234.56)',)
+        >>> NumberFormat.of("$1,234.56").wider_for("25.50-"), NumberFormat.of("5").wider_for("(x)")
+        (('$1,234.56-',), ())
+        """
+        text = plain(self.example)
+        bracketed, trailing = f"({text})", f"{text[:-1]}-)" if self.brackets else f"{text}-"
+        examples = [*([] if self.brackets else [bracketed]), *([] if self.trailing else [trailing])]
+        accepting = (each for each in examples if NumberFormat.of(each).read(cell) is not None)
+        return tuple(accepting)
+
+
+def _marks(digits: str, example: str) -> tuple[str, str]:
+    """Return the decimal mark and the thousands mark of an example."""
+    kinds = list(dict.fromkeys(character for character in digits if character in MARKS))
+    groups = re.split(f"[{MARKS}]", digits)
+    last = kinds[-1] if kinds else ""
+    if len(kinds) == 2 and digits.count(last) == 1 and last in ".,":
+        decimal, thousands = last, kinds[0]
+        groups = groups[:-1]
+    elif len(kinds) == 1 and (last in " '" or digits.count(last) > 1):
+        decimal, thousands = "", last
+    elif len(kinds) == 1 and not (len(groups[0]) <= 3 and len(groups[1]) == 3):
+        return last, ""
+    elif not kinds:
+        return "", ""
+    else:
+        raise ValueError(
+            f"a format must tell thousands from decimals; {example[:60]!r} does not. Spell a "
+            "number with both, such as 1.234,56 or 1,234.56"
+        )
+    if any(len(group) != 3 for group in groups[1:]) or len(groups[0]) > 3:
+        raise ValueError(f"a format must have three digits between marks; received {example!r}")
+    return decimal, thousands
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a pattern that means itself, in RE2 as in Python."""
+    return "".join(c if c.isalnum() else f"\\{c}" if c.isascii() else c for c in text)
+
+
+def plain(cell: str) -> str:
+    """Return a cell without outer spaces, and with one spelling of spaces, signs and marks.
+
+    >>> plain(" 1\u202f234,5 \u2212")
+    '1 234,5 -'
+    """
+    return re.sub(f"[{''.join(SAME)}]", lambda found: SAME[found[0]], cell).strip()
+
+
+def _shows_a_format(example: str) -> str:
+    NumberFormat.of(example)
+    return example
+
+
+#: A number format in a spec.
+NumberExample = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_shows_a_format)]
+
+
+# ----------------------------------------------------------------------
+# A column of numbers, with the reason why some of its rows cannot be read.
+
+
+#: The reason where a number is too large for any sum, or for the model.
+TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
+TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+#: The code of a text that is no number.
+NO_NUMBER = "no-number"
+
+
+def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
+    """Return a column as finite numbers, and what is wrong with its rows, the missing ones too.
+
+    Parameters
+    ----------
+    column
+        Numbers of any Arrow type, which pass as they are, or text.
+    form
+        How the text spells numbers; None: as programs do, ``-1234.5`` or ``1e3``.
+    """
+    read = read_numbers(column, form=form)
+    if not read.missing.any():
+        return read.values, read.wrong
+    return read.values, read.wrong | missing_rows(read.missing)
+
+
+def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
+    """Return a column as finite numbers; see :func:`numbers`."""
+    column = undictionaried(column)
+    kind = column.type
+    if is_text(kind):
+        return _spelled(column, form) if form else _parsed_numbers(column)
+    if pa.types.is_null(kind):
+        return Read(np.zeros(len(column)), np.ones(len(column), dtype=np.bool_), {})
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif not holds_numbers(kind):
+        nobody = np.zeros(len(column), dtype=np.bool_)
+        values = np.full(len(column), np.nan)
+        return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
+    # Nulls become NaN: both are how programs say that there is no number.
+    found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    missing = np.isnan(found)
+    values = np.where(missing, 0.0, found) if missing.any() else found
+    return Read(values, missing, _unfit(values))
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Say whether values of a type are numbers, or may be read as such."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or is_text(kind)
+    )
+
+
+def _parsed_numbers(column: Any) -> Read:
+    """Read numbers as programs spell them."""
+    import polars as pl
+
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = means_missing(trimmed)
+    text = pl.from_arrow(trimmed)
+    assert isinstance(text, pl.Series)
+    parsed = text.cast(pl.Float64, strict=False)
+    values = parsed.fill_null(0.0).to_numpy()
+    if missing.any():
+        values = np.where(missing, 0.0, values)
+    unread = parsed.is_null().to_numpy() & ~missing
+    wrong = refused(trimmed, unread, "must be a number", _number_remedy, NO_NUMBER)
+    return Read(values, missing, {**_unfit(values), **wrong})
+
+
+def _number_remedy(cell: str) -> str:
+    """Say which setting would accept a cell that is no plain number, if one would."""
+    formats = " or ".join(f'format = "{example}"' for example in number_formats_for(cell))
+    return f"; {formats} would accept it" if formats else ""
+
+
+def _widening(form: NumberFormat, cell: str) -> str:
+    """Say which setting would also accept a negative number, if a cell looks like one."""
+    formats = " or ".join(f'format = "{example}"' for example in form.wider_for(cell))
+    return f"; it looks like a negative number: {formats} would accept it, too" if formats else ""
+
+
+def _spelled(column: Any, form: NumberFormat) -> Read:
+    """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
+    text = _plain_column(column)
+    missing = means_missing(text)
+    fits = pc.match_substring_regex(text, form.pattern)
+    fit = fits.fill_null(False).to_numpy(zero_copy_only=False) & ~missing
+    bare = pc.if_else(pa.array(fit), text, "0")
+    for each in form.dropped:
+        bare = pc.replace_substring(bare, each, "")
+    negative = pc.or_(
+        pc.or_(pc.starts_with(bare, "-"), pc.starts_with(bare, "(")), pc.ends_with(bare, "-")
+    )
+    digits = pc.utf8_trim(bare, characters=SIGNS)
+    if form.decimal:
+        digits = pc.replace_substring(digits, form.decimal, ".")
+    values = digits.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    values = values / 100 if form.percent else values
+    values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
+    rule = f"must be a number spelled like {form.example}"
+    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form), NO_NUMBER)
+    return Read(values, missing, {**_unfit(values), **wrong})
+
+
+def _plain_column(column: Any) -> Any:
+    """Return texts with one spelling of spaces, signs and marks, and none around them."""
+    for spelling, meant in SAME.items():
+        column = pc.replace_substring(column, spelling, meant)
+    return pc.utf8_trim_whitespace(column)
+
+
+def _unfit(values: Floats) -> dict[int, str]:
+    # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
+    if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
+        return {}
+    return {
+        int(row): Reason(TOO_LARGE, f"; received {values[row]}")
+        for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
+    }
+
+
+# ----------------------------------------------------------------------
+# Formats that accept a cell, or the most of some cells: advice for whoever wrote the file.
+
+
+#: How digits look with marks between thousands; the order in which they are proposed.
+PARTED = (THOUSANDS, "1,234.56", "1 234,56", "1 234.56", "1'234.56")
+
+
+@lru_cache(maxsize=1024)
+def number_formats_for(cell: str) -> tuple[str, ...]:
+    """Return examples of the formats that would accept a cell, none where no usual one does.
+
+    Where there are several the cell does not tell which is meant.
+
+    >>> number_formats_for("1.234,5 EUR"), number_formats_for("1,234")
+    (('1.234,56 EUR',), ('1.234,56', '1,234.56'))
+    >>> number_formats_for("(12.5)"), number_formats_for("x")
+    (('(1,234.56)',), ())
+    """
+    text = plain(cell)[:60]
+    currency = " ".join(re.findall(r"[^\W\d_]+|[$€£¥₹]", text))
+    found: dict[float, str] = {}
+    for digits in PARTED:
+        example = digits + (" %" if "%" in text else "")
+        example += f" {currency}" if 0 < len(currency) <= 20 and currency not in "eE" else ""
+        if text.endswith("-"):
+            example += "-"
+        elif "(" in text:
+            example = f"({example})"
+        number = NumberFormat.of(example).read(cell)
+        if number is not None:
+            found.setdefault(number, example)
+    return tuple(found.values())
+
+
+def formats_for_most(cells: list[str], declared: str | None = None) -> list[str]:
+    """Return the formats that accept the most of some cells; wider ones than what is declared.
+
+    >>> formats_for_most(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
+    ['1.234,56 EUR']
+    >>> formats_for_most(["$1,234.50", "$25.00", "($12.50)"])
+    ['(1,234.56 $)']
+    >>> formats_for_most(["($12.50)", "12 EUR"], "$1,234.56")
+    ['($1,234.56)']
+    """
+    accepting = number_formats_for if declared is None else NumberFormat.of(declared).wider_for
+    examples = dict.fromkeys(example for cell in cells for example in accepting(cell))
+    counts = {example: most_read([example], cells) for example in examples}
+    most = max(counts.values(), default=0)
+    return [example for example, count in counts.items() if count == most]
+
+
+def most_read(examples: Sequence[str], cells: list[str]) -> int:
+    """Return how many cells the best of some formats accepts."""
+    formats = map(NumberFormat.of, examples)
+    counts = [sum(one.read(cell) is not None for cell in cells) for one in formats]
+    return max(counts, default=0)
+
+
+# ----------------------------------------------------------------------
+# Formats that fit every value of a column.
+
+
+#: Values that are looked at first: most columns of text are told from numbers by these.
+FEW_NUMBERS = 500
+#: Cells that are quoted in a reason.
+SHOWN = 3
+#: What the digits may look like, by thousands and decimals.
+MARKED = (PLAIN, "1234,56", *PARTED)
+#: What is no currency and no unit of measure: digits, marks, signs.
+NO_UNIT = r"[\d\s.,'’()+%−-]"
+#: Digits whose mark parts thousands or decimals: three follow it, and no single zero is before it.
+UNCLEAR = r"^[^\d.,]*[1-9]\d{0,2}[.,]\d{3}[^\d.,]*$"
+#: Currencies, which stand before or behind a number, in lower case, ...
+CURRENCIES = frozenset((
+    "€", "$", "£", "¥", "₹", "us$", "a$", "c$", "r$", "zł", "kč", "kr", "ft", "fr", "eur", "euro",
+    "usd", "gbp", "chf", "jpy", "cny", "inr", "sek", "nok", "dkk", "pln", "czk", "huf", "try",
+    "brl", "mxn", "aud", "cad", "nzd", "zar",
+))  # fmt: skip
+#: ... and measures, which stand behind it. Other words make a name of it, as in "House 12".
+MEASURES = frozenset((
+    "kg", "g", "km", "m", "cm", "mm", "l", "ml", "h", "min", "s", "pts", "stk", "Stk", "ST", "St",
+    "pcs", "PC",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Spelling:
+    """A way to read a column as numbers.
+
+    Parameters
+    ----------
+    example
+        The format of a spec; "" for plain numbers.
+    numbers
+        The distinct values, read in this way.
+    """
+
+    example: str
+    numbers: Floats
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether a comma parts the decimals."""
+        return bool(self.example) and NumberFormat.of(self.example).decimal == ","
+
+
+def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
+    """Return the ways to read distinct texts as numbers, with different results; often one.
+
+    Parameters
+    ----------
+    texts
+        The distinct values of a column, without those that mean that one is missing.
+
+    Examples
+    --------
+    >>> [found.example for found in spellings(pa.array(["1.234,50 EUR", "12,00 EUR", "7-"]))]
+    ['1.234,56 EUR-']
+    >>> [found.example for found in spellings(pa.array(["1,234", "999"]))]
+    ['1234,56', '1,234.56']
+    """
+    found: dict[bool, Spelling] = {}
+    unclear = _is_unclear(texts)
+    for example in _examples(texts):
+        form = NumberFormat.of(example) if example else None
+        comma = form is not None and form.decimal == ","
+        # Formats of the same decimal mark that fit all texts read the same numbers.
+        if comma in found or _wrong(texts[:FEW_NUMBERS], form):
+            continue
+        read = read_numbers(texts, form=form)
+        if not read.wrong:
+            found[comma] = Spelling(example, read.values)
+            if not unclear:
+                break
+    return tuple(found.values())
+
+
+def _is_unclear(texts: pa.Array) -> bool:
+    """Say whether the marks may part thousands as well as decimals, as in 1,234, in every text."""
+    if not pa.types.is_string(texts.type):
+        return False
+    marked = texts.filter(pc.match_substring_regex(texts, "[.,]"))
+    if (
+        not len(marked)
+        or not pc.all(pc.match_substring_regex(marked[:FEW_NUMBERS], UNCLEAR)).as_py()
+    ):
+        return False
+    return bool(pc.all(pc.match_substring_regex(marked, UNCLEAR)).as_py())
+
+
+def no_numbers(texts: pa.Array) -> tuple[float, list[str]]:
+    """Return the share of texts that are no numbers by the format that fits most, and some of them.
+
+    >>> no_numbers(pa.array(["1,5", "2,5", "about 3", "4"]))
+    (0.25, ['about 3'])
+    """
+    forms = (None, *(NumberFormat.of(example) for example in MARKED))
+    best = min(forms, key=lambda form: len(_wrong(texts[:FEW_NUMBERS], form)))
+    wrong = sorted(_wrong(texts, best))
+    return len(wrong) / max(len(texts), 1), texts.take(wrong[:SHOWN]).to_pylist()
+
+
+def currencies(texts: pa.Array) -> list[str]:
+    """Return what stands beside the digits, each text once."""
+    import polars as pl
+
+    beside = pl.Series(texts).str.replace_all(NO_UNIT, "")
+    return sorted(text for text in beside.unique().to_list() if text)
+
+
+def is_amount(beside: str) -> bool:
+    """Say whether a text beside digits is a currency or a measure."""
+    return beside.lower() in CURRENCIES or beside in MEASURES
+
+
+def _stands_well(texts: pa.Array, beside: str) -> bool:
+    """Say whether a measure is behind the number everywhere: S12 is a code, 12 s are seconds."""
+    return beside.lower() in CURRENCIES or not _any(texts, r"^\s*[^\d\s(+-]")
+
+
+def in_words(example: str) -> str:
+    """Return what a format means, for a comment."""
+    if not example:
+        return ""
+    form = NumberFormat.of(example)
+    names = {".": "dot", ",": "comma", " ": "space", "'": "apostrophe"}
+    parts = [f"decimal {names[form.decimal]}"] if form.decimal == "," else []
+    parts += [f"a {names[form.thousands]} between thousands"] if form.thousands else []
+    parts += ["a percent sign (divided by 100)"] if form.percent else []
+    parts += ["minus behind the number"] if form.trailing else []
+    parts += ["brackets for negative numbers"] if form.brackets else []
+    parts += [f"with {form.currency}"] if form.currency else []
+    return ", ".join(parts)
+
+
+def _examples(texts: pa.Array) -> Iterator[str]:
+    """Yield the formats that may fit, by the signs that are in the texts; plain numbers first."""
+    yield ""
+    if not pa.types.is_string(texts.type):
+        return  # numbers that are not plain, such as infinity, are spelled in no other way
+    beside = currencies(texts[:FEW_NUMBERS])
+    if len(beside) > 1 or len(beside := currencies(texts)) > 1:
+        return
+    if beside and not (is_amount(beside[0]) and _stands_well(texts, beside[0])):
+        return
+    currency = f" {plain(beside[0])}" if beside else ""
+    percent = " %" if _any(texts, "%") else ""
+    trailing = "-" if _any(texts, r"\d[^\d]*[-−]\s*[^\d]*$") else ""
+    bracketed = _any(texts, r"\(")
+    for digits in MARKED:
+        example = f"{digits}{percent}{currency}{trailing}"
+        yield f"({example})" if bracketed else example
+
+
+def _any(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _wrong(texts: pa.Array, form: NumberFormat | None) -> dict[int, str]:
+    return read_numbers(texts, form=form).wrong
