@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.campaign.decide.analysis import few_events, information, planned
-from seqbatch.campaign.decide.stopping import HARM, SUCCESS, Compared, LookTaken, judge, looked_at
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.decide.stopping import Compared, LookTaken, judge, looked_at
+from seqbatch.campaign.record.situation import HARM, SUCCESS, Situation
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers

@@ -90,3 +90,68 @@ def test_no_two_classes_have_one_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(path.name)
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+#: Methods that take a text apart, and names that messages go by.
+APART = {"startswith", "endswith", "split", "partition", "rpartition", "removeprefix"}
+APART |= {"removesuffix", "splitlines", "replace", "find", "index"}
+MESSAGES = {
+    "said",
+    "told",
+    "message",
+    "reason",
+    "why",
+    "advice",
+    "warning",
+    "verdict",
+    "detail",
+    "doubt",
+    "sentence",
+}
+#: Where a text of somebody else's is cut to a line, or a name is taken out of a text.
+CUT = {
+    "campaign/files/reading.py": "a library's message, of which the first line is shown",
+    "campaign/record/codec.py": "a library's message, of which the first line is shown",
+    "campaign/spec/template.py": "a plan's reason, whose batches are called waves",
+    "campaign/spec/toml.py": "messages of Python's TOML parser",
+    "lab/comparison.py": "a message of Python's about arguments",
+}
+
+
+def _is_message(node: ast.expr) -> bool:
+    """Say whether an expression is the text of an error, or is called as messages are."""
+    match node:
+        case ast.Call(func=ast.Name("str"), args=[ast.Name("error" | "raised" | "problem")]):
+            return True
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return name in MESSAGES
+        case ast.Call(func=ast.Attribute(value=inner)) | ast.Subscript(value=inner):
+            return _is_message(inner)
+    return False
+
+
+def _takes_apart(node: ast.Call) -> bool:
+    """Say whether a call takes a message apart, by a method of text or a regular expression."""
+    match node.func:
+        case ast.Attribute(value=ast.Name("re")):
+            return any(map(_is_message, node.args))
+        case ast.Attribute(value=text, attr=method):
+            return method in APART and _is_message(text)
+    return False
+
+
+def test_nothing_takes_a_message_apart():
+    source, found = ROOT / "src" / "seqbatch", set()
+    for path in source.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.Call) and _takes_apart(node) for node in ast.walk(tree)):
+            found.add(path.relative_to(source).as_posix())
+    assert found == set(CUT)
+
+
+def test_every_refusal_of_a_state_has_a_code():
+    for path in (ROOT / "src" / "seqbatch").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("CampaignStateError"), keywords=given):
+                    assert "code" in {each.arg for each in given}, f"{path}:{node.lineno}"

@@ -24,13 +24,224 @@ Catch :class:`SeqbatchError` to catch all of them. A call that raises changes no
 but for OutputError, which says what was done.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+
+# ----------------------------------------------------------------------
+# Messages as values. The library fills them in; Python, the command line, HTTP and the pages
+# have one function each that puts them into words.
+
+
+#: What a remedy does. "force" repeats the same call by force; "overwrite" replaces a file.
+Action = Literal[
+    "abort", "amend", "close", "continue", "delete", "draw", "force", "init", "overwrite",
+    "partial", "record-sums", "sql",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, init=False)
+class Remedy:
+    """What you can do about a refusal or a doubt, without the words for it.
+
+    Parameters
+    ----------
+    action
+        What to do.
+    options
+        How to do it; ``...`` is for you to fill in.
+
+    Examples
+    --------
+    >>> Remedy("amend", reward_format="1.234,56", reason=...).plain()
+    {'action': 'amend', 'options': {'reward_format': '1.234,56', 'reason': None}}
+    """
+
+    action: Action
+    options: Mapping[str, Any]
+
+    def __init__(self, action: Action, **options: Any) -> None:
+        object.__setattr__(self, "action", action)
+        object.__setattr__(self, "options", options)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the remedy for JSON; None is for you to fill in."""
+        options = {name: None if own is ... else own for name, own in self.options.items()}
+        return {"action": self.action, "options": options}
+
+
+#: A part of a message: text, or a remedy whose words follow the text before it.
+Part = str | Remedy
+#: Puts a remedy into words.
+Words = Callable[[Remedy], str]
+
+
+def in_python(remedy: Remedy) -> str:
+    """Return what follows the text before a remedy, in Python's words.
+
+    >>> in_python(Remedy("draw")), in_python(Remedy("close", force=True, reason=...))
+    (' (draw=True)', ': force=True, with a reason=...')
+    """
+    match remedy.action:
+        case "draw" | "partial":
+            return f" ({remedy.action}=True)"
+        case "overwrite":
+            return " (force=True)."
+        case "close" | "record-sums":
+            return ": force=True, with a reason=..."
+        case "delete":
+            return ": force=True."
+        case "force":
+            return " Where that is meant, add force=True."
+        case "continue":
+            return " (go_on)"
+        case "amend":
+            options = ", ".join(f"{name}={_shown(own)}" for name, own in remedy.options.items())
+            return f" amend({options})"
+        case _:
+            return ""
+
+
+def _shown(value: Any) -> str:
+    return "..." if value is ... else repr(value)
+
+
+def told(parts: Sequence[Part], words: Words = in_python) -> str:
+    """Return a message's text, with remedies in the words of whoever reads it."""
+    return "".join(part if isinstance(part, str) else words(part) for part in parts)
+
+
+def remedies_in(parts: Sequence[Part]) -> tuple[Remedy, ...]:
+    """Return the remedies among the parts of a message."""
+    return tuple(part for part in parts if isinstance(part, Remedy))
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a call was refused, and what you can do about it.
+
+    Parameters
+    ----------
+    code
+        What kind of refusal it is, for programs; it stays when words change.
+    parts
+        The text, with its remedies; after the rule where there is one.
+    field
+        The argument, setting or column that it is about, "" for none.
+    subject, rule, received
+        What breaks a rule, the rule as the end of "... must be", and the value.
+    remedies
+        What you can do: those of the text, and further ones.
+    """
+
+    code: str
+    parts: tuple[Part, ...] = ()
+    field: str = ""
+    subject: str = ""
+    rule: str = ""
+    received: object = None
+    remedies: tuple[Remedy, ...] = ()
+
+    def text(self, words: Words = in_python, subject: Callable[[str], str] = str) -> str:
+        """Return the refusal in words.
+
+        Parameters
+        ----------
+        words
+            Puts remedies into words.
+        subject
+            Spells the name of an argument.
+        """
+        text = told(self.parts, words)
+        if not self.rule:
+            return text
+        return f"{subject(self.subject)} must be {self.rule}; received {self.received}.{text}"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something about a file that may be wrong; the file is read all the same.
+
+    Parameters
+    ----------
+    kind
+        What kind of doubt it is, for programs.
+    parts
+        The text, with its remedies.
+    column
+        The column that it is about, "" for none.
+    rows
+        How many rows or ids it is about, as far as they were counted.
+    examples
+        Cells or ids that show it.
+    """
+
+    kind: str
+    parts: tuple[Part, ...]
+    column: str = ""
+    rows: int = 0
+    examples: tuple[str, ...] = ()
+
+    def text(self, words: Words = in_python) -> str:
+        """Return the doubt in words."""
+        return told(self.parts, words)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the doubt for JSON, without its text."""
+        return {
+            "kind": self.kind, "column": self.column, "rows": self.rows,
+            "examples": list(self.examples),
+            "remedies": [remedy.plain() for remedy in remedies_in(self.parts)],
+        }  # fmt: skip
+
+
+# ----------------------------------------------------------------------
+# The errors, each with its refusal.
 
 
 class SeqbatchError(Exception):
-    """Base of every error that seqbatch raises on purpose."""
+    """Base of every error that seqbatch raises on purpose.
+
+    Parameters
+    ----------
+    parts
+        The message: text, and remedies.
+    code
+        What kind of refusal it is; that of the class where it is left out.
+    field
+        The argument, setting or column that it is about.
+    remedies
+        What you can do besides the remedies of the message.
+    """
+
+    #: The code of errors that have none of their own.
+    usual = "failed"
+
+    def __init__(
+        self, *parts: Part, code: str = "", field: str = "", remedies: Sequence[Remedy] = ()
+    ) -> None:
+        self._refuse(Refusal(code, parts, field, remedies=(*remedies_in(parts), *remedies)))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Keep the refusal, and its text as the message."""
+        self.refusal = replace(refusal, code=refusal.code or self.usual)
+        Exception.__init__(self, self.refusal.text())
+
+    @property
+    def code(self) -> str:
+        """What kind of refusal it is, for programs."""
+        return self.refusal.code
+
+    @property
+    def field(self) -> str:
+        """The argument, setting or column that it is about, "" for none."""
+        return self.refusal.field
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What you can do about it."""
+        return self.refusal.remedies
 
 
 class InvalidArgumentError(SeqbatchError, ValueError):
@@ -46,38 +257,70 @@ class InvalidArgumentError(SeqbatchError, ValueError):
         What it was.
     advice
         What to do about it, where the rule does not make that clear.
+    code, field
+        What kind of refusal it is, and the argument where its name says more.
+    remedies
+        What you can do; their words follow the advice.
     """
 
-    def __init__(self, name: str, rule: str, received: object, advice: str = "") -> None:
+    usual = "invalid-argument"
+
+    def __init__(
+        self,
+        name: str,
+        rule: str,
+        received: object,
+        advice: str = "",
+        *,
+        code: str = "",
+        field: str = "",
+        remedies: Sequence[Remedy] = (),
+    ) -> None:
         self.name = name
         self.rule = rule
         self.received = received
         self.advice = advice
-        hint = f" {advice}" if advice else ""
-        super().__init__(f"{name} must be {rule}; received {received}.{hint}")
+        parts: tuple[Part, ...] = (f" {advice}" if advice else "", *remedies)
+        self._refuse(Refusal(code, parts, field or name, name, rule, received, tuple(remedies)))
 
-    def __reduce__(self) -> tuple[type["InvalidArgumentError"], tuple[str, str, object, str]]:
-        return type(self), (self.name, self.rule, self.received, self.advice)
+    def __reduce__(self) -> tuple[Any, ...]:
+        of = self.refusal
+        made = partial(type(self), code=of.code, field=of.field, remedies=of.remedies)
+        return made, (self.name, self.rule, self.received, self.advice)
 
 
 class InvalidGridError(InvalidArgumentError):
     """A grid that cannot exist: too many batches, too few units, ends that do not increase."""
 
+    usual = "invalid-grid"
+
 
 class BatchRuleError(SeqbatchError, RuntimeError):
     """Outcomes shown before the batch ended, units past its end, or a batch observed twice."""
+
+    usual = "batch-rule"
 
 
 class LearnerFileError(SeqbatchError, ValueError):
     """A file that is not a saved learner, is damaged, or was saved by another policy."""
 
+    usual = "learner-file"
+
 
 class EngineError(SeqbatchError, RuntimeError):
     """An engine that is not installed or not reached, or whose processes died again and again."""
 
+    usual = "engine-failed"
+
 
 class CampaignError(SeqbatchError):
     """Base of what can go wrong with a campaign."""
+
+    usual = "campaign-failed"
+
+
+#: Where a setting is in a spec: its table and its name, such as ("grid", "sizes").
+Place = tuple[str, ...]
 
 
 class InvalidSpecError(CampaignError, ValueError):
@@ -85,15 +328,30 @@ class InvalidSpecError(CampaignError, ValueError):
 
     Parameters
     ----------
-    message
-        All of it.
+    parts
+        The message: text, and remedies.
     places
-        The settings that break rules, as far as they are known, each with what is said of it.
+        The settings that break rules, as far as they are known, each with a sentence about it.
     """
 
-    def __init__(self, message: str, *, places: Sequence[tuple[str, str]] = ()) -> None:
-        super().__init__(message)
+    usual = "invalid-spec"
+
+    def __init__(
+        self,
+        *parts: Part,
+        code: str = "",
+        field: str = "",
+        remedies: Sequence[Remedy] = (),
+        places: Sequence[tuple[Place, str]] = (),
+    ) -> None:
+        field = field or (".".join(places[0][0]) if places else "")
+        super().__init__(*parts, code=code, field=field, remedies=remedies)
         self.places = tuple(places)
+
+    @classmethod
+    def at(cls, place: Place, said: str) -> "InvalidSpecError":
+        """Return the error that says something of one setting."""
+        return cls(said, places=[(place, said)])
 
 
 class InvalidFileError(CampaignError, ValueError):
@@ -109,8 +367,11 @@ class InvalidFileError(CampaignError, ValueError):
         What was not done because of them.
     place
         What places count: lines of the file, the header being the first, or rows of data.
+    remedies
+        What you can do besides mending the file.
     """
 
+    usual = "invalid-rows"
     SHOWN = 20
 
     def __init__(
@@ -120,6 +381,7 @@ class InvalidFileError(CampaignError, ValueError):
         consequence: str = "",
         *,
         place: str = "row",
+        remedies: Sequence[Remedy] = (),
     ) -> None:
         self.name = name
         self.place = place
@@ -134,10 +396,13 @@ class InvalidFileError(CampaignError, ValueError):
             lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
         if len(problems) > self.SHOWN:
             lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
-        super().__init__("\n".join(lines))
+        # One column that is wrong in all rows is what the refusal is about.
+        columns = {column for _, column, _ in problems}
+        field = next(iter(columns)) if len(columns) == 1 else ""
+        super().__init__("\n".join(lines), field=field, remedies=remedies)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), place=self.place)
+        made = partial(type(self), place=self.place, remedies=self.remedies)
         return made, (self.name, self.problems, self.consequence)
 
 
@@ -146,23 +411,27 @@ class CampaignStateError(CampaignError, RuntimeError):
 
     Parameters
     ----------
-    message
-        What is not allowed, and what to do.
-    commands
-        What may be done instead, as words of ``seqbatch campaign``.
+    parts
+        What is not allowed, and what to do: text, and remedies.
+    code
+        Which state does not allow it, such as "wave-full".
+    remedies
+        What you can do besides the remedies of the message.
     """
 
-    def __init__(self, message: str, *, commands: Sequence[tuple[str, ...]] = ()) -> None:
-        super().__init__(message)
-        self.commands = tuple(commands)
+    usual = "wrong-state"
 
 
 class UnknownCampaignError(CampaignStateError):
     """A store that has no campaign of that name; the message names those that it has."""
 
+    usual = "unknown-campaign"
+
 
 class StoreError(CampaignError, RuntimeError):
     """A database that cannot be opened, is of a newer version, or failed; nothing was changed."""
+
+    usual = "store-failed"
 
 
 class OutputError(CampaignError, OSError):
@@ -170,6 +439,8 @@ class OutputError(CampaignError, OSError):
 
     The same call can be made again: it changes nothing more, and writes the same file.
     """
+
+    usual = "output-failed"
 
 
 class DeviceMemoryWarning(UserWarning):

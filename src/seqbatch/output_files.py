@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.errors import InvalidArgumentError, Remedy
 
 # ----------------------------------------------------------------------
 # Which paths may be written, checked before any work is done.
@@ -66,8 +66,10 @@ def _require_place(name: str, path: str | Path, found: Path, *, force: bool) -> 
     if found.exists() and not found.is_file():
         raise InvalidArgumentError(name, "a regular file", f"{path}, a device, pipe or socket")
     if found.exists() and not force:
-        advice = "Choose another name, or overwrite it (force=True)."
-        raise InvalidArgumentError(name, "a new file", f"{path}, which exists", advice)
+        raise InvalidArgumentError(
+            name, "a new file", f"{path}, which exists", "Choose another name, or overwrite it",
+            code="file-exists", remedies=[Remedy("overwrite")],
+        )  # fmt: skip
 
 
 def _same(one: Path, other: Path) -> bool:

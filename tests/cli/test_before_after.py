@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
+from seqbatch.cli.messages import About
+from seqbatch.errors import CampaignStateError, Remedy
 from seqbatch.policies import registry
 from seqbatch.policies.registry import PLAIN
 from tests.campaign.instances import outcomes, units
@@ -344,11 +346,12 @@ def test_init_says_what_its_plan_assumed():
 def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):
     screen = Console(width=40, force_terminal=True, no_color=True, file=StringIO(), soft_wrap=True)
     monkeypatch.setattr(shared, "errors", screen)
-    shared.complain("a long story " * 9 + "\n  seqbatch campaign close spring --force --reason why")
+    story = CampaignStateError("a long story " * 9, remedies=[Remedy("close", reason="why not")])
+    shared.complain_of(story, About("spring", "campaigns.db"))
     lines = screen.file.getvalue().splitlines()
     assert all(len(line) <= 40 for line in lines[:-1])
     assert len(lines) > 3
-    assert lines[-1].endswith("seqbatch campaign close spring --force --reason why")
+    assert lines[-1] == "  seqbatch campaign close spring --reason 'why not'"
 
 
 @pytest.fixture

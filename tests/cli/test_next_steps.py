@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
-from seqbatch.cli.campaign import command
+from seqbatch.cli.messages import command
 from seqbatch.storage.rows import View
 from tests.campaign.instances import outcomes, units
 from tests.cli.test_campaign import SPEC
 
-#: What init writes above a spec.
-HEADING = '# A campaign in waves, proposed for "every body.csv" (150 rows).\n'
+#: The file of units, as init writes it into a spec.
+HEADING = 'file = "every body.csv"\n'
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign.files.writing import Writer
-from seqbatch.service.pages.rendering import for_people
 from tests.service.running import SPEC, UNITS, running
 
 #: What only Python or a shell can do: options, calls of functions, commands that calls can do.
@@ -88,26 +87,39 @@ def another_grid(service):
     return service.post("/v1/campaigns", {"spec": spec})
 
 
-#: What is refused, what it says to who sent a call, and to who looks at a page.
+FORCE = {"action": "close", "options": {"force": True, "reason": None}}
+#: What is refused: its code, its field, a part of its text, and what can be done instead.
 REFUSALS = {
-    too_many: ("from the list (draw = true)", "the first ones that fit."),
-    both_ways: ("left out with partial = true", "the first ones that fit are taken."),
-    drawn_without_a_size: ("this wave, without draw = true.", "wave, without drawing from them."),
-    not_ready: ("it is: force = true, with a reason.", "Or close it as it is, below."),
-    without_control: ("is meant, add force = true.", "waves could be compared with it."),
-    against_the_rule: ("or continue it all the same, with", "or continue it all the same, with"),
-    unclear_numbers: ('an amendment with reward_format "', 'how outcomes are spelled to "'),
-    another_grid: ("Use an online grid, or SBUCB", "Use an online grid, or SBUCB"),
-}
+    too_many: ("too-many-units", None, "from the list (draw = true)", ["draw", "partial"]),
+    both_ways: ("invalid-argument", "draw", "left out where partial is given", []),
+    drawn_without_a_size: ("wave-without-size", None, "without drawing from them", []),
+    not_ready: ("too-few-outcomes", None, "it is: force = true, with a reason.", ["close"]),
+    without_control: ("invalid-argument", "retire", "is meant, add force = true.", ["force"]),
+    against_the_rule: (
+        "stopped", None, "or continue it all the same, with", ["abort", "continue"],
+    ),
+    unclear_numbers: ("invalid-rows", "visit", "declare its format", ["amend", "amend"]),
+    another_grid: ("invalid-spec", "policy", "Use an online grid, or SBUCB", []),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.__name__)
-def test_a_refusal_names_what_a_call_and_a_page_have(service, case):
-    said = refused(case(service))
-    in_a_call, on_a_page = REFUSALS[case]
-    assert in_a_call in said
-    assert on_a_page in for_people(said)
+def test_a_refusal_has_a_code_a_field_and_remedies(service, case):
+    answer = case(service)
+    said, problem = refused(answer), answer.json()
+    code, field, text, remedies = REFUSALS[case]
+    assert (problem["code"], problem.get("field")) == (code, field)
+    assert [each["action"] for each in problem.get("remedies", [])] == remedies
+    assert text in said
     assert not ELSEWHERE.search(said), said
+
+
+def test_remedies_are_fields_of_the_body(service):
+    given(service, "closable")
+    [remedy] = service.post("/v1/campaigns/closable/close", {"wave": 1}).json()["remedies"]
+    assert remedy == FORCE
+    body = {**remedy["options"], "reason": "a test", "wave": 1}
+    assert service.post("/v1/campaigns/closable/close", body).status_code == 200
 
 
 @pytest.mark.parametrize(

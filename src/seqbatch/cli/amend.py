@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Name, Reason, Where, Who, app, next_command, opened
+from seqbatch.cli.campaign import Name, Reason, Where, Who, app, next_command, opened
 from seqbatch.cli.console import Json, dump, say, say_next
+from seqbatch.cli.messages import STORE
 from seqbatch.errors import InvalidArgumentError
 
 __all__ = ["app"]

@@ -1,11 +1,9 @@
 """The commands that run a campaign: init, create, assign, record, close."""
 
-import os
-import re
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,9 +22,10 @@ from seqbatch.cli.console import (
     show,
     waiting,
 )
+from seqbatch.cli.messages import STORE, About, command, in_options
 from seqbatch.display import counted
 from seqbatch.document import Table
-from seqbatch.errors import CampaignStateError, SeqbatchError
+from seqbatch.errors import SeqbatchError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
@@ -37,10 +36,6 @@ if TYPE_CHECKING:
 
 # ----------------------------------------------------------------------
 # The next step, as a command that can be pasted.
-
-
-#: The store where none is named.
-STORE = "campaigns.db"
 
 
 def next_command(campaign: "Campaign", store: str, now: "Situation | None" = None) -> str | None:
@@ -80,20 +75,6 @@ def _words(now: "Situation") -> list[str]:
     elif step == "report":
         words += ["--out", _new_file(now.name, None, ".html")]
     return words
-
-
-def command(*words: str, store: str, group: str = "campaign") -> str:
-    """Return a command of a group for a shell; the store is named where it is not the usual one.
-
-    >>> command("create", "my spec.toml", store="campaigns.db")
-    "seqbatch campaign create 'my spec.toml'"
-    >>> command("close", "spring", store="postgresql://ann:secret@host/db")
-    'seqbatch campaign close spring --store postgresql://ann:...@host/db'
-    """
-    named = [] if store in (STORE, os.environ.get("SEQBATCH_STORE")) else ["--store", store]
-    text = shlex.join(["seqbatch", group, *words, *named])
-    # A password is not repeated on a screen.
-    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
 
 
 def _fits(file: str, now: "Situation") -> bool:
@@ -158,16 +139,13 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are t
 @contextmanager
 def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
     """Open a campaign of a store that is there."""
-    with kindly(as_json=as_json):
+    with kindly(as_json=as_json, about=About(name, store)):
         from seqbatch.campaign import Campaign
         from seqbatch.storage import open_store
 
         base = open_store(store, create=False)
         try:
             yield Campaign(base, name, who=who)
-        except CampaignStateError as error:
-            lines = [f"  {command(*words, store=store)}" for words in error.commands]
-            raise CampaignStateError("\n".join([str(error), *lines])) from None
         finally:
             base.close()
 
@@ -289,8 +267,7 @@ def assign(
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
-    plain = {key: value for key, value in asdict(result).items() if key != "table"}
-    plain["next"] = then
+    plain = {**result.plain(), "next": then}
     if as_json:
         if out == "-":
             dump(plain, to_errors=True)
@@ -369,11 +346,12 @@ def record(
         )
         now = campaign.situation()
         then = next_command(campaign, store, now)
+    about = About(name, store)
     say_read_as(result.read_as)
     if as_json:
-        dump({**result.plain(), "next": then})
+        dump({**result.plain(), "advice": advised(result, about), "next": then})
     else:
-        _show_recorded(result, now)
+        _show_recorded(result, now, about)
         if dry_run:
             say("A dry run: nothing was written.")
         say_next(then, instead=or_close(now))
@@ -381,7 +359,12 @@ def record(
         raise typer.Exit(FOUND)
 
 
-def _show_recorded(result: "Recorded", now: "Situation") -> None:
+def advised(result: "Recorded", about: About | None) -> list[str]:
+    """Return advice about held rows, with commands that can be pasted."""
+    return result.advised(partial(in_options, about=about))
+
+
+def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
     """Show what became of the rows of a file."""
     say(
         f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
@@ -404,7 +387,7 @@ def _show_recorded(result: "Recorded", now: "Situation") -> None:
         say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
     if result.held:
         show_held(result, "Held rows")
-    for each in result.advice:
+    for each in advised(result, about):
         say(each)
 
 

@@ -2,11 +2,11 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Timer
 from typing import Annotated, Any
 
@@ -19,14 +19,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperGroup
 
+from seqbatch.cli.messages import About, in_options, remedy_commands
 from seqbatch.display import visible
 from seqbatch.document import Document, Table, part_lines
-from seqbatch.errors import (
-    CampaignStateError,
-    InvalidArgumentError,
-    InvalidFileError,
-    SeqbatchError,
-)
+from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
 #: A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
@@ -40,7 +36,9 @@ FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 
 @contextmanager
-def kindly(*, as_json: bool = False, extra: str = "campaign") -> Iterator[None]:
+def kindly(
+    *, as_json: bool = False, extra: str = "campaign", about: About | None = None
+) -> Iterator[None]:
     """Turn the package's errors into a message and an exit code.
 
     Parameters
@@ -49,13 +47,15 @@ def kindly(*, as_json: bool = False, extra: str = "campaign") -> Iterator[None]:
         Whether to print the error for scripts, too.
     extra
         What to install where a module is missing.
+    about
+        The campaign that remedies are for.
     """
     try:
         yield
     except (SeqbatchError, OSError) as error:
         if as_json:
-            dump(plain_error(error))
-        complain(spoken(error))
+            dump(plain_error(error, about))
+        complain_of(error, about)
         wrong = WRONG_STATE if isinstance(error, CampaignStateError) else BAD_INPUT
         raise typer.Exit(wrong) from None
     except ModuleNotFoundError as error:
@@ -75,19 +75,28 @@ def kindly(*, as_json: bool = False, extra: str = "campaign") -> Iterator[None]:
 _typed: dict[str, str] = {}
 
 
-def spoken(error: Exception) -> str:
-    """Return what an error says, naming options as they are typed.
-
-    The library says ``draw=True`` where a person at a terminal types ``--draw``.
-    """
+def spoken(error: Exception, about: About | None = None) -> str:
+    """Return an error's text, with options as they are typed: ``--draw`` for ``draw=True``."""
     text = str(error)
-    if isinstance(error, OSError) and not isinstance(error, SeqbatchError) and error.strerror:
+    if isinstance(error, SeqbatchError):
+        words = partial(in_options, about=about)
+        text = error.refusal.text(words, lambda name: _typed.get(name, name))
+    elif isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    if isinstance(error, InvalidArgumentError) and error.name in _typed:
-        text = _typed[error.name] + text.removeprefix(error.name)
-    # On lines of their own: what an error says may end in a command, to be copied.
-    text = "\n".join([text, *getattr(error, "__notes__", ())])
-    return re.sub(r"\b(\w+)=(True|\.\.\.)", lambda found: _typed.get(found[1], found[0]), text)
+    return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
+def _pasted(error: Exception, about: About | None) -> list[str]:
+    """Return the commands that an error's remedies are."""
+    return remedy_commands(error.remedies, about) if isinstance(error, SeqbatchError) else []
+
+
+def complain_of(error: Exception, about: About | None = None) -> None:
+    """Print an error, and the commands that would help."""
+    complain(spoken(error, about))
+    for line in _pasted(error, about):
+        # A command is to be pasted: it is not broken between lines.
+        _print_red(f"  {line}", whole=True)
 
 
 class Visible(TyperGroup):
@@ -141,9 +150,12 @@ def _usage() -> Iterator[None]:
 
 def complain(text: str) -> None:
     """Print what went wrong."""
-    for line in visible(f"seqbatch: {text}", lines=True).split("\n"):
-        # A command is to be pasted, and what reads a pipe finds lines as they are.
-        whole = not errors.is_terminal or line.lstrip().startswith("seqbatch campaign ")
+    # What reads a pipe finds lines as they are.
+    _print_red(f"seqbatch: {text}", whole=not errors.is_terminal)
+
+
+def _print_red(text: str, *, whole: bool) -> None:
+    for line in visible(text, lines=True).split("\n"):
         errors.print(line, style="red", markup=False, highlight=False, soft_wrap=whole)
 
 
@@ -160,9 +172,15 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def plain_error(error: Exception) -> dict[str, Any]:
+def plain_error(error: Exception, about: About | None = None) -> dict[str, Any]:
     """Return an error for scripts."""
-    made: dict[str, Any] = {"error": type(error).__name__, "message": spoken(error)}
+    lines = [spoken(error, about), *(f"  {line}" for line in _pasted(error, about))]
+    made: dict[str, Any] = {"error": type(error).__name__, "message": "\n".join(lines)}
+    if isinstance(error, SeqbatchError):
+        made |= {
+            "code": error.code, "field": error.field or None,
+            "remedies": [remedy.plain() for remedy in error.remedies],
+        }  # fmt: skip
     if isinstance(error, InvalidFileError):
         keys = (error.place, "column", "reason")
         made["problems"] = [dict(zip(keys, problem, strict=True)) for problem in error.problems]

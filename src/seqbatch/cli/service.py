@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqbatch.cli.campaign import STORE, Where, command
+from seqbatch.cli.campaign import Where
 from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
+from seqbatch.cli.messages import STORE, command
 from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 

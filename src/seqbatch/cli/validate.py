@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.campaign import (
-    STORE,
     Delimiter,
     Encoding,
     Name,
     Reason,
     Where,
     Who,
-    command,
+    advised,
     next_command,
     opened,
     say_how_to_adopt,
@@ -26,6 +25,7 @@ from seqbatch.cli.console import (
     FOUND,
     Json,
     complain,
+    complain_of,
     counting,
     dump,
     kindly,
@@ -33,8 +33,8 @@ from seqbatch.cli.console import (
     say,
     say_next,
     say_read_as,
-    spoken,
 )
+from seqbatch.cli.messages import STORE, About, command
 from seqbatch.cli.views import app
 from seqbatch.display import counted
 
@@ -85,7 +85,7 @@ def validate(
             words += ["--key", f"{now.name}.key"]
         then = command(*words, store=store)
     if as_json:
-        dump({**_plain(found), "next": then})
+        dump({**_plain(found, store), "next": then})
     else:
         _show(found, units)
         say_next(then)
@@ -100,8 +100,10 @@ def _there(store: str) -> bool:
     return "://" in path or bool(elsewhere) or Path(path).exists()
 
 
-def _plain(found: "Validated") -> dict[str, Any]:
+def _plain(found: "Validated", store: str) -> dict[str, Any]:
     now = None if found.prepared is None else found.prepared.now
+    about = None if now is None else About(now.name, store)
+    tried = found.recorded
     return {
         "sound": found.sound,
         "spec": now and {"name": now.name, "sizes": now.sizes, "policy": now.policy},
@@ -110,7 +112,7 @@ def _plain(found: "Validated") -> dict[str, Any]:
         "left_over": found.left_over,
         "warnings": found.warnings,
         "read_as": found.read_as,
-        "outcomes": None if found.recorded is None else found.recorded.plain(),
+        "outcomes": tried and {**tried.plain(), "advice": advised(tried, about)},
         "problems": [plain_error(problem) for problem in found.problems],
         "unchecked": found.unchecked,
     }
@@ -148,7 +150,7 @@ def _show(found: "Validated", units: str | None) -> None:
         if found.recorded.held:
             show_held(found.recorded, "Rows that would be held")
     for problem in found.problems:
-        complain(spoken(problem))
+        complain_of(problem)
     for line in found.unchecked:
         complain(f"not checked: {line}.")
     if found.sound:

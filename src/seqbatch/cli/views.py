@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from seqbatch.cli.amend import app
-from seqbatch.cli.campaign import STORE, Force, Format, Name, Where, next_command, opened
+from seqbatch.cli.campaign import Force, Format, Name, Where, next_command, opened
 from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_files, say_next, show
+from seqbatch.cli.messages import STORE
 from seqbatch.display import counted
 from seqbatch.document import Table
 

@@ -15,6 +15,7 @@ from seqbatch.errors import (
     CampaignStateError,
     InvalidArgumentError,
     InvalidSpecError,
+    Remedy,
     SeqbatchError,
     StoreError,
     UnknownCampaignError,
@@ -54,7 +55,8 @@ class ServiceError(SeqbatchError):
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(str(problem.get("detail", f"the service answered with {status}")))
+        told = str(problem.get("detail", f"the service answered with {status}"))
+        super().__init__(told, **_known(problem))
         self.status = status
         self.problem = dict(problem)
 
@@ -140,8 +142,18 @@ def result(call: Call[T], response: httpx.Response) -> T:
         problem = {}
     kind = KINDS.get(str(problem.get("type")))
     if kind is not None:
-        raise kind(str(problem.get("detail")))
+        raise kind(str(problem.get("detail")), **_known(problem))
     raise ServiceError(response.status_code, problem)
+
+
+def _known(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a problem holds for programs: code, field and remedies."""
+    remedies = [
+        Remedy(each["action"], **{k: ... if v is None else v for k, v in each["options"].items()})
+        for each in problem.get("remedies", ())
+    ]
+    code, field = str(problem.get("code", "")), str(problem.get("field", ""))
+    return {"code": code, "field": field, "remedies": remedies}
 
 
 def pause(attempt: int, response: httpx.Response | None) -> float:

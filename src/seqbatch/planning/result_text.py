@@ -200,7 +200,7 @@ def short(plan: "Plan") -> str:
     if plan.contexts == "adversarial":
         promised = not math.isnan(row.rate)
         cost = f"regret of at most {rounded(row.rate)} promised" if promised else "nothing promised"
-    return f"{heading(plan)[:-1]}; batches of {', '.join(sizes)} units; {cost}"
+    return f"{title(plan)}; batches of {', '.join(sizes)} units; {cost}"
 
 
 def tables(plan: "Plan") -> list[Table]:
@@ -299,12 +299,19 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
 
 
 def heading(plan: "Plan") -> str:
+    """Return the plan in a sentence."""
+    return f"{title(plan)}."
+
+
+def title(plan: "Plan") -> str:
     """Return the number of units, actions and batches, and the policy."""
     after = f" after the {plan.seen:,} seen so far" if plan.seen else ""
-    return (
-        f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: "
-        f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}."
-    )
+    return f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: {answer(plan)}"
+
+
+def answer(plan: "Plan") -> str:
+    """Return the number of batches and the policy."""
+    return f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"
 
 
 def batches(plan: "Plan") -> list[str]:

@@ -70,7 +70,7 @@ def feature_columns(
             "columns",
             "given, because some of the file's columns may not be features",
             ", ".join(doubts),
-            "Name the features with --columns, or the others with --outcomes.",
+            "Name the features (columns), or the others (outcomes).",
         )
     return left
 

@@ -47,7 +47,7 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
     rule = f"parameters of {kind} ({', '.join(own)})"
     for name in parameters:
         if name not in own:
-            raise InvalidArgumentError("policy", rule, repr(name))
+            raise InvalidArgumentError("policy", rule, repr(name), field=name)
     for name, field in own.items():
         if field.default is field.default_factory is MISSING and name not in parameters:
             raise InvalidArgumentError("policy", rule, f"no {name!r}")

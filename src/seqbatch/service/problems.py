@@ -1,6 +1,6 @@
 """Errors as problem documents (RFC 9457)."""
 
-import re
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,47 +17,52 @@ from seqbatch.errors import (
     InvalidFileError,
     InvalidSpecError,
     OutputError,
+    Refusal,
+    Remedy,
     SeqbatchError,
     StoreError,
     UnknownCampaignError,
+    Words,
 )
 
 # ----------------------------------------------------------------------
-# What the library says in the words of Python and of commands, for those who send calls.
+# Remedies in the words of calls.
 
 
-_AMEND = r"seqbatch campaign amend \S+ "
-#: What only Python or a shell knows, and what stands for it in a call.
-_SPELLED = (
-    (re.compile(r"\b(draw|partial|force)=True\b"), r"\1 = true"),
-    (re.compile(r"\ba reason=\.\.\."), "a reason."),
-    (re.compile(r" \(in Python go_on\)"), ""),
-    (re.compile(_AMEND + "--reward-format"), "an amendment with reward_format"),
-    (
-        # A dollar stands in single quotes, for the sake of shells.
-        re.compile(_AMEND + r"""--metric-format (["'])(.*?)=([^"=]*?)\1"""),
-        r'an amendment with metric_formats {"\2": "\3"}',
-    ),
-    (re.compile(r"\(--metric-format for "), "(metric_formats for "),
-    (re.compile(r' --reason "\.\.\."| with --reason'), " and a reason"),
-)
+def in_calls(remedy: Remedy) -> str:
+    """Return what follows the text before a remedy, for those who send calls.
 
-
-def in_calls(text: str) -> str:
-    """Return a message that names options as bodies and parameters of calls do.
-
-    >>> in_calls("Or close it as it is: force=True, with a reason=...")
-    'Or close it as it is: force = true, with a reason.'
-    >>> in_calls('after seqbatch campaign amend spring --reward-format "1.234,56" --reason "..."')
-    'after an amendment with reward_format "1.234,56" and a reason'
+    >>> in_calls(Remedy("close", force=True, reason=...))
+    ': force = true, with a reason.'
+    >>> in_calls(Remedy("amend", reward_format="1.234,56", reason=...))
+    ' an amendment with reward_format "1.234,56" and a reason'
     """
-    for spelled, words in _SPELLED:
-        text = spelled.sub(words, text)
-    return text
+    match remedy.action:
+        case "draw" | "partial":
+            return f" ({remedy.action} = true)"
+        case "close" | "record-sums":
+            return ": force = true, with a reason."
+        case "delete":
+            return ": force = true."
+        case "force":
+            return " Where that is meant, add force = true."
+        case "amend":
+            return f" an amendment with {amendment(remedy)}"
+        case "overwrite":
+            return "."
+        case _:
+            return ""
+
+
+def amendment(remedy: Remedy) -> str:
+    """Return the fields of an amendment's body, and that it takes a reason."""
+    fields = {name: value for name, value in remedy.options.items() if name != "reason"}
+    said = ", ".join(f"{name} {json.dumps(v, ensure_ascii=False)}" for name, v in fields.items())
+    return f"{said} and a reason"
 
 
 # ----------------------------------------------------------------------
-# Errors as problem documents (RFC 9457), with the library's text in the words of calls.
+# Errors as problem documents (RFC 9457).
 
 
 MEDIA_TYPE = "application/problem+json"
@@ -106,6 +111,16 @@ class Place(BaseModel):
     reason: str = Field(examples=["must be a number; received 'abc'"])
 
 
+class RemedyDocument(BaseModel):
+    """What can be done instead."""
+
+    action: str = Field(examples=["close"])
+    options: dict[str, Any] = Field(
+        description="Fields of the body; null is for you to fill in.",
+        examples=[{"force": True, "reason": None}],
+    )
+
+
 class ProblemDocument(BaseModel):
     """What went wrong, why, and what to do (RFC 9457)."""
 
@@ -113,47 +128,86 @@ class ProblemDocument(BaseModel):
     title: str = Field(examples=["The campaign's state does not allow it"])
     status: int = Field(examples=[409])
     detail: str = Field(examples=["wave 1 of campaign spring has room for 0 more units; ..."])
+    code: str = Field(
+        description="What kind of refusal it is, for programs; it stays when words change.",
+        examples=["wave-full"],
+    )
+    field: str | None = Field(
+        default=None, description="The field, setting or column that it is about.",
+        examples=["reason"],
+    )  # fmt: skip
+    remedies: list[RemedyDocument] | None = None
     errors: list[Place] | None = None
 
 
 class ProblemError(SeqbatchError):
-    """An answer that is a problem document."""
+    """An answer that is a problem document.
+
+    Parameters
+    ----------
+    status, kind
+        The status of the answer, and the type of the problem.
+    why
+        The text, or the library's refusal.
+    field
+        The field that a text is about.
+    errors
+        What is wrong, each with its place.
+    headers
+        Headers of the answer.
+    hidden
+        What the store is called, which is not told.
+    """
 
     def __init__(
         self,
         status: int,
         kind: str,
-        detail: str,
+        why: str | Refusal,
         *,
+        field: str = "",
         errors: list[dict[str, Any]] | None = None,
         headers: dict[str, str] | None = None,
+        hidden: str = "",
     ) -> None:
-        super().__init__(detail)
+        self._refuse(Refusal(kind, (why,), field) if isinstance(why, str) else why)
         self.status = status
         self.kind = kind
-        self.detail = detail
         self.errors = errors
         self.headers = headers
+        self._hidden = hidden
+
+    def said(self, words: Words) -> str:
+        """Return the problem's text, with remedies put into words."""
+        text = self.refusal.text(words)
+        return text.replace(self._hidden, "the store") if self._hidden else text
+
+    @property
+    def detail(self) -> str:
+        """The problem's text, for those who send calls."""
+        return self.said(in_calls)
 
 
-def problem_of(error: Exception, label: str) -> ProblemError:
+def problem_of(error: SeqbatchError, label: str) -> ProblemError:
     """Return the problem that an error of the library is; the store is not named."""
     if isinstance(error, ProblemError):
         return error
     status, kind = next((s, k) for known, s, k in KINDS if isinstance(error, known))
-    detail, places = in_calls(str(error)).replace(label, "the store"), None
+    why, places = error.refusal, None
     if isinstance(error, UnknownCampaignError):
         # Those that there are may be none of the caller's business.
-        detail = "there is no such campaign, or this token may not see it."
+        told = "there is no such campaign, or this token may not see it."
+        why = Refusal(error.code, (told,))
     if isinstance(error, OutputError):
         # A call is one transaction with its answer: what the library kept is taken back.
-        detail = "the answer could not be written; nothing was done. Make the same call again."
+        told = "the answer could not be written; nothing was done. Make the same call again."
+        why = Refusal(error.code, (told,))
     if isinstance(error, InvalidFileError):
         places = [
-            {error.place: place, "column": column, "reason": in_calls(reason)}
+            {error.place: place, "column": column, "reason": reason}
             for place, column, reason in error.problems[:LISTED]
         ]
-    return ProblemError(status, kind, detail, errors=places)
+    return ProblemError(status, kind, why, errors=places, hidden=label)
 
 
 def invalid(errors: Sequence[Any]) -> ProblemError:
@@ -163,7 +217,9 @@ def invalid(errors: Sequence[Any]) -> ProblemError:
         for each in errors[:20]
     ]
     said = "; ".join(f"{each['field'] or 'body'}: {each['reason']}" for each in places[:5])
-    return ProblemError(422, "invalid-body", f"{said}.", errors=places)
+    return ProblemError(
+        422, "invalid-body", f"{said}.", field=places[0]["field"] if places else "", errors=places
+    )
 
 
 def document(problem: ProblemError) -> JSONResponse:
@@ -173,7 +229,12 @@ def document(problem: ProblemError) -> JSONResponse:
         "title": TITLES[problem.kind],
         "status": problem.status,
         "detail": problem.detail,
+        "code": problem.code,
     }
+    if problem.field:
+        content["field"] = problem.field
+    if problem.remedies:
+        content["remedies"] = [remedy.plain() for remedy in problem.remedies]
     if problem.errors is not None:
         content["errors"] = problem.errors
     return JSONResponse(
@@ -185,6 +246,7 @@ def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError],
     """Answer every error with its problem: as a document, or as a page to those who want one."""
 
     async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, SeqbatchError)
         return answered(request, problem_of(error, label))
 
     async def plain(request: Request, error: Exception) -> Response:

@@ -198,7 +198,9 @@ class SQLStore:
             self._lock_names(connection)
             if self._number(connection, name) is not None:
                 raise CampaignStateError(
-                    f"campaign {name} exists already in {self.label}. Choose another name."
+                    f"campaign {name} exists already in {self.label}. Choose another name.",
+                    code="name-taken",
+                    field="name",
                 )
             table = schema.campaigns
             number = _next_number(connection)

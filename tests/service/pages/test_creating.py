@@ -206,7 +206,7 @@ def test_a_plan_comes_with_its_numbers(visit):
             "the cost of 'nothing' must be a plain number such as 0.5; rec",
         ),
         ({"kind": "number", "low": "0", "high": "1,5"}, "reward", "the largest outcome (to) must"),
-        ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)."),
+        ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)"),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
         ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing makes sure"),
         (

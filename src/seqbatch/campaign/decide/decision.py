@@ -311,7 +311,8 @@ def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Un
                 problem = error
     raise CampaignStateError(
         f"campaign {now.name}: {counted(len(table), 'unit')} cannot keep to what is left of its "
-        f"limits in wave {now.wave}: {problem} Nothing was assigned."
+        f"limits in wave {now.wave}: {problem} Nothing was assigned.",
+        code="beyond-limits",
     )
 
 

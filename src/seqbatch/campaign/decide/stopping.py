@@ -23,7 +23,7 @@ from seqbatch.campaign.decide.analysis import (
     shares_of,
 )
 from seqbatch.campaign.record.codec import DAMAGED, unpack_kept
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.situation import FUTILITY, HARM, STOPS, SUCCESS, Situation
 from seqbatch.campaign.record.store import Event, Reader, StateRecord
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
@@ -199,7 +199,6 @@ def kept_and_new(
 # the others. Statistics are such that more is better, whatever the direction of the reward.
 
 
-SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
 ON, END = "go on", "planned end, nothing shown"
 TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
 #: The chance of success, at the effect that a campaign is for, that bounds for futility leave.
@@ -258,7 +257,7 @@ class LookTaken:
     @property
     def stops(self) -> bool:
         """Whether the rule says to stop."""
-        return self.verdict in (SUCCESS, HARM, FUTILITY)
+        return self.verdict in STOPS
 
     def judged(self, action: str) -> bool:
         """Whether there were enough events to judge an action, so that error was spent on it."""

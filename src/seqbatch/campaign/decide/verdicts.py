@@ -14,15 +14,15 @@ Rows are judged in three steps: :func:`readable` by themselves, :func:`plausible
 of the campaign, and :func:`compared` or :func:`compared_with_ids` against the outcomes known.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.files.columns import MISSING, texts
+from seqbatch.campaign.files.columns import MISSING, Reason, reasoned, texts
 from seqbatch.campaign.files.ids import read_ids, with_nul
-from seqbatch.campaign.files.number_format import NumberFormat
+from seqbatch.campaign.files.number_format import NO_NUMBER, NumberFormat
 from seqbatch.campaign.files.number_format import numbers as parsed
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
@@ -56,6 +56,8 @@ class Judged:
         What each row becomes, and which version of its unit's outcome, from 1.
     reasons, kinds
         Why rows are held, by row; and the same without what is a row's own, for counting.
+    unread
+        The rows that are held because a cell is no number, each with the cell's column.
     """
 
     units: pa.Array
@@ -66,13 +68,27 @@ class Judged:
     versions: Integers
     reasons: dict[int, str]
     kinds: dict[int, str]
+    unread: dict[int, str] = field(default_factory=dict)
 
-    def hold(self, row: int, verdict: int, reason: str, *, kind: str | None = None) -> None:
-        """Hold a row, and say why; a row is held for the first reason that was found."""
+    def hold(
+        self, row: int, verdict: int, reason: str, *, kind: str | None = None, unread: str = ""
+    ) -> None:
+        """Hold a row, and say why; a row is held for the first reason that was found.
+
+        Parameters
+        ----------
+        row, verdict, reason
+            The row, what becomes of it, and why.
+        kind
+            The reason without what is the row's own.
+        unread
+            The column whose cell is no number, where that is the reason.
+        """
         self.verdicts[row] = verdict
         if row not in self.reasons:
             self.reasons[row] = reason
-            self.kinds[row] = reason.partition("; received")[0] if kind is None else kind
+            self.kinds[row] = reasoned(reason).rule if kind is None else kind
+            self.unread |= {row: unread} if unread else {}
 
     @property
     def values(self) -> Floats:
@@ -105,7 +121,7 @@ def readable(spec: Spec, batch: Any) -> Judged:
     if nul:
         judged.units = pa.array(["" if "\0" in unit else unit for unit in units.to_pylist()])
     for row, (column, why) in no_unit.items():
-        judged.hold(row, UNFIT, f"{column} {why}")
+        judged.hold(row, UNFIT, f"{column} {why}", kind=f"{column} {reasoned(why).rule}")
     _read_reward(judged, spec, batch)
     for place, metric in enumerate(spec.metrics, start=1 + len(spec.parts) - len(spec.metrics)):
         judged.cells[:, place] = _read(judged, metric.column, metric, batch, optional=True)
@@ -113,7 +129,8 @@ def readable(spec: Spec, batch: Any) -> Judged:
         ids, no_id = texts(batch.column(spec.outcome))
         judged.ids = ids.to_pylist()
         for row, why in no_id.items():
-            judged.hold(row, UNFIT, f"{spec.outcome} {why}")
+            kind = f"{spec.outcome} {reasoned(why).rule}"
+            judged.hold(row, UNFIT, f"{spec.outcome} {why}", kind=kind)
         for row in [row for row, each in enumerate(judged.ids) if "\0" in each]:
             judged.hold(row, UNFIT, f"{spec.outcome} holds a NUL character")
             judged.ids[row] = ""
@@ -134,7 +151,7 @@ def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
         # Weights may make of numbers that can be learned from one that cannot.
         for row in np.flatnonzero(np.abs(judged.values) >= LARGEST_NUMBER).tolist():
             why = f"{reward.label} must be below {LARGEST_NUMBER:g} in size"
-            judged.hold(row, UNFIT, f"{why}; received {judged.values[row]:g}")
+            judged.hold(row, UNFIT, Reason(why, f"; received {judged.values[row]:g}"))
 
 
 def weighted(reward: Reward, terms: Floats) -> Floats:
@@ -156,7 +173,9 @@ def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: 
         values[list(wrong)] = np.nan
     for row, why in wrong.items():
         if not (optional and why == MISSING):
-            judged.hold(row, UNFIT, f"{column} {why}")
+            said, why = f"{column} {why}", reasoned(why)
+            unread = column if why.code == NO_NUMBER else ""
+            judged.hold(row, UNFIT, said, kind=f"{column} {why.rule}", unread=unread)
     return values
 
 
@@ -203,7 +222,7 @@ def _hold_outside(
     outside = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
     for row in np.flatnonzero(outside).tolist():
         why = f"{label} must be between {low:g} and {high:g}"
-        judged.hold(row, UNFIT, f"{why}; received {values[row]:g}")
+        judged.hold(row, UNFIT, Reason(why, f"; received {values[row]:g}"))
 
 
 def _hold_wrong_waves(judged: Judged, column: Any, waves: Integers) -> None:
@@ -211,7 +230,7 @@ def _hold_wrong_waves(judged: Judged, column: Any, waves: Integers) -> None:
     for row, why in wrong.items():
         if why != MISSING:
             rule = f"{WAVE} must be a wave's number"
-            judged.hold(row, UNFIT, f"{rule}; {why.partition('; ')[2]}", kind=rule)
+            judged.hold(row, UNFIT, rule + reasoned(why).more, kind=rule)
     for row in np.flatnonzero((judged.numbers >= 0) & (said != waves)).tolist():
         if row not in wrong:
             assigned = f"the unit was assigned in {waves[row]}"

@@ -11,6 +11,7 @@ from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.files.columns import (
     MISSING,
     Read,
+    Reason,
     is_text,
     means_missing,
     missing_rows,
@@ -34,7 +35,7 @@ def read_booleans(column: Any) -> Read:
     if not is_text(column.type):
         found = read_numbers(column)
         rows = (~found.missing & (found.values != 0) & (found.values != 1)).nonzero()[0].tolist()
-        wrong = {row: f"{RULE}; received {found.values[row]:g}" for row in rows}
+        wrong = {row: Reason(RULE, f"; received {found.values[row]:g}") for row in rows}
         return Read(found.values, found.missing, wrong | found.wrong)
     text = pc.utf8_trim_whitespace(column)
     missing = means_missing(text)
@@ -72,7 +73,7 @@ class BooleanFeature(Feature):
         wrong = found.wrong
         if self.missing == "refuse" and found.missing.any():
             advice = f'; {self.name} = "level" (or true, or false) would accept it'
-            wrong = wrong | missing_rows(found.missing, MISSING + advice)
+            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice))
         return pa.array(found.values > 0, mask=found.missing), wrong
 
     def encode(self, kept: Any, out: Floats) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature, one_of
-from seqbatch.campaign.files.columns import MISSING, categories
+from seqbatch.campaign.files.columns import MISSING, Reason, categories
 from seqbatch.campaign.spec.features import Hashed, Levels
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.texts import look_up, mark
@@ -36,7 +36,8 @@ class CategoricalFeature(Feature):
             # A column of the wrong type is still refused.
             wrong = {row: reason for row, reason in wrong.items() if reason != MISSING}
         advice = '; missing = "level" would accept it'
-        told = {r: why + advice if why == MISSING else why for r, why in wrong.items()}
+        missing = Reason(MISSING, advice)
+        told = {r: missing if why == MISSING else why for r, why in wrong.items()}
         return encoded, {**self.unseen(encoded), **told}
 
     @property
@@ -174,8 +175,10 @@ class LevelsFeature(CategoricalFeature):
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(np.isin(places, list(strange)))
         return {
-            int(r): f"{self.rule}; received {strange[int(places[r])][:60]!r}; "
-            "other = true would accept it"
+            int(r): Reason(
+                self.rule,
+                f"; received {strange[int(places[r])][:60]!r}; other = true would accept it",
+            )
             for r in rows
         }
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.features.learned import FrozenNumber
 from seqbatch.campaign.features.numeric import ScaledNumber
-from seqbatch.campaign.files.columns import MISSING, missing_rows
+from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.date_format import read_dates
 from seqbatch.campaign.spec.features import DateRules
 from seqbatch.core.arrays import Floats, Integers
@@ -66,7 +66,7 @@ class DateFeature(Feature):
         dates, missing, wrong = read_dates(column, form=self.rules.format)
         if self.rules.missing == "refuse" and missing.any():
             advice = '; missing = "median" would accept it'
-            wrong = wrong | missing_rows(missing, MISSING + advice)
+            wrong = wrong | missing_rows(missing, Reason(MISSING, advice))
         return dates, wrong
 
     def values(self, kept: Any) -> Floats:

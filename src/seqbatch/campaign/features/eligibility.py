@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.features.boolean import read_booleans
-from seqbatch.campaign.files.columns import MISSING, categories
+from seqbatch.campaign.files.columns import MISSING, Reason, categories
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.spec.eligibility import (
     Among,
@@ -115,7 +115,7 @@ class Eligibility:
         """Return the rows of units that may get no action, with what to do."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
         advice = "leave it out, or declare the action that such units get (fallback)"
-        return dict.fromkeys(rows, f"{self.refusal}; {advice}")
+        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}"))
 
     @property
     def refusal(self) -> str:

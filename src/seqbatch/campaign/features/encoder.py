@@ -17,7 +17,7 @@ from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.eligibility import BesideColumn, Eligibility
 from seqbatch.campaign.features.learned import LearnedFeatures, learn_number
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
-from seqbatch.campaign.files.columns import Problems, texts
+from seqbatch.campaign.files.columns import Problems, Reason, texts
 from seqbatch.campaign.files.number_format import TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
@@ -191,7 +191,9 @@ class Encoder:
             for name, size in (sizes | crossed).items():
                 most = size * max(self._trait, 1.0)
                 wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
-                reasons = {row: f"{TOO_LARGE_ENCODED}; received {most[row]:g}" for row in wrong}
+                reasons: dict[int, str] = {
+                    row: Reason(TOO_LARGE_ENCODED, f"; received {most[row]:g}") for row in wrong
+                }
                 problems.add(start, name, reasons)
 
     @property

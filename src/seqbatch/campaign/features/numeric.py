@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.features.learned import FrozenNumber, outside, scaling_of
-from seqbatch.campaign.files.columns import MISSING, missing_rows
+from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.number_format import NumberFormat, read_numbers
 from seqbatch.campaign.spec.features import NumberRules, NumericRules
 from seqbatch.core.arrays import Bools, Floats
@@ -136,7 +136,7 @@ class NumericFeature(Feature):
         wrong = found.wrong
         if self.rules.missing == "refuse":
             advice = '; missing = "median" (or "mean", or a number) would accept it'
-            wrong = wrong | missing_rows(found.missing, MISSING + advice)
+            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice))
         return pa.array(found.values, mask=found.missing), wrong
 
     def values(self, kept: Any) -> Floats:

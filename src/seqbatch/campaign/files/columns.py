@@ -17,6 +17,31 @@ from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats
 # One column of a file at a time: texts and categories, with the reason why rows cannot be read.
 
 
+class Reason(str):
+    """Why a cell cannot be used: a text that knows its rule apart from the value and the advice.
+
+    >>> why = Reason("must be a number", "; received 'x'")
+    >>> why, why.rule
+    ("must be a number; received 'x'", 'must be a number')
+    """
+
+    __slots__ = ("code", "more", "rule")
+    rule: str
+    more: str
+    code: str
+
+    def __new__(cls, rule: str, more: str = "", code: str = "") -> "Reason":
+        """Return the text of a rule and of what follows it; the code is for programs."""
+        made = super().__new__(cls, rule + more)
+        made.rule, made.more, made.code = rule, more, code
+        return made
+
+
+def reasoned(reason: str) -> Reason:
+    """Return a reason; a text alone is its own rule."""
+    return reason if isinstance(reason, Reason) else Reason(reason)
+
+
 #: The reason where a value is missing.
 MISSING = "is missing"
 #: What people and programs write where a value is missing, in lower case, without outer spaces.
@@ -59,7 +84,9 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
     kind = column.type
     if not _texty(kind):
         nothing = pa.array([""] * len(column), type=pa.string())
-        return nothing, every(column, f"must be text, whole numbers or dates; received {kind}")
+        return nothing, every(
+            column, Reason("must be text, whole numbers or dates", f"; received {kind}")
+        )
     values = column.cast(pa.string())
     if values.null_count:
         values = values.fill_null("")
@@ -98,7 +125,7 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
         rule = "must be text, whole numbers, dates or booleans"
-        return empty, every(column, f"{rule}; received {kind}")
+        return empty, every(column, Reason(rule, f"; received {kind}"))
     encoded = pc.dictionary_encode(column.cast(pa.string()))
     wrong = {}
     if column.null_count:
@@ -157,14 +184,14 @@ def means_missing(text: Any) -> Bools:
 
 
 def refused(
-    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None
+    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None, code: str = ""
 ) -> dict[int, str]:
     """Return what is wrong with rows whose text breaks a rule, the first ones with advice."""
-    wrong = {}
+    wrong: dict[int, str] = {}
     for place, row in enumerate(np.flatnonzero(rows).tolist()):
         said = text[row].as_py()
         more = advice(said) if advice and place < ADVISED else ""
-        wrong[row] = f"{rule}; received {said[:60]!r}{more}"
+        wrong[row] = Reason(rule, f"; received {said[:60]!r}{more}", code)
     return wrong
 
 

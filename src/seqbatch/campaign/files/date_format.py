@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from seqbatch.campaign.files.columns import (
     ADVISED,
+    Reason,
     every,
     is_text,
     means_missing,
@@ -122,11 +123,12 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     nothing = pa.nulls(len(column), pa.date32())
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
-    wrong = every(column, f"must be dates, or text; received {kind}")
+    rule, received = "must be dates, or text", f"; received {kind}"
+    wrong = every(column, Reason(rule, received))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Not read as whole numbers are: a float of 32 bits holds no eight digits, as days may have.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
-            wrong[row] += _excel(str(cell))
+            wrong[row] = Reason(rule, received + _excel(str(cell)))
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 

@@ -20,6 +20,7 @@ from seqbatch.campaign.spec.size_limits import MOST_PROBLEMS
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted
+from seqbatch.errors import Doubt
 
 # ----------------------------------------------------------------------
 # Texts of units that differ by case or spaces alone: from those of a spec, or from each other.
@@ -37,38 +38,38 @@ COMPARED = 10_000
 SPELLINGS = 3
 
 
-def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[str, ...]:
-    """Return a warning for each column whose texts may be meant for those of a rule."""
+def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[Doubt, ...]:
+    """Return a doubt for each column whose texts may be meant for those of a rule."""
     said: dict[str, list[str]] = {}
     for rule in () if eligibility is None else eligibility.rules:
         for column, text in _texts(rule):
             said.setdefault(column, []).append(text)
-    return _warnings(
-        tables, said, than="those in [eligible]", counted="are others to it",
-        instead="name them in the rule",
+    return _misspellings(
+        tables, said, kind="misspelled-rule", than="those in [eligible]",
+        counted="are others to it", instead="name them in the rule",
     )  # fmt: skip
 
 
 def misspelled_levels(
     tables: Iterable[pa.Table], features: Mapping[str, Feature]
-) -> tuple[str, ...]:
-    """Return a warning for each category with texts that may be levels, and count as other."""
+) -> tuple[Doubt, ...]:
+    """Return a doubt for each category with texts that may be levels, and count as other."""
     levels = {
         name: [level for level in part.rules.levels if level != OTHER]
         for name, part in features.items()
         if isinstance(part, LevelsFeature) and part.other
     }
-    return _warnings(
-        tables, levels, than="its levels", counted="count as other",
+    return _misspellings(
+        tables, levels, kind="misspelled-level", than="its levels", counted="count as other",
         instead="declare them as levels",
     )  # fmt: skip
 
 
-def _warnings(
-    tables: Iterable[pa.Table], wanted: Mapping[str, Sequence[str]], *, than: str, counted: str,
-    instead: str,
-) -> tuple[str, ...]:  # fmt: skip
-    """Return a warning for each column with texts that may be among the wanted, and are not."""
+def _misspellings(
+    tables: Iterable[pa.Table], wanted: Mapping[str, Sequence[str]], *, kind: str, than: str,
+    counted: str, instead: str,
+) -> tuple[Doubt, ...]:  # fmt: skip
+    """Return a doubt for each column with texts that may be among the wanted, and are not."""
     known = {column: pa.array(texts, type=pa.string()) for column, texts in wanted.items()}
     found: dict[str, dict[str, None]] = {column: {} for column in wanted}
     for table in tables if wanted else ():
@@ -77,14 +78,17 @@ def _warnings(
                 # No more than are shown: a file may have very many.
                 more = _misspelled(_distinct(chunk), known[column]).slice(0, NAMED + 1)
                 texts.update(dict.fromkeys(more.to_pylist()) if len(texts) <= NAMED else {})
-    return tuple(
-        f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
-        f"{', '.join(told_apart(text) for text in list(texts)[:NAMED])}"
-        f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or "
-        f"{instead} before the campaign is created"
-        for column, texts in found.items()
-        if texts
-    )
+    made = []
+    for column, texts in found.items():
+        examples = tuple(list(texts)[:NAMED])
+        said = (
+            f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
+            f"{', '.join(told_apart(text) for text in examples)}"
+            f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or "
+            f"{instead} before the campaign is created"
+        )
+        made += [Doubt(kind, (said,), column=column, examples=examples)] if texts else []
+    return tuple(made)
 
 
 def _distinct(chunk: pa.Array) -> pa.Array:
@@ -114,8 +118,8 @@ def _plainly(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(pc.replace_substring(text, "ß", "ss"), r"[\s\pZ]+", "")
 
 
-def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tuple[str, ...]:
-    """Return a warning for each column of strata with texts that may be one, spelled otherwise."""
+def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tuple[Doubt, ...]:
+    """Return a doubt for each column of strata with texts that may be one, spelled otherwise."""
     found: dict[str, dict[str, None]] = {column: {} for column in strata}
     for table in tables if strata else ():
         for column, texts in found.items():
@@ -123,7 +127,11 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
             texts.update(dict.fromkeys(filter(None, new)))
     said = {column: several_spellings(map(str, texts)) for column, texts in found.items()}
     return tuple(
-        f"strata by {column}: {spelled}; spell them alike in the file"
+        Doubt(
+            "misspelled-stratum",
+            (f"strata by {column}: {spelled}; spell them alike in the file",),
+            column=column,
+        )
         for column, spelled in said.items()
         if spelled
     )
@@ -257,9 +265,9 @@ def refusal(unit: str, others: Iterable[Any], sums: Collection[str] = ()) -> str
     >>> refusal("All (total)", ["29", "Oslo"], ["age"])
     "seems to be a row of totals, since its id is 'All (total)', with sums in age; delete the row"
     """
-    said = " ".join(unit.partition(":")[0].lower().split())
-    alone = said in WORDS and all(_is_number_or_none(cell) for cell in others)
-    if not alone and not (sums and WORDS & set(re.findall(r"[^\W\d_]+", said))):
+    spelled = " ".join(unit.partition(":")[0].lower().split())
+    alone = spelled in WORDS and all(_is_number_or_none(cell) for cell in others)
+    if not alone and not (sums and WORDS & set(re.findall(r"[^\W\d_]+", spelled))):
         return ""
     also = "" if alone else f", with sums in {_listed(sums)}"
     return f"seems to be a row of totals, since its id is {unit!r}{also}; delete the row"

@@ -14,6 +14,7 @@ from seqbatch.campaign.files.reading import RowProblem
 from seqbatch.campaign.files.threads import over
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.texts import hash_texts
+from seqbatch.errors import Doubt
 
 # ----------------------------------------------------------------------
 # Ids of units: the text of one column, or of several that are joined into one.
@@ -161,8 +162,8 @@ class _Ids(Protocol):
         """Return where a row is in the file."""
 
 
-def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[str, ...]:
-    """Return a warning where different ids of a file may be meant for the same unit.
+def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt, ...]:
+    """Return a doubt where different ids of a file may be meant for the same unit.
 
     Parameters
     ----------
@@ -186,19 +187,18 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[str, 
         forms = plain_ids(chosen, columns).to_pylist()
         for each, plain in zip(chosen.to_pylist(), forms, strict=True):
             if first.setdefault(plain, each) != each:
-                pairs.append(f"{told_apart(first[plain])} and {told_apart(each)}")
+                pairs.append((first[plain], each))
         start += len(ids)
         if len(pairs) >= NAMED:
             break
-    shown = "; ".join(pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
-    return (
-        (
-            f"some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
-            f"count as different units: {shown}",
-        )
-        if pairs
-        else ()
+    if not pairs:
+        return ()
+    named = [f"{told_apart(one)} and {told_apart(other)}" for one, other in pairs[:NAMED]]
+    said = (
+        "some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+        f"count as different units: {'; '.join(named)}{'; ...' if len(pairs) > NAMED else ''}"
     )
+    return (Doubt("similar-ids", (said,), examples=pairs[0]),)
 
 
 def repeats_id(unit: str, earlier: str) -> str:

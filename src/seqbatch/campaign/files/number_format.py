@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from seqbatch.campaign.files.columns import (
     Read,
+    Reason,
     every,
     is_text,
     means_missing,
@@ -220,6 +221,8 @@ NumberExample = Annotated[str, Field(min_length=1, max_length=60), AfterValidato
 #: The reason where a number is too large for any sum, or for the model.
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
+#: The code of a text that is no number.
+NO_NUMBER = "no-number"
 
 
 def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
@@ -251,7 +254,7 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
     elif not holds_numbers(kind):
         nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
-        return Read(values, nobody, every(column, f"must be numbers; received {kind}"))
+        return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
     # Nulls become NaN: both are how programs say that there is no number.
     found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
@@ -285,7 +288,7 @@ def _parsed_numbers(column: Any) -> Read:
     if missing.any():
         values = np.where(missing, 0.0, values)
     unread = parsed.is_null().to_numpy() & ~missing
-    wrong = refused(trimmed, unread, "must be a number", _number_remedy)
+    wrong = refused(trimmed, unread, "must be a number", _number_remedy, NO_NUMBER)
     return Read(values, missing, {**_unfit(values), **wrong})
 
 
@@ -320,7 +323,7 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     values = values / 100 if form.percent else values
     values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
     rule = f"must be a number spelled like {form.example}"
-    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form))
+    wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form), NO_NUMBER)
     return Read(values, missing, {**_unfit(values), **wrong})
 
 
@@ -336,7 +339,7 @@ def _unfit(values: Floats) -> dict[int, str]:
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
     return {
-        int(row): f"{TOO_LARGE}; received {values[row]}"
+        int(row): Reason(TOO_LARGE, f"; received {values[row]}")
         for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 

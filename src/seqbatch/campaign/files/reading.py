@@ -30,7 +30,7 @@ from seqbatch.campaign.files.unpacked_size import DamagedStreamError
 from seqbatch.campaign.spec.size_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy
 
 # ----------------------------------------------------------------------
 # Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe.
@@ -185,9 +185,17 @@ class Source:
         """What places in the file are called."""
         return "line" if self.file_format == "csv" else "row"
 
-    def invalid(self, problems: list[RowProblem], consequence: str = NOTHING) -> InvalidFileError:
+    def invalid(
+        self,
+        problems: list[RowProblem],
+        consequence: str = NOTHING,
+        *,
+        remedies: Sequence[Remedy] = (),
+    ) -> InvalidFileError:
         """Return the error for these problems, whose places are lines of a CSV file."""
-        return InvalidFileError(self.name, problems, consequence, place=self.place)
+        return InvalidFileError(
+            self.name, problems, consequence, place=self.place, remedies=remedies
+        )
 
     def columns(self) -> list[str]:
         """Return the names of the columns, each once; refuse a file that cannot be read."""

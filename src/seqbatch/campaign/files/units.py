@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.files.columns import Problems, as_column, texts
+from seqbatch.campaign.files.columns import Problems, Reason, as_column, texts
 from seqbatch.campaign.files.doubts import (
     HEADER,
     NAMED_TOTALS,
@@ -41,6 +41,7 @@ from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.size_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
+from seqbatch.errors import Doubt
 
 NOTHING = "nothing was assigned"
 #: What to do about numbers that can be read in two ways.
@@ -61,7 +62,7 @@ class CheckedUnits:
     _pieces: int
     _source: Source
     _encoder: Encoder
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
@@ -139,16 +140,19 @@ def read_units(
         doubts = [] if odd is None else odd.doubts()
         problems.found.extend(doubts if problems.found else [])
         _refuse(source, problems, empty=start == 0)
-        warnings = similar_ids(units, alike, len(encoder.unit_columns))
-        warnings += near_misses(units.tables(), encoder.eligibility)
-        warnings += misspelled_levels(units.tables(), encoder.parts)
-        warnings += misspelled_strata(units.tables(), strata)
-        warnings += tuple(f"{units.place(row)} {said}" for row, _, said in doubts[:NAMED_TOTALS])
-        warnings += _doubted_totals(odd, units, summed)
+        found = similar_ids(units, alike, len(encoder.unit_columns))
+        found += near_misses(units.tables(), encoder.eligibility)
+        found += misspelled_levels(units.tables(), encoder.parts)
+        found += misspelled_strata(units.tables(), strata)
+        found += tuple(
+            Doubt("totals", (f"{units.place(row)} {said}",), column=column, rows=1)
+            for row, column, said in doubts[:NAMED_TOTALS]
+        )
+        found += _doubted_totals(odd, units, summed)
         # Not kept while units are assigned: a file may have very many.
         prints.clear()
         alike.clear()
-        yield replace(units, warnings=warnings)
+        yield replace(units, doubts=found)
 
 
 @dataclass(frozen=True)
@@ -267,18 +271,21 @@ def _refuse_unfit_ids(
     lengths = text_bytes(column)
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
-    problems.add(start, unit, {row: f"{rule}; received {lengths[row]:,}" for row in too_long})
+    problems.add(
+        start, unit, {row: Reason(rule, f"; received {lengths[row]:,}") for row in too_long}
+    )
 
 
 def _doubted_totals(
     odd: OddRows | None, units: CheckedUnits, sums: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return a warning of a last row that may hold totals."""
+) -> tuple[Doubt, ...]:
+    """Return a doubt about a last row that may hold totals."""
     if odd is None or not sums:
         return ()
-    [unit] = odd.last.column(units._encoder.unit).to_pylist()
+    column = units._encoder.unit
+    [unit] = odd.last.column(column).to_pylist()
     said = doubt(str(unit), units.place(odd.rows), sums)
-    return (said,) if said else ()
+    return (Doubt("totals", (said,), column=column, rows=1, examples=(str(unit),)),) if said else ()
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:

@@ -17,9 +17,12 @@ from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import Problem
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy, StoreError
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
+
+#: The verdicts of a look that say to stop.
+STOPS = SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
 
 
 @dataclass(frozen=True)
@@ -250,14 +253,16 @@ class Situation:
         if self.aborted:
             raise CampaignStateError(
                 f"campaign {self.name} was aborted; it takes no more units, and no wave of it is "
-                "closed any more. Outcomes may still be recorded."
+                "closed any more. Outcomes may still be recorded.",
+                code="aborted",
             )
         if self.finished:
             count = len(self.sizes)
             every = "its only wave is" if count == 1 else f"all {count} waves are"
             raise CampaignStateError(
-                f"campaign {self.name}: {every} closed. Add waves with amend, or create a new "
-                "campaign."
+                f"campaign {self.name}: {every} closed. Amend it to add waves, or create a new "
+                "campaign.",
+                code="finished",
             )
 
     def require_rows(self) -> None:
@@ -265,9 +270,10 @@ class Situation:
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
                 f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): its units '
-                "are assigned, and its waves summed up, by the statements of seqbatch campaign "
-                "sql, and record-sums closes a wave. Nothing here can look at a row.",
-                commands=[("sql", self.name, "--what", "assign", "--units", "YOUR_TABLE")],
+                "are assigned, and its waves summed up, by SQL statements, and the recorded sums "
+                "close a wave. Nothing here can look at a row.",
+                code="rows-elsewhere",
+                remedies=[Remedy("sql", what="assign", units=...)],
             )
 
     def require_no_stop(self) -> None:
@@ -275,12 +281,12 @@ class Situation:
         if self.stop:
             raise CampaignStateError(
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
-                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign, or continue "
-                "it all the same (in Python go_on), with a reason.",
-                commands=[
-                    ("abort", self.name, "--reason", "YOUR REASON"),
-                    ("continue", self.name, "--reason", "YOUR REASON"),
-                ],
+                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign",
+                Remedy("abort", reason=...),
+                ", or continue it all the same",
+                Remedy("continue", reason=...),
+                ", with a reason.",
+                code="stopped",
             )
 
 
@@ -416,9 +422,9 @@ def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
 
 
 def _stop(look: dict[str, Any] | None) -> str:
-    """Return what a look says, where that is to stop."""
+    """Return the verdict of a look, where that is to stop."""
     verdict = "" if look is None else str(look["verdict"])
-    return verdict if verdict.startswith("stop") else ""
+    return verdict if verdict in STOPS else ""
 
 
 def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:

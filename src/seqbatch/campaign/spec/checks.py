@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
-from seqbatch.campaign.spec.parts import distinct
+from seqbatch.campaign.spec.parts import SettingError, distinct
 
 if TYPE_CHECKING:
     from seqbatch.campaign.spec.spec import Spec
@@ -20,14 +20,16 @@ def check_constraints(spec: "Spec") -> None:
     names = [action.name for action in spec.actions]
     for part in ("eligible", "capacity"):
         if unknown := [name for name in getattr(spec, part) if name not in names]:
-            raise ValueError(
-                f"{part} must name actions ({', '.join(names)}); received {', '.join(unknown)}"
+            raise SettingError(
+                f"{part} must name actions ({', '.join(names)}); received {', '.join(unknown)}",
+                part,
             )
     if spec.draw == "independent" and (spec.limited or spec.strata):
         given = "strata" if spec.strata else "capacity" if spec.capacity else "budget"
-        raise ValueError(
+        raise SettingError(
             f'draw = "independent" cannot keep to {given}: units drawn one by one come in any '
-            'number. Use draw = "balanced", or leave draw out'
+            'number. Use draw = "balanced", or leave draw out',
+            "draw",
         )
     if spec.masked:
         _check_masked(spec)
@@ -50,8 +52,9 @@ def _check_masked(spec: "Spec") -> None:
         ),
     }
     if found := [name for name, there in telling.items() if there]:
-        raise ValueError(
-            f"masked = true goes with actions that nothing tells apart; {', '.join(found)} would"
+        raise SettingError(
+            f"masked = true goes with actions that nothing tells apart; {', '.join(found)} would",
+            "masked",
         )
 
 
@@ -60,9 +63,10 @@ def _check_budget(spec: "Spec") -> None:
         return
     costs = [action.cost for action in spec.actions]
     if min(costs) < 0 or max(costs) == 0:
-        raise ValueError(
+        raise SettingError(
             "budget is over the actions' costs, of which none may be below 0 and one must be "
-            'above: actions = ["none", {name = "call", cost = 0.4}]'
+            'above: actions = ["none", {name = "call", cost = 0.4}]',
+            "budget",
         )
 
 
@@ -70,25 +74,29 @@ def _check_fallback(spec: "Spec", names: list[str]) -> None:
     if spec.fallback is None:
         return
     if spec.fallback not in names:
-        raise ValueError(
-            f"fallback must be one of the actions ({', '.join(names)}); received {spec.fallback}"
+        raise SettingError(
+            f"fallback must be one of the actions ({', '.join(names)}); received {spec.fallback}",
+            "fallback",
         )
     if spec.fallback in spec.eligible:
-        raise ValueError(
+        raise SettingError(
             f"fallback = {spec.fallback!r} is for units that no action is eligible for, and "
-            "cannot have a rule of its own in eligible"
+            "cannot have a rule of its own in eligible",
+            "fallback",
         )
     if spec.fallback == spec.control:
-        raise ValueError(
+        raise SettingError(
             f"control = {spec.control!r} cannot be the fallback as well: who gets the fallback "
-            "could get nothing else, and is compared with nobody. Declare one more action for it"
+            "could get nothing else, and is compared with nobody. Declare one more action for it",
+            "control",
         )
     if len(spec.eligible) < len(names):
         free = [name for name in names if name not in spec.eligible]
         if free != [spec.fallback]:
-            raise ValueError(
+            raise SettingError(
                 f"fallback is never needed: everybody may get {', '.join(free)}. Leave it out, "
-                "or give every other action a rule in eligible"
+                "or give every other action a rule in eligible",
+                "fallback",
             )
 
 
@@ -101,26 +109,29 @@ def _check_rules(spec: "Spec") -> None:
         try:
             rule = parsed(text)
         except ValueError as error:
-            raise ValueError(f"eligible.{action}: {error}") from None
+            raise SettingError(f"eligible.{action}: {error}", ("eligible", action)) from None
         for name, kind in columns(rule):
             if name in own:
-                raise ValueError(
+                raise SettingError(
                     f"eligible.{action} uses {name}, which is {own[name]}: a rule is over columns "
-                    "that are known before a unit is assigned"
+                    "that are known before a unit is assigned",
+                    ("eligible", action),
                 )
             if name in spec.features.date:
-                raise ValueError(
+                raise SettingError(
                     f"eligible.{action} uses {name}, a date, which rules cannot compare; give the "
-                    "units a column of yes and no instead"
+                    "units a column of yes and no instead",
+                    ("eligible", action),
                 )
             if name not in kinds and isinstance(rule, BooleanColumn):
                 kinds[name] = kind
             if name not in kinds:
-                raise ValueError(_unknown(action, name, kind, kinds))
+                raise SettingError(_unknown(action, name, kind, kinds), ("eligible", action))
             if kinds[name] != kind:
-                raise ValueError(
+                raise SettingError(
                     f"eligible.{action} uses {name} as {_said(kind)}, but it is "
-                    f"{_said(kinds[name])}"
+                    f"{_said(kinds[name])}",
+                    ("eligible", action),
                 )
 
 
@@ -139,7 +150,9 @@ def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
     taken = {**dict.fromkeys(kinds, "a feature or the cluster"), **own}
     taken |= dict.fromkeys(spec.features.date, "a feature or the cluster")
     if twice := [name for name in spec.columns if name in taken]:
-        raise ValueError(f"columns cannot declare {twice[0]}, which is {taken[twice[0]]} already")
+        raise SettingError(
+            f"columns cannot declare {twice[0]}, which is {taken[twice[0]]} already", "columns"
+        )
     strata: dict[str, Kind] = dict.fromkeys(spec.strata, "text")
     return strata | spec.columns | kinds
 
@@ -161,16 +174,17 @@ def _said(kind: Kind) -> str:
 
 
 def _check_strata(spec: "Spec") -> None:
-    distinct(spec.strata, "strata")
+    distinct(spec.strata, "strata", "strata")
     outcomes = {*spec.reward.columns, *_metrics(spec)}
     for name in spec.strata:
         if name in spec.features.numeric or name in spec.features.date or name in outcomes:
-            raise ValueError(
+            raise SettingError(
                 f"strata must be columns of categories, such as a centre; {name} is "
-                f"{'an outcome' if name in outcomes else 'a number or a date'}"
+                f"{'an outcome' if name in outcomes else 'a number or a date'}",
+                "strata",
             )
         if name in spec.unit:
-            raise ValueError(f"strata cannot hold {name}, part of the unit's id")
+            raise SettingError(f"strata cannot hold {name}, part of the unit's id", "strata")
 
 
 def known_strata(spec: "Spec") -> int:
@@ -194,19 +208,21 @@ def check_exact(spec: "Spec") -> None:
     if spec.sums != "exact":
         return
     if spec.reward.range is None:
-        raise ValueError(
+        raise SettingError(
             'sums = "exact" rounds rewards by how large they can be: declare reward.range = '
-            "[low, high]"
+            "[low, high]",
+            "sums",
         )
     rules = {**spec.features.numeric, **spec.features.date}
     open_ended = [
         name for name, rule in rules.items() if rule.range is None and rule.quantiles is None
     ]
     if open_ended:
-        raise ValueError(
+        raise SettingError(
             f'sums = "exact" rounds numbers by how large they can be: declare range = [low, high] '
             f"of {', '.join(open_ended)}, or clip them at quantiles of the first wave, as in clip "
-            "= [0.001, 0.999]"
+            "= [0.001, 0.999]",
+            "sums",
         )
 
 
@@ -232,4 +248,4 @@ def check_elsewhere(spec: "Spec") -> None:
         "outcomes wait for nothing (reward.after)": spec.reward.after is not None,
     }
     if found := [reason for reason, there in reasons.items() if there]:
-        raise ValueError(f'rows = "elsewhere": {"; ".join(found)}')
+        raise SettingError(f'rows = "elsewhere": {"; ".join(found)}', "rows")

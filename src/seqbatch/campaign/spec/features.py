@@ -11,7 +11,15 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from seqbatch.campaign.files.date_format import DateFormat
 from seqbatch.campaign.files.number_format import NumberExample
-from seqbatch.campaign.spec.parts import Name, Number, Share, SpecPart, Whole, distinct
+from seqbatch.campaign.spec.parts import (
+    Name,
+    Number,
+    SettingError,
+    Share,
+    SpecPart,
+    Whole,
+    distinct,
+)
 from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
 #: Quantiles of the first wave between which a number is kept, unless something else is declared.
@@ -30,7 +38,7 @@ def _scale(value: Any) -> Any:
     if isinstance(value, dict | Scaling) or value in ("learn", "raw"):
         return value
     raise ValueError(
-        "Input should be 'learn' or 'raw' or {mean = ..., sd = ...}; or several rules as {scale = "
+        "must be 'learn' or 'raw' or {mean = ..., sd = ...}; or several rules as {scale = "
         f"..., missing = ..., clip = ..., format = ...}}; received {value!r}"
     )
 
@@ -40,7 +48,7 @@ def _missing(value: Any) -> Any:
     if value in ("refuse", "mean", "median") or (number and abs(value) < LARGEST_NUMBER):
         return value
     raise ValueError(
-        "Input should be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
+        "must be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
         f"received {value!r}"
     )
 
@@ -49,7 +57,7 @@ def _clip(value: Any) -> Any:
     if value is None or value is False or isinstance(value, list | tuple):
         return value
     raise ValueError(
-        "Input should be two quantiles of the first wave, such as [0.001, 0.999], or false; "
+        "must be two quantiles of the first wave, such as [0.001, 0.999], or false; "
         f"received {value!r}"
     )
 
@@ -79,9 +87,15 @@ class NumberRules(SpecPart):
     def _ordered(self) -> "NumberRules":
         for name, pair in (("clip", self.clip), ("range", self.range)):
             if pair and not pair[0] < pair[1]:
-                raise ValueError(f"{name} must be [low, high] with low below high, not {pair}")
+                raise SettingError(
+                    f"{name} must be [low, high] with low below high, not {pair}", name
+                )
         if self.clip and self.range:
-            raise ValueError("clip and range are two ways to bound a number; declare one of them")
+            raise SettingError(
+                "clip and range are two ways to bound a number; declare one of them",
+                "clip",
+                "range",
+            )
         return self
 
     @property
@@ -223,7 +237,7 @@ def _date(value: Any) -> Any:
     if isinstance(value, dict | DateRules):
         return value
     raise ValueError(
-        'Input should be a format such as "iso" or "%d.%m.%Y", or {format = ..., parts = '
+        'must be a format such as "iso" or "%d.%m.%Y", or {format = ..., parts = '
         f'["days", "weekday", "month"], missing = ...}}; received {value!r}'
     )
 
@@ -232,7 +246,7 @@ def _boolean(value: Any) -> Any:
     if isinstance(value, bool) or value in ("refuse", "level"):
         return value
     raise ValueError(
-        "Input should say what to do with a missing value: 'refuse', 'level', true or false; "
+        "must say what to do with a missing value: 'refuse', 'level', true or false; "
         f"received {value!r}"
     )
 
@@ -257,7 +271,7 @@ Categorical = Annotated[
     Discriminator(
         _categorical_form,
         custom_error_type="form",
-        custom_error_message="Input should be a list of levels, or {hash = 16}",
+        custom_error_message="must be a list of levels, or {hash = 16}",
     ),
 ]
 
@@ -275,11 +289,15 @@ class Features(SpecPart):
     @model_validator(mode="after")
     def _consistent(self) -> "Features":
         known = self.columns
-        distinct(known, "columns of features.numeric, date, boolean and categorical")
+        kinds = ("numeric", "date", "boolean", "categorical")
+        distinct(known, "columns of features.numeric, date, boolean and categorical", *kinds)
         for pair in self.interactions:
             for name in pair:
                 if name not in known:
-                    raise ValueError(f"interactions name a feature that is not declared: {name!r}")
+                    raise SettingError(
+                        f"interactions name a feature that is not declared: {name!r}",
+                        "interactions",
+                    )
         if not (self.intercept or known):
             raise ValueError("at least an intercept or one feature is needed")
         return self

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from seqbatch.campaign.files.number_format import NumberExample
 from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, MOST_UNITS
+from seqbatch.errors import Place
 
 # ----------------------------------------------------------------------
 # What all parts of a spec are made of.
@@ -37,11 +38,39 @@ class SpecPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def distinct(values: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Return values that must be told apart, refusing those that stand there twice."""
+class SettingError(ValueError):
+    """Settings of a spec that break a rule which none of them breaks alone.
+
+    Parameters
+    ----------
+    said
+        The rule, and how it is broken.
+    settings
+        The settings within the part that is checked, the one to look at first in front; those of
+        another table by all of their names.
+    """
+
+    def __init__(self, said: str, *settings: str | Place) -> None:
+        super().__init__(said)
+        self.places: tuple[Place, ...] = tuple(
+            (each,) if isinstance(each, str) else each for each in settings
+        )
+
+
+def distinct(values: tuple[str, ...], what: str, *settings: str | Place) -> tuple[str, ...]:
+    """Return values that must be told apart, refusing those that stand there twice.
+
+    Parameters
+    ----------
+    values, what
+        The values, and what they are called.
+    settings
+        The settings that hold them, where the part that is checked has several.
+    """
     repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
-        raise ValueError(f"{what} must be told apart; repeated: {', '.join(repeated[:20])}")
+        said = f"{what} must be told apart; repeated: {', '.join(repeated[:20])}"
+        raise SettingError(said, *settings)
     return values
 
 
@@ -68,7 +97,9 @@ class Measured(SpecPart):
     @model_validator(mode="after")
     def _ordered(self) -> "Measured":
         if self.range is not None and not self.range[0] < self.range[1]:
-            raise ValueError(f"range must be [low, high] with low below high, not {self.range}")
+            raise SettingError(
+                f"range must be [low, high] with low below high, not {self.range}", "range"
+            )
         return self
 
 
@@ -92,12 +123,14 @@ class Reward(Measured):
     @model_validator(mode="after")
     def _consistent(self) -> "Reward":
         if (self.column is None) == (self.sum is None):
-            raise ValueError(
-                'exactly one of column = "..." and sum = {column = weight, ...} is needed'
+            raise SettingError(
+                'exactly one of column = "..." and sum = {column = weight, ...} is needed',
+                "column",
+                "sum",
             )
         if self.after is not None:
             if self.absent is None:
-                raise ValueError("after says when absent = ... counts; declare that too")
+                raise SettingError("after says when absent = ... counts; declare that too", "after")
             waiting(self.after)
         check_absent(self.absent, self.range)
         return self
@@ -137,8 +170,9 @@ class Metric(Measured):
 def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> None:
     """Refuse a value for absent units that a recorded one could not have."""
     if absent is not None and allowed is not None and not allowed[0] <= absent <= allowed[1]:
-        raise ValueError(
-            f"absent must be within range, {allowed[0]:g} to {allowed[1]:g}; received {absent:g}"
+        raise SettingError(
+            f"absent must be within range, {allowed[0]:g} to {allowed[1]:g}; received {absent:g}",
+            "absent",
         )
 
 
@@ -151,9 +185,10 @@ def waiting(text: str) -> timedelta:
     found = re.fullmatch(r"(\d{1,6}) (minute|hour|day|week)s?", text.strip())
     wait = timedelta(seconds=int(found[1]) * SPANS[found[2]]) if found else LONGEST_WAIT * 2
     if wait > LONGEST_WAIT:
-        raise ValueError(
+        raise SettingError(
             'after must be a time such as "36 hours", "14 days" or "2 weeks", at most '
-            f"{LONGEST_WAIT.days:,} days; received {text!r}"
+            f"{LONGEST_WAIT.days:,} days; received {text!r}",
+            "after",
         )
     return wait
 
@@ -179,7 +214,9 @@ class Capacity(SpecPart):
         for name in ("each_wave", "total"):
             most = getattr(self, name)
             if most is not None and self.at_least > most:
-                raise ValueError(f"at_least = {self.at_least:,} is more than {name} = {most:,}")
+                raise SettingError(
+                    f"at_least = {self.at_least:,} is more than {name} = {most:,}", "at_least"
+                )
         return self
 
 

@@ -42,17 +42,24 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
     """Return the plan with the spec's own actions, features, randomised share and floor."""
     for name in OWN:
         if name in wanted:
-            raise InvalidSpecError(f"grid.plan: {name} comes from the spec itself; leave it out.")
+            raise InvalidSpecError.at(
+                ("grid", "plan", name),
+                f"grid.plan: {name} comes from the spec itself; leave it out.",
+            )
     settings = [
         name for name in signature(plan).parameters if name not in (*OWN, *DETECTING, *TOLD)
     ]
     for name in wanted:
         if name not in settings:
-            raise InvalidSpecError(
-                f"grid.plan: {name!r} is not a setting of a plan. Those are: {', '.join(settings)}."
+            raise InvalidSpecError.at(
+                ("grid", "plan", name),
+                f"grid.plan: {name!r} is not a setting of a plan. Those are: "
+                f"{', '.join(settings)}.",
             )
     if "units" not in wanted:
-        raise InvalidSpecError("grid.plan: units is missing; say how many units there are in all.")
+        raise InvalidSpecError.at(
+            ("grid", "plan"), "grid.plan: units is missing; say how many units there are in all."
+        )
     _require_small(wanted)
     shared = spec.model == "shared"
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
@@ -68,11 +75,12 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
             **wanted,
         )
     except TypeError:
-        raise InvalidSpecError(
-            f"grid.plan must be settings of the right types; received {received(wanted)}."
+        raise InvalidSpecError.at(
+            ("grid", "plan"),
+            f"grid.plan must be settings of the right types; received {received(wanted)}.",
         ) from None
     except (InvalidArgumentError, OverflowError) as error:
-        raise InvalidSpecError(f"grid.plan: {error}") from None
+        raise InvalidSpecError.at(("grid", "plan"), f"grid.plan: {error}") from None
 
 
 def _require_small(wanted: dict[str, Any]) -> None:
@@ -82,12 +90,16 @@ def _require_small(wanted: dict[str, Any]) -> None:
     ):  # fmt: skip
         value = wanted.get(name)
         if isinstance(value, int) and value > most:
-            raise InvalidSpecError(f"grid.plan: {name} must be at most {most:,}; received {value}.")
+            raise InvalidSpecError.at(
+                ("grid", "plan", name),
+                f"grid.plan: {name} must be at most {most:,}; received {value}.",
+            )
     for name in ("waves", "effect", "noise"):
         value = wanted.get(name)
         if isinstance(value, list) and len(value) > MOST_PLANNED:
-            raise InvalidSpecError(
-                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value)}."
+            raise InvalidSpecError.at(
+                ("grid", "plan", name),
+                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value)}.",
             )
 
 
@@ -118,7 +130,9 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
     kind = registry.kinds().get(wanted["kind"])
     if kind is None or kind is Oracle:
         known = ", ".join(name for name, found in registry.kinds().items() if found is not Oracle)
-        raise InvalidSpecError(f"policy.kind must be one of {known}; received {wanted['kind']!r}.")
+        raise InvalidSpecError.at(
+            ("policy", "kind"), f"policy.kind must be one of {known}; received {wanted['kind']!r}."
+        )
     names = {field.name for field in fields(kind)}
     own = {name: value for name, value in CAMPAIGN_DEFAULTS.items() if name in names}
     # What a person declared counts; what was planned or recommended is for a campaign.
@@ -127,5 +141,7 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
         return registry.describe(registry.make(**settings))
     except InvalidArgumentError as error:
         if error.name == "policy":
-            raise InvalidSpecError(f"policy must be {error.rule}: {error.received}.") from None
+            raise InvalidSpecError.at(
+                ("policy", error.field), f"policy must be {error.rule}: {error.received}."
+            ) from None
         raise

@@ -17,6 +17,7 @@ from seqbatch.campaign.spec.parts import (
     Name,
     Number,
     Reward,
+    SettingError,
     Share,
     SpecPart,
     Whole,
@@ -36,6 +37,8 @@ RESERVED = (
     "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
     "reason", "reward", "observed",
 )  # fmt: skip
+#: Characters of a file's name.
+LONGEST_FILE = 4_096
 #: Settings that were called otherwise once, and what they are called now.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 
@@ -66,24 +69,32 @@ class WaveGrid(SpecPart):
     @model_validator(mode="after")
     def _one_way(self) -> "WaveGrid":
         if (self.sizes is not None) + self.calendar + (self.plan is not None) != 1:
-            raise ValueError("exactly one of sizes, calendar = true and plan is needed")
+            raise SettingError(
+                "exactly one of sizes, calendar = true and plan is needed",
+                "sizes",
+                "calendar",
+                "plan",
+            )
         if self.sizes == ():
-            raise ValueError("sizes must name at least one wave")
+            raise SettingError("sizes must name at least one wave", "sizes")
         if self.sizes is not None and sum(self.sizes) > MOST_UNITS:
-            raise ValueError(
-                f"sizes must sum to at most {MOST_UNITS:,} units; received {sum(self.sizes):,}"
+            raise SettingError(
+                f"sizes must sum to at most {MOST_UNITS:,} units; received {sum(self.sizes):,}",
+                "sizes",
             )
         if self.calendar and (self.waves is None or self.units is None):
-            raise ValueError(
+            raise SettingError(
                 "calendar waves need waves (how many there may be) and units (how many units are "
-                "expected in all; policies use it, the waves may be of any size)"
+                "expected in all; policies use it, the waves may be of any size)",
+                "calendar",
             )
         if not self.calendar and (self.waves is not None or self.units is not None):
-            raise ValueError("waves and units go with calendar = true alone")
+            raise SettingError("waves and units go with calendar = true alone", "waves", "units")
         if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
-            raise ValueError(
+            raise SettingError(
                 "adaptive = true proposes new sizes, and where the calendar decides there are none "
-                "to propose: leave it out, or declare sizes or a plan without waves"
+                "to propose: leave it out, or declare sizes or a plan without waves",
+                "adaptive",
             )
         return self
 
@@ -101,7 +112,7 @@ class StoppingRule(SpecPart):
     @model_validator(mode="after")
     def _meaningful(self) -> "StoppingRule":
         if self.futility and self.rule == "none":
-            raise ValueError('futility needs a rule: "obrien-fleming" or "pocock"')
+            raise SettingError('futility needs a rule: "obrien-fleming" or "pocock"', "futility")
         return self
 
 
@@ -123,6 +134,8 @@ class Spec(SpecPart):
     """Everything that is fixed when a campaign is created."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    #: The file of units that the spec was proposed for; events keep it beside the spec.
+    file: str = Field(default="", max_length=LONGEST_FILE, exclude=True)
     seed: Whole = Field(default=0, ge=0, lt=2**63)
     unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
         default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS
@@ -168,28 +181,34 @@ class Spec(SpecPart):
     def _consistent(self) -> "Spec":
         names = [action.name for action in self.actions]
         if self.control is not None and self.control not in names:
-            raise ValueError(f"control must be one of the actions ({', '.join(names)})")
+            raise SettingError(
+                f"control must be one of the actions ({', '.join(names)})", "control"
+            )
         if self.floor * len(names) > 1:
-            raise ValueError(
+            raise SettingError(
                 f"floor must be at most 1 / {len(names)} with {len(names)} actions, since every "
-                "action has at least that probability"
+                "action has at least that probability",
+                "floor",
             )
         kinds = {tuple(action.features) for action in self.actions}
         if self.model == "shared" and (kinds == {()} or len(kinds) > 1):
-            raise ValueError(
-                'model = "shared" needs the same features, in the same order, for every action'
+            raise SettingError(
+                'model = "shared" needs the same features, in the same order, for every action',
+                "model",
             )
         if self.model == "per-action" and kinds != {()}:
-            raise ValueError('actions have features where model = "shared" alone')
+            raise SettingError('actions have features where model = "shared" alone', "actions")
         if self.start is None and any("days" in r.parts for r in self.features.date.values()):
-            raise ValueError(
+            raise SettingError(
                 "start is needed where a date's days are a feature: they are counted from it, as "
-                "in start = 2026-03-01"
+                "in start = 2026-03-01",
+                "start",
             )
         if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
-            raise ValueError(
+            raise SettingError(
                 "grid.adaptive = true needs one model per action, with an intercept: leave it out, "
-                'or declare model = "per-action" and features.intercept = true'
+                'or declare model = "per-action" and features.intercept = true',
+                ("grid", "adaptive"),
             )
         self._check_columns(names)
         self._check_segments()
@@ -200,41 +219,47 @@ class Spec(SpecPart):
 
     def _check_segments(self) -> None:
         """Refuse segments by columns that have no levels."""
-        distinct(self.report.segments, "report.segments")
+        distinct(self.report.segments, "report.segments", ("report", "segments"))
         kinds = self.features.categorical.items()
         levels = [name for name, kind in kinds if not isinstance(kind, Hashed)]
         known = [*levels, *self.features.boolean]
         if unknown := [name for name in self.report.segments if name not in known]:
-            raise ValueError(
+            raise SettingError(
                 f"report.segments must be categories with levels or booleans among the features "
-                f"({', '.join(known) or 'there are none'}); received {', '.join(unknown)}"
+                f"({', '.join(known) or 'there are none'}); received {', '.join(unknown)}",
+                ("report", "segments"),
             )
 
     def _check_columns(self, actions: list[str]) -> None:
         """Refuse columns that would be mistaken for one another."""
         for unit in (*self.unit, self.id_name):
             if unit in answer_columns(actions):
-                raise ValueError(
+                raise SettingError(
                     f"the unit column cannot be called {unit!r}, as a column of the answers or of "
-                    f"an export is; nor {', '.join(RESERVED)}"
+                    f"an export is; nor {', '.join(RESERVED)}",
+                    "unit",
                 )
             if unit in self.features.columns:
-                raise ValueError(f"the unit column {unit!r} cannot be a feature")
+                raise SettingError(f"the unit column {unit!r} cannot be a feature", "unit")
         if self.cluster in answer_columns(actions) or self.cluster in self.features.columns:
-            raise ValueError(
+            raise SettingError(
                 f"the cluster column {self.cluster!r} cannot be a feature, nor be called as a "
-                "column of the answers or of an export is"
+                "column of the answers or of an export is",
+                "cluster",
             )
         metrics = tuple(metric.column for metric in self.metrics)
         named = () if self.outcome is None else (self.outcome,)
         own = (*self.unit, *self.reward.columns, *metrics, *named)
-        distinct(own, "the columns of unit, reward, metrics and outcome")
+        what = "the columns of unit, reward, metrics and outcome"
+        distinct(own, what, "unit", ("reward", "column"), "outcome")
         for column in (*self.reward.columns, *metrics):
             if column in self.features.columns or column == self.cluster:
-                raise ValueError(
-                    f"{'metrics' if column in metrics else 'reward.column'} {column!r} is also a "
-                    "column of the units: an outcome cannot be known before its unit is assigned. "
-                    "Leave it out of the features, or rename one"
+                setting = ("metrics",) if column in metrics else ("reward", "column")
+                raise SettingError(
+                    f"{'.'.join(setting)} {column!r} is also a column of the units: an outcome "
+                    "cannot be known before its unit is assigned. Leave it out of the features, or "
+                    "rename one",
+                    setting,
                 )
 
     @property

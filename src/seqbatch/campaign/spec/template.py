@@ -1,10 +1,7 @@
 """The text of a first spec, with comments: an example, or one that fits a file."""
 
-import json
-import re
 from dataclasses import dataclass
 from datetime import date
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -64,28 +61,6 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         "own"
     )
     return made.grid.sizes, f"by a plan for {size}. {reason}. {assumed}"
-
-
-# ----------------------------------------------------------------------
-# The file that a spec was proposed for, as the comment at its beginning says.
-
-
-def proposed_for(text: str) -> str:
-    r"""Return the file of units that `init` looked at, "" where the spec names none.
-
-    >>> proposed_for('# A campaign in waves, proposed for "my units.csv" (40\n# rows).\nseed = 1')
-    'my units.csv'
-    >>> proposed_for('name = "spring"  # proposed for "other.csv" (1 rows)')
-    ''
-    """
-    lines = takewhile(lambda line: line.startswith("# "), text.splitlines())
-    heading = " ".join(line.removeprefix("# ") for line in lines)
-    found = re.search(r'proposed for ("(?:[^"\\]|\\.)*") \(', heading)
-    try:
-        return str(json.loads(found[1])) if found else ""
-    except ValueError:
-        # Somebody rewrote the comment.
-        return ""
 
 
 # ----------------------------------------------------------------------
@@ -233,6 +208,8 @@ def _heading(draft: Draft) -> str:
 
 def _who(choices: Choices, draft: Draft) -> str:
     made = setting("name", quoted(choices.name))
+    if draft.origin:
+        made += setting("file", quoted(draft.origin), "the units that this spec was proposed for")
     made += setting(
         "seed", str(choices.seed), "where random draws start; who knows it can foresee them"
     )

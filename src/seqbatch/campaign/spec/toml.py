@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seqbatch.campaign.spec.parts import SpecPart
+from seqbatch.campaign.spec.parts import SettingError, SpecPart
 from seqbatch.campaign.spec.size_limits import DEEPEST, LONGEST_SPEC
 from seqbatch.campaign.spec.spec import RENAMED, Spec
 from seqbatch.display import visible
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError, SeqbatchError
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Place, Remedy
 
 # ----------------------------------------------------------------------
 # What to do about a text that is not TOML, beside what its parser says.
@@ -169,17 +169,15 @@ def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
 
 def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
     """Return what a validator of this project said."""
-    return _as_rule(str(found["ctx"]["error"]))
+    return _short(str(found["ctx"]["error"]))
 
 
 def _form(found: Mapping[str, Any], _known: Iterable[str]) -> str:
-    return f"{_as_rule(str(found['msg']))}; received {received(found['input'])}"
+    return f"{_short(str(found['msg']))}; received {received(found['input'])}"
 
 
-def _as_rule(said: str) -> str:
-    """Return a message that begins as Pydantic's do as the other rules are said, cut short."""
-    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
-    return said.replace("Input should ", "must ", 1) if said.startswith("Input ") else said
+def _short(said: str) -> str:
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
 
 
 def _key(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
@@ -259,7 +257,7 @@ def read_text(path: str | Path) -> str:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; it is not there. seqbatch campaign init writes one."
+            f"{path} must be a TOML file; it is not there.", Remedy("init")
         ) from None
     except UnicodeDecodeError as error:
         if is_table(str(path)):
@@ -311,16 +309,15 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
         problems, places = [], []
         every = error.errors(include_url=False)
         for found in every[:SHOWN_PROBLEMS]:
-            place = tuple(part for part in found["loc"] if part not in FORMS)
+            place = tuple(str(part) for part in found["loc"] if part not in FORMS)
             said = reason(found, _settings())
-            line = _line_of(text, place)
-            if found["type"] == "value_error":
-                line = _line_of_words(text, place, said) or line
-            label = f"{'.'.join(str(part) for part in place)}: " if place else ""
-            if new := RENAMED.get(str(place[0])) if place else None:
+            meant = _meant(found, place)
+            if new := RENAMED.get(place[0]) if place else None:
                 said = f"it is called {new} now; rename it"
-            problems.append(f"  {label}{said}{_quoted(text, line)}")
-            places.append((label.removesuffix(": "), said))
+            label = ".".join(place)
+            line = _first_line(text, meant) or _line_of(text, place)
+            problems.append(f"  {f'{label}: ' if label else ''}{said}{_quoted(text, line)}")
+            places.append((meant[0] if meant else place, f"{label} {said}".strip()))
         more = max(len(every) - SHOWN_PROBLEMS, 0)
         told = list(dict.fromkeys(problems))
         raise _refusal(name, told, more=more, places=places) from None
@@ -371,21 +368,22 @@ def _too_deep(name: str) -> InvalidSpecError:
     )
 
 
-def quoting(error: SeqbatchError, part: str, *, text: str, name: str) -> InvalidSpecError:
-    """Return an error about a part, such as the policy, with the line it is about if there is one.
-
-    The place is the first word of the message, and within it any setting that is named in quotes.
-    """
-    message = f"{part}.{error}" if isinstance(error, InvalidArgumentError) else str(error)
-    place = tuple(message.partition(" ")[0].rstrip(":").split("."))
+def quoting(
+    error: InvalidSpecError | InvalidArgumentError, part: str, *, text: str, name: str
+) -> InvalidSpecError:
+    """Return an error about a part, such as the policy, with the line that it is about."""
+    message = str(error)
+    place: Place = (part,)
+    if isinstance(error, InvalidArgumentError):
+        message, place = f"{part}.{error}", (part, error.field)
+    elif error.places:
+        place = error.places[0][0]
     line = _line_of(text, place)
-    for word in re.findall(r"'(\w+)'", message):
-        line = max(line, _line_of(text, (*place, word)))
-    return _refusal(name, [f"  {message}{_quoted(text, line)}"])
+    return _refusal(name, [f"  {message}{_quoted(text, line)}"], places=[(place, message)])
 
 
 def _refusal(
-    name: str, problems: list[str], *, more: int = 0, places: Sequence[tuple[str, str]] = ()
+    name: str, problems: list[str], *, more: int = 0, places: Sequence[tuple[Place, str]] = ()
 ) -> InvalidSpecError:
     total = len(problems) + more
     count = f"{total:,} problem{'s' if total > 1 else ''}"
@@ -401,25 +399,27 @@ def _quoted(text: str, line: int) -> str:
     return f"\n    line {line}: {quoted[:200]}{' ...' if len(quoted) > 200 else ''}"
 
 
-def _line_of(text: str, place: tuple[Any, ...]) -> int:
+def _line_of(text: str, place: Place) -> int:
     """Return the number of the line that sets the deepest part of a place, 0 where none does."""
     best, depth = 0, 0
-    wanted = tuple(str(part) for part in place)
     for number, key in _keys(text):
-        common = len(key) if key == wanted[: len(key)] else 0
+        common = len(key) if key == place[: len(key)] else 0
         if common > depth:
             best, depth = number, common
     return best
 
 
-def _line_of_words(text: str, place: tuple[Any, ...], said: str) -> int:
-    """Return the line of the first setting within a place that a message names, 0 where none is."""
+def _meant(found: Mapping[str, Any], place: Place) -> list[Place]:
+    """Return the settings that a rule over several of them is about, the first one in front."""
+    error = found.get("ctx", {}).get("error")
+    own = error.places if isinstance(error, SettingError) else ()
+    return [(*place, *each) for each in own]
+
+
+def _first_line(text: str, places: Iterable[Place]) -> int:
+    """Return the line that sets the first of some settings that is set, 0 where none is."""
     lines = {key: number for number, key in _keys(text)}
-    within = tuple(str(part) for part in place)
-    for word in re.findall(r"[\w.-]+", said):
-        if line := lines.get((*within, *word.split("."))):
-            return line
-    return 0
+    return next((lines[place] for place in places if place in lines), 0)
 
 
 @lru_cache(maxsize=1)

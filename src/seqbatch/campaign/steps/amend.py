@@ -24,7 +24,7 @@ from seqbatch.campaign.spec.toml import reason
 from seqbatch.campaign.steps.create import keeps_control, require_room
 from seqbatch.core import arguments
 from seqbatch.display import counted
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
@@ -128,7 +128,8 @@ class Amending:
             return Proposal.of(self._change.event(now.closes[-1]).payload["proposal"])
         if now.proposal is None or not (wanted := Proposal.of(now.proposal)).changes:
             raise CampaignStateError(
-                f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}"
+                f"campaign {now.name}: there is no proposal to adopt. {why_none(now)}",
+                code="no-proposal",
             )
         payload = {
             "sizes": [*now.sizes[: now.wave - 1], *wanted.sizes],
@@ -187,11 +188,14 @@ class Amending:
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
         if self.now.aborted:
-            raise CampaignStateError(f"campaign {self.now.name} was aborted already.")
+            raise CampaignStateError(
+                f"campaign {self.now.name} was aborted already.", code="aborted"
+            )
         if self.now.finished:
             raise CampaignStateError(
                 f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
-                "are closed, and there is nothing to end early."
+                "are closed, and there is nothing to end early.",
+                code="finished",
             )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
@@ -200,7 +204,8 @@ class Amending:
         if not self.now.stop:
             raise CampaignStateError(
                 f"campaign {self.now.name}: no declared rule says to stop; there is nothing to go "
-                "on against."
+                "on against.",
+                code="not-stopped",
             )
         payload = {"wave": self.now.wave - 1, "against": self.now.stop}
         return self._write("continue", why, payload, [])
@@ -218,11 +223,14 @@ class Amending:
     def _require_boundary(self) -> None:
         now = self.now
         if now.aborted:
-            raise CampaignStateError(f"campaign {now.name} was aborted; it cannot be amended.")
+            raise CampaignStateError(
+                f"campaign {now.name} was aborted; it cannot be amended.", code="aborted"
+            )
         if not now.finished and now.units[now.wave - 1]:
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has {now.units[now.wave - 1]:,} units "
-                "already; amendments are made between waves. Close it first."
+                "already; amendments are made between waves. Close it first.",
+                code="wave-open",
             )
 
     def _sizes(self, sizes: list[int] | None, units: int | None) -> list[int]:
@@ -290,12 +298,13 @@ class Amending:
             raise InvalidArgumentError(
                 "retire", "another action than the control", repr(control),
                 "No unit of the waves to come would get it, and none of those waves could be "
-                "compared with it. Where that is meant, add force=True.",
+                "compared with it.",
+                remedies=[Remedy("force")],
             )  # fmt: skip
         if keeps_control(self.now) and not keeps_control(after):
             raise InvalidArgumentError(
                 "floor", f"above 0 where nothing else gives units the control {control!r}",
-                after.floor, "Where that is meant, add force=True.",
+                after.floor, remedies=[Remedy("force")],
             )  # fmt: skip
 
     def _check_after(self, after: Situation, added: bool) -> None:
@@ -435,9 +444,9 @@ def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: s
     with store.change(name) as change:
         now = current(change)
         if not now.key:
-            raise CampaignStateError(f"campaign {name} is not masked.")
+            raise CampaignStateError(f"campaign {name} is not masked.", code="not-masked")
         if now.unmasked:
-            raise CampaignStateError(f"campaign {name} was unmasked already.")
+            raise CampaignStateError(f"campaign {name} was unmasked already.", code="unmasked")
         if found.fingerprint != now.key:
             raise InvalidArgumentError(
                 "key",
@@ -468,13 +477,15 @@ def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) 
             advice = "Abort it, and create" if now.condition == "open" else "Create"
             raise CampaignStateError(
                 f"campaign {name} has rows of outcomes on record, and what was seen is not deleted "
-                f"afterwards. {advice} another under a new name."
+                f"afterwards. {advice} another under a new name.",
+                code="has-outcomes",
             )
         if now.assigned and not force:
             raise CampaignStateError(
                 f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is "
                 "deleted, nothing tells any more who got which action. Where none of it was acted "
-                "on, delete it all the same: force=True.",
-                commands=[("delete", name, "--force", "--reason", why)],
+                "on, delete it all the same",
+                Remedy("delete", force=True, reason=why),
+                code="has-units",
             )
         return logbook.bury(change, now, why=why)

@@ -31,7 +31,14 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.known_ids import SAMPLE, NewIds
 from seqbatch.core.arrays import AnyArray, Integers, Places
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, OutputError, StoreError
+from seqbatch.errors import (
+    CampaignStateError,
+    Doubt,
+    InvalidArgumentError,
+    OutputError,
+    Remedy,
+    StoreError,
+)
 from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
@@ -235,7 +242,8 @@ def _room(now: Situation) -> int:
     if now.left is None:
         raise CampaignStateError(
             f"campaign {now.name} has calendar waves, which have no size: nothing says how many "
-            "units to draw. Hand over the units of this wave, without draw=True."
+            "units to draw. Hand over the units of this wave, without drawing from them.",
+            code="wave-without-size",
         )
     return now.left
 
@@ -267,7 +275,7 @@ class Assigned:
         The number of the event; None where nothing was new.
     table
         The answers, where they were not written to a file.
-    warnings
+    doubts
         What looks odd in the file: ids that differ by no more than case, spaces around them,
         leading zeros or Unicode form. They are different units all the same.
     read_as
@@ -290,11 +298,21 @@ class Assigned:
     clipped: dict[str, int]
     event: int | None
     table: pa.Table | None = None
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     read_as: str = ""
     drawn_from: int | None = None
     earlier: int = 0
     limits: dict[str, Any] | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The doubts in words."""
+        return tuple(each.text() for each in self.doubts)
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything but the answers as plain values for JSON, doubts as warnings."""
+        own = {name: each for name, each in vars(self).items() if name not in ("table", "doubts")}
+        return {**own, "warnings": self.warnings}
 
 
 @dataclass
@@ -391,9 +409,9 @@ class Assigning:
             clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
-            warnings=(
-                *checked.warnings,
-                *self._new_ids.warning(self.change, before=self.now.assigned),
+            doubts=(
+                *checked.doubts,
+                *self._new_ids.doubts(self.change, before=self.now.assigned),
             ),
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
@@ -504,15 +522,22 @@ class Assigning:
 
     def _refuse_overflow(self) -> None:
         if self._over and not self.partial:
-            advice = "The wave is full: record its outcomes and close it, then assign the others."
-            if self.now.left:
-                advice = (
-                    "Hand over fewer; or draw as many as fit from the list (draw=True), which is "
-                    "fair whatever its order; or take the first ones that fit (partial=True)."
-                )
-            raise CampaignStateError(
+            said = (
                 f"wave {self.now.wave} of campaign {self.now.name} has room for {self.now.left:,} "
-                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. {advice}"
+                f"more units; the file has {self._fresh:,} new ones. Nothing was assigned. "
+            )
+            if not self.now.left:
+                advice = (
+                    "The wave is full: record its outcomes and close it, then assign the others."
+                )
+                raise CampaignStateError(said + advice, code="wave-full")
+            raise CampaignStateError(
+                f"{said}Hand over fewer; or draw as many as fit from the list",
+                Remedy("draw"),
+                ", which is fair whatever its order; or take the first ones that fit",
+                Remedy("partial"),
+                ".",
+                code="too-many-units",
             )
 
     def _finish(self) -> int | None:
@@ -594,12 +619,12 @@ def assign(
 def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:
     if draw and partial:
         raise InvalidArgumentError(
-            "draw", "left out with partial=True", "both",
+            "draw", "left out where partial is given", "both",
             "Units are drawn from the whole list, or the first ones that fit are taken.",
         )  # fmt: skip
     if draw and rest is not None:
         raise InvalidArgumentError(
-            "rest", "left out with draw=True", rest,
+            "rest", "left out where draw is given", rest,
             "Hand over the same list for the next wave: units that have an action are passed over.",
         )  # fmt: skip
 
@@ -615,7 +640,8 @@ def _publish(writer: Writer, result: Assigned, what: str) -> None:
         raise OutputError(
             f"{done}, but writing {what}, failed: {error.strerror or error}. Make the same call "
             "again once that is mended: it is safe, assigns no unit twice and writes the same "
-            "answers. A file that was written already must be overwritten then (force=True)."
+            "answers. A file that was written already must be overwritten then",
+            Remedy("overwrite"),
         ) from error
 
 

@@ -26,13 +26,16 @@ from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wro
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.compiling import load_early
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
 # Close a wave with its evidence: the same checks, event and answer for rows and for sums.
 
 
+#: Close a wave that is not complete, by its rows or by sums.
+BY_FORCE = Remedy("close", force=True, reason=...)
+SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
 #: Absent units that are kept together.
 PIECE = 65_536
 #: What is said of late outcomes that nothing is learned from.
@@ -146,11 +149,11 @@ class WaveEvidence(Protocol):
         """Those of them with an outcome, absent ones included."""
 
     @property
-    def by_force(self) -> tuple[str, ...]:
-        """The command that closes the wave as it is."""
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
 
-    def size_problem(self, size: int) -> str:
-        """Say that the wave has other than its planned number of units, and what to do."""
+    def size_problem(self, size: int) -> tuple[str, str]:
+        """Say by a code and in words that the wave has not its planned number of units."""
 
     def refuse_doubtful(self) -> None:
         """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
@@ -269,18 +272,20 @@ def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
     """Refuse a wave that is not complete."""
     units, outcomes = evidence.units, evidence.outcomes
     wave = f"wave {now.wave} of campaign {now.name}"
-    advice = "Or close it as it is: force=True, with a reason=..."
     size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
     if size is not None and units != size:
+        code, said = evidence.size_problem(size)
         raise CampaignStateError(
-            f"{wave} {evidence.size_problem(size)} {advice}", commands=[evidence.by_force]
+            f"{wave} {said} Or close it as it is", evidence.by_force, code=code
         )
     evidence.refuse_doubtful()
     if outcomes < now.spec.outcomes_needed(units):
         raise CampaignStateError(
             f"{wave} has outcomes of {outcomes:,} of its {units:,} units ({outcomes / units:.1%}); "
-            f"at least {now.spec.required_outcomes:.1%} are needed. Record more. {advice}",
-            commands=[evidence.by_force],
+            f"at least {now.spec.required_outcomes:.1%} are needed. Record more. Or close it as it "
+            "is",
+            evidence.by_force,
+            code="too-few-outcomes",
         )
 
 
@@ -349,14 +354,17 @@ def close(
 def _refuse_wrong_wave(now: Situation, wave: int | None) -> None:
     if wave is not None and wave != now.wave:
         opened = "none is" if now.finished else f"the open one is {now.wave}"
-        raise CampaignStateError(f"wave {wave} of campaign {now.name} is not open; {opened}.")
+        raise CampaignStateError(
+            f"wave {wave} of campaign {now.name} is not open; {opened}.", code="not-open"
+        )
     if not now.finished and not now.units[now.wave - 1] and not now.aborted:
         past = ""
         if now.closes:
             past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
         raise CampaignStateError(
             f"wave {now.wave} of campaign {now.name} has no units yet; there is nothing to "
-            f"close.{past}"
+            f"close.{past}",
+            code="no-units",
         )
 
 
@@ -404,9 +412,9 @@ class RowEvidence:
         return len(self._recorded) + int((self.gone.numbers >= self._first).sum())
 
     @property
-    def by_force(self) -> tuple[str, ...]:
-        """The command that closes the wave as it is."""
-        return ("close", self.now.name, "--force", "--reason", "YOUR REASON")
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
+        return BY_FORCE
 
     @property
     def _first(self) -> int:
@@ -418,9 +426,9 @@ class RowEvidence:
         """The recorded outcomes of the wave."""
         return self.news.fresh.within(self._first, self.now.assigned)
 
-    def size_problem(self, size: int) -> str:
+    def size_problem(self, size: int) -> tuple[str, str]:
         """Say that the wave has room for more units."""
-        return f"has room for {size - self.units:,} more units. Assign them."
+        return "wave-has-room", f"has room for {size - self.units:,} more units. Assign them."
 
     def refuse_doubtful(self) -> None:
         """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
@@ -430,7 +438,8 @@ class RowEvidence:
                 f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
                 f"{units:,} units would count as {now.absent:g}. Record its outcomes. Or close it "
                 "by force, with a reason.",
-                commands=[self.by_force],
+                code="no-outcomes",
+                remedies=[BY_FORCE],
             )
         if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
             raise CampaignStateError(
@@ -440,10 +449,8 @@ class RowEvidence:
                 "the files hold buyers only? If a unit without a row has the outcome 0, declare "
                 "it: amend the campaign with absent = 0, then close. If the others are not known "
                 "yet, record them first, or close by force, with a reason.",
-                commands=[
-                    ("amend", now.name, "--absent", "0", "--reason", "no row means no purchase"),
-                    self.by_force,
-                ],
+                code="buyers-only",
+                remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
             )
 
     def lesson(self) -> Lesson:
@@ -553,7 +560,8 @@ def _require_elsewhere(now: Situation) -> None:
     if now.spec.rows != "elsewhere":
         raise CampaignStateError(
             f"campaign {now.name} keeps its rows here: record its outcomes, and close its wave. "
-            'Sums are for campaigns that declare rows = "elsewhere".'
+            'Sums are for campaigns that declare rows = "elsewhere".',
+            code="rows-here",
         )
     now.require_open()
 
@@ -586,9 +594,9 @@ class SumEvidence:
                 "statement",
                 f"the one of wave {now.wave} of campaign {now.name} that was run",
                 f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement anew "
-                f"(seqbatch campaign sql {now.name} --what sums ...), run it, and hand over its "
-                "result.",
+                "Look for the right file, store and campaign; or write this wave's statement anew, "
+                "run it, and hand over its result.",
+                remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
             )
         return cls(now, state, statement, read_rows(sums, now, marked(statement)))
 
@@ -608,13 +616,14 @@ class SumEvidence:
         return int(self.counts.known.sum())
 
     @property
-    def by_force(self) -> tuple[str, ...]:
-        """The command that closes the wave as it is."""
-        return ("record-sums", self.now.name, "SUMS", "--force", "--reason", "YOUR REASON")
+    def by_force(self) -> Remedy:
+        """What closes the wave as it is."""
+        return SUMS_BY_FORCE
 
-    def size_problem(self, size: int) -> str:
+    def size_problem(self, size: int) -> tuple[str, str]:
         """Say that the sums are of more or fewer units than planned."""
-        return f"has {size:,} units by its plan; the sums are of {self.units:,}."
+        said = f"has {size:,} units by its plan; the sums are of {self.units:,}."
+        return "not-as-planned", said
 
     def refuse_doubtful(self) -> None:
         """Accept any pattern of missing outcomes: sums do not show which units they are of."""

@@ -16,7 +16,6 @@ from seqbatch.campaign.spec.masking import Key, masked
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.size_limits import MOST_SUMS
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.spec.template import proposed_for
 from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
 from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
@@ -76,8 +75,8 @@ def prepare(
         part = "policy"
         policy = chosen_policy(spec, planned)
         payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
-        if file := proposed_for(text):
-            payload["file"] = file
+        if text and spec.file:
+            payload["file"] = spec.file
         now, key = begun(payload), None
         if spec.masked:
             # What was declared is checked as it is; what is kept speaks of codes.
@@ -114,23 +113,25 @@ def begun(payload: dict[str, Any]) -> Situation:
     _require_distinct_columns(now)
     learning = now.spec.features.learning
     if learning and not now.made_policy().starts_blind:
-        raise InvalidSpecError(
+        raise InvalidSpecError.at(
+            ("features",),
             f"features: what is learned of {', '.join(learning[:8])} (scaling, quantiles, rare "
             "levels, what stands for a missing number) is learned from a first wave that is "
             f"assigned at random, and policy {now.policy['kind']} has first = "
             f"{now.policy.get('first')!r}. "
-            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.'
+            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.',
         )
     if now.spec.rows == "elsewhere" and (found := inexpressible(now)):
-        raise InvalidSpecError(
-            f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
+        raise InvalidSpecError.at(
+            ("rows",), f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
         )
     if not keeps_control(now):
-        raise InvalidSpecError(
+        raise InvalidSpecError.at(
+            ("control",),
             "control: after the first wave nothing makes sure that any unit gets "
             f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
             "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
-            "every action has at least that probability); or leave control out."
+            "every action has at least that probability); or leave control out.",
         )
     return now
 
@@ -150,9 +151,10 @@ def _require_distinct_columns(now: Situation) -> None:
     """Refuse features that would become columns of the model under one name."""
     twice = [name for name, count in Counter(now.encoder().names).items() if count > 1]
     if twice:
-        raise InvalidSpecError(
+        raise InvalidSpecError.at(
+            ("features",),
             f"features: several columns of the model would be called {', '.join(twice[:8])}. "
-            "Rename a column of the file, or leave a repeated interaction out."
+            "Rename a column of the file, or leave a repeated interaction out.",
         )
 
 
@@ -160,11 +162,12 @@ def require_room(now: Situation) -> None:
     """Refuse a campaign whose policy would keep more numbers than fit into memory."""
     problem, policy = now.problem(), now.made_policy()
     if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
-        raise InvalidSpecError(
+        raise InvalidSpecError.at(
+            ("features",),
             f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
             f"{sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} are kept. "
             "Use fewer features, levels, interactions, waves or samples, or hash categories to a "
-            "smaller width."
+            "smaller width.",
         )
 
 
@@ -173,7 +176,7 @@ def first_state(now: Situation) -> bytes:
     try:
         return pack_state(now.made_policy().begin(now.problem()))
     except InvalidArgumentError as error:
-        raise InvalidSpecError(f"policy {now.policy['kind']}: {error}") from None
+        raise InvalidSpecError.at(("policy",), f"policy {now.policy['kind']}: {error}") from None
 
 
 def create(

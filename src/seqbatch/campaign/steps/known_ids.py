@@ -11,6 +11,7 @@ import pyarrow as pa
 from seqbatch.campaign.files.columns import told_apart
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
+from seqbatch.errors import Doubt
 
 #: Unknown ids that are looked at, and lengths of ids that are tried.
 LOOKED_AT, LENGTHS = 5_000, 8
@@ -33,20 +34,21 @@ class UnknownIds:
         room = max(LOOKED_AT - len(self._ids), 0)
         self._ids.update(dict.fromkeys(unit for unit in units[:room].to_pylist() if unit))
 
-    def advice(self, change: Change, rows: int) -> str:
-        """Return what seems to have happened to the ids, "" where nothing tells or few are held."""
+    def doubts(self, change: Change, rows: int) -> tuple[Doubt, ...]:
+        """Say what seems to have happened to the ids; nothing where few are held."""
         ids = list(self._ids)
         if not ids or (self._rows <= rows / 2 and len(ids) < FEWEST):
-            return ""
+            return ()
         found = _meant(change, ids)
         if len(found) <= len(ids) / 2:
-            return ""
+            return ()
         one, meant = next(iter(found.items()))
-        return (
+        said = (
             f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
             f"around them, case and a final .0 are ignored ({told_apart(one)} may be "
             f"{told_apart(meant)}): the ids were changed on the way."
         )
+        return (Doubt("changed-ids", (said,), rows=len(found), examples=(one, meant)),)
 
 
 class NewIds:
@@ -59,7 +61,7 @@ class NewIds:
         """Take ids that get a number."""
         self._ids += units[: max(SAMPLE - len(self._ids), 0)].to_pylist()
 
-    def warning(self, change: Change, *, before: int) -> tuple[str, ...]:
+    def doubts(self, change: Change, *, before: int) -> tuple[Doubt, ...]:
         """Say if some may be units that had their number before this one, under changed ids."""
         if not before or len(self._ids) < FEWEST:
             return ()
@@ -67,11 +69,12 @@ class NewIds:
         if len(found) < TOLD * len(self._ids):
             return ()
         one, meant = next(iter(found.items()))
-        return (
+        said = (
             f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
             "assigned before, but for leading zeros, spaces around them, case or a final .0 "
-            f"({told_apart(one)} may be {told_apart(meant)}); each of them is taken for a new unit",
+            f"({told_apart(one)} may be {told_apart(meant)}); each of them is taken for a new unit"
         )
+        return (Doubt("known-ids", (said,), rows=len(found), examples=(one, meant)),)
 
 
 def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict[str, str]:

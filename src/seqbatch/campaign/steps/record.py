@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,15 @@ from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.known_ids import UnknownIds
 from seqbatch.core.arrays import Integers, Places
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import (
+    Doubt,
+    InvalidArgumentError,
+    InvalidFileError,
+    Part,
+    Remedy,
+    Words,
+    in_python,
+)
 
 # ----------------------------------------------------------------------
 # The rows of an outcome file that are kept, as a table.
@@ -88,6 +96,11 @@ class KeptRows:
 
 #: Cells of a column that are looked at.
 FEW = 50
+#: What to do about numbers that can be read in two ways.
+DECLARE = (
+    "declare its format, by an amendment or in the spec before the campaign is created, or write "
+    "the numbers without thousands and with two decimals"
+)
 
 
 class Misspelled:
@@ -101,8 +114,7 @@ class Misspelled:
         """Look at a piece of a file that was judged."""
         for column in _formats(spec):
             said = self._cells.setdefault(column, [])
-            rule = f"{column} must be a number"
-            rows = [row for row, kind in judged.kinds.items() if kind.startswith(rule)]
+            rows = [row for row, unread in judged.unread.items() if unread == column]
             self._held[column] += len(rows)
             for row in rows[: FEW - len(said)]:
                 said.append(str(batch.column(column)[row].as_py()))
@@ -130,25 +142,28 @@ class Misspelled:
         return found
 
 
-def amendments(
-    now: Situation, formats: Mapping[str, tuple[str, ...]], partly: Container[str]
-) -> Iterator[str]:
-    """Yield the commands that declare one of these formats, for each column.
+def other_formats(
+    spec: Spec, formats: Mapping[str, tuple[str, ...]], partly: Container[str]
+) -> Iterator[Doubt]:
+    """Yield a doubt for each column that other formats would accept, with the amendments.
 
     Parameters
     ----------
-    now
-        Where the campaign stands.
+    spec
+        The campaign's spec.
     formats
         The formats by column.
     partly
         The columns of which they accept some held cells only.
     """
-    metrics = [metric.column for metric in now.spec.metrics]
     for column, examples in formats.items():
-        commands = [_command(now.name, column, each, column in metrics) for each in examples]
         what = f"A part of {column}" if column in partly else column
-        yield f"{what} can be read after {' or '.join(commands)}; then record it again."
+        parts: list[Part] = []
+        for example in examples:
+            parts.append(" or" if parts else f"{what} can be read after")
+            parts.append(respelling(spec, column, example))
+        parts.append("; then record it again.")
+        yield Doubt("other-format", tuple(parts), column=column, examples=examples)
 
 
 def unspelled_columns(spec: Spec) -> tuple[str, ...]:
@@ -162,22 +177,11 @@ def _formats(spec: Spec) -> dict[str, str | None]:
     return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
 
 
-def ways_out(now: Situation) -> str:
-    """Return what can be done about numbers that can be read in two ways."""
-    amend = f"seqbatch campaign amend {now.name} --reward-format"
-    return (
-        f'say which, by {amend} "{PLAIN}" or "{THOUSANDS}" with --reason (--metric-format for a '
-        "metric; in the spec before the campaign is created), or write the numbers without "
-        "thousands and with two decimals"
-    )
-
-
-def _command(name: str, column: str, example: str, metric: bool) -> str:
-    option, said = ("metric", f"{column}={example}") if metric else ("reward", example)
-    # A shell would put something else in the place of $1, but for these quotes.
-    quote = "'" if "$" in said and "'" not in said else '"'
-    option = f"--{option}-format {quote}{said}{quote}"
-    return f'seqbatch campaign amend {name} {option} --reason "..."'
+def respelling(spec: Spec, column: str, example: str) -> Remedy:
+    """Return the amendment that declares a column's format."""
+    if column in spec.reward.columns:
+        return Remedy("amend", reward_format=example, reason=...)
+    return Remedy("amend", metric_formats={column: example}, reason=...)
 
 
 # ----------------------------------------------------------------------
@@ -216,8 +220,8 @@ class Recorded:
         The number of the event; None where there was nothing but duplicates, and for a dry run.
     read_as
         How a CSV file was read, where that is not as most are.
-    advice
-        What to do about held rows, where that can be told.
+    doubts
+        What seems to have happened to held rows, and what to do, where that can be told.
     formats
         For columns with held numbers that another format would accept: these formats.
     """
@@ -234,13 +238,23 @@ class Recorded:
     reasons: tuple[tuple[str, str, int], ...]
     event: int | None
     read_as: str = ""
-    advice: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """The doubts in words."""
+        return tuple(self.advised())
+
+    def advised(self, words: Words = in_python) -> list[str]:
+        """Return the doubts in words, with remedies as whoever reads them has them."""
+        return [doubt.text(words) for doubt in self.doubts]
 
     def plain(self) -> dict[str, Any]:
         """Return everything as plain values for JSON, held rows and reasons by name."""
         return {
-            **asdict(self),
+            **{name: own for name, own in vars(self).items() if name != "doubts"},
+            "advice": self.advised(),
             "held": [dict(zip(HELD, row, strict=True)) for row in self.held],
             "reasons": [dict(zip(REASON, row, strict=True)) for row in self.reasons],
         }
@@ -302,14 +316,14 @@ class Recording:
             reasons=self._reasons(),
             event=event,
             read_as=source.read_as,
-            advice=self._advice(row, formats),
+            doubts=self._doubts(row, formats),
             formats=formats,
         )
 
-    def _advice(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        changed = self._unknown.advice(self._change, rows)
+    def _doubts(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[Doubt, ...]:
         partly = self._misspelled.partly(formats)
-        return (*([changed] if changed else []), *amendments(self._now, formats, partly))
+        changed = self._unknown.doubts(self._change, rows)
+        return (*changed, *other_formats(self._now.spec, formats, partly))
 
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
@@ -324,8 +338,11 @@ class Recording:
 
     def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
         """Refuse a file whose numbers may be a thousand times as large as they look."""
-        if found := unclear.problems(ways_out(self._now)):
-            raise source.invalid(source.placed(found), NOTHING)
+        if found := unclear.problems(DECLARE):
+            spec = self._now.spec
+            columns = dict.fromkeys(column for _, column, _ in found)
+            ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
+            raise source.invalid(source.placed(found), NOTHING, remedies=ways)
 
     def _pieces(
         self, source: Source, columns: list[str], unclear: UnclearDots

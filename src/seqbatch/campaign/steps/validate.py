@@ -19,6 +19,7 @@ from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, p
 from seqbatch.campaign.steps.record import Recorded, record
 from seqbatch.errors import (
     CampaignStateError,
+    Doubt,
     InvalidArgumentError,
     InvalidFileError,
     SeqbatchError,
@@ -42,7 +43,7 @@ class Validated:
         How many of them the first wave has no room for.
     recorded
         What would become of the outcomes; None where there were none, or they cannot be judged.
-    warnings
+    doubts
         What looks odd in the file of units.
     read_as
         How the file of units was read, where that is not as most are; that of outcomes says it in
@@ -60,11 +61,16 @@ class Validated:
     units: int | None = None
     left_over: int = 0
     recorded: Recorded | None = None
-    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     read_as: str = ""
     exists: str = ""
     problems: tuple[SeqbatchError, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The doubts in words."""
+        return tuple(each.text() for each in self.doubts)
 
     @property
     def sound(self) -> bool:
@@ -112,7 +118,7 @@ class Validating:
             sizes = prepared.now.sizes
             over = 0 if prepared.now.spec.grid.calendar else max(rows - sizes[0], 0)
             self._found = replace(
-                self._found, units=assigned.assigned, warnings=assigned.warnings, left_over=over,
+                self._found, units=assigned.assigned, doubts=assigned.doubts, left_over=over,
                 read_as=assigned.read_as,
             )  # fmt: skip
         if outcomes is None:

@@ -68,7 +68,8 @@ class Stages:
             raise CampaignStateError(
                 f"the statement would have a stage of {len(items):,} columns, and {self._sql.name} "
                 f"takes at most {self._sql.columns:,}. Use fewer features, or assign, record and "
-                "close."
+                "close.",
+                code="not-in-sql",
             )
         lines = [name if text == name else f"{text} AS {name}" for text, name in items]
         parts = ["SELECT\n" + ",\n".join(f"  {line}" for line in lines), f"FROM {source}"]
@@ -100,7 +101,8 @@ def require_expressible(now: Situation) -> None:
     if found := inexpressible(now):
         raise CampaignStateError(
             f"campaign {now.name} cannot be written as SQL: {'; '.join(found)}. Use assign, record "
-            "and close."
+            "and close.",
+            code="not-in-sql",
         )
 
 

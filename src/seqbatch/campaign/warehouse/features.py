@@ -13,6 +13,7 @@ from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.files.columns import MISSING as NONE
+from seqbatch.campaign.files.columns import reasoned
 from seqbatch.campaign.files.date_format import UNLIKELY
 from seqbatch.campaign.files.number_format import TOO_LARGE, TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.eligibility import (
@@ -38,10 +39,10 @@ from seqbatch.campaign.warehouse.dialects import SqlDialect
 def briefly(column: str, reason: str) -> str:
     """Return what is wrong with a unit; the column is empty where it is none's.
 
-    >>> briefly("age", "must be finite and below 1e+30 in size; received inf")
+    >>> briefly("age", Reason("must be finite and below 1e+30 in size", "; received inf"))
     'age must be finite and below 1e+30 in size'
     """
-    return f"{column} {reason.partition(';')[0]}".strip()
+    return f"{column} {reasoned(reason).rule}".strip()
 
 
 # ----------------------------------------------------------------------

@@ -137,7 +137,8 @@ def require_summable(now: Situation) -> None:
     if found := [reason for reason, there in reasons.items() if there]:
         raise CampaignStateError(
             f"wave {now.wave} of campaign {now.name} cannot be summed up by SQL: "
-            f"{'; '.join(found)}. Use record and close."
+            f"{'; '.join(found)}. Use record and close.",
+            code="not-in-sql",
         )
 
 
@@ -201,7 +202,7 @@ def wrong_statement(now: Situation, state: Any, text: str) -> str:
     """Return why a statement is not the one that sums up the open wave; "" where it is."""
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
-        return "is no statement of seqbatch campaign sql --what sums"
+        return "is no statement of sums that seqbatch wrote"
     if problem := _of_another(now, about):
         return problem
     sql = dialect_of(about["dialect"])

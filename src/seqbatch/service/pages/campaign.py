@@ -24,7 +24,16 @@ from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages import rendering
 from seqbatch.service.pages.forms import kept, told
-from seqbatch.service.pages.rendering import Next, drawn, learned, material, next_of, page, standing
+from seqbatch.service.pages.rendering import (
+    Next,
+    drawn,
+    learned,
+    material,
+    next_of,
+    on_pages,
+    page,
+    standing,
+)
 from seqbatch.service.pages.session import Visiting
 from seqbatch.service.problems import problem_of
 from seqbatch.service.routes import views
@@ -85,7 +94,7 @@ def _glance(store: SQLStore, name: str) -> Glance:
         now = Campaign(store, name).situation()
     except CampaignError as error:
         # One that is damaged must not hide the others.
-        return Glance(name, failed=problem_of(error, store.label).detail)
+        return Glance(name, failed=problem_of(error, store.label).said(on_pages))
     return Glance(name, now, next_of(now))
 
 
@@ -106,7 +115,7 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
         key = ("report", name, now.hash)
         made = await bounded(request, lambda: state.memory.get(key, written))
     except CampaignStateError as error:
-        said = problem_of(error, state.store.label).detail
+        said = problem_of(error, state.store.label).said(on_pages)
         return page(request, "unknown.html", name=name, now=now, said=said)
     return page(
         request, "document.html", name=name, now=now, what="report", title="Report", sections=made
@@ -216,7 +225,7 @@ async def findings(request: Request, name: Name, _visitor: Visiting) -> Response
     try:
         of = await bounded(request, lambda: material(state.memory, state.store, now))
     except CampaignStateError as error:
-        said = problem_of(error, state.store.label).detail
+        said = problem_of(error, state.store.label).said(on_pages)
         return page(request, "unknown.html", name=name, now=now, said=said)
     found = of.found
     return page(

@@ -21,13 +21,19 @@ from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.campaign.steps.create import Prepared
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.display import counted
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError, SeqbatchError
+from seqbatch.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+    Place,
+    SeqbatchError,
+)
 from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
-from seqbatch.service.pages.rendering import drawn, page
+from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
@@ -183,7 +189,7 @@ class SpecForm:
             actions=[name for name, _ in named],
             control=control,
             costs={
-                name: _number(f"actions: the cost of {name!r}", cost)
+                name: _number(f"actions: the cost of {name!r}", cost, field="actions")
                 for name, cost in named
                 if cost
             },
@@ -206,8 +212,8 @@ class SpecForm:
             return (0, 1)
         if not self.low and not self.high:
             return None
-        low = _number("reward: the least outcome (from)", self.low)
-        return low, _number("reward: the largest outcome (to)", self.high)
+        low = _number("reward: the least outcome (from)", self.low, field="reward")
+        return low, _number("reward: the largest outcome (to)", self.high, field="reward")
 
 
 def typed(form: Form) -> SpecForm:
@@ -277,24 +283,16 @@ def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
 
 def problems_of(error: SeqbatchError) -> dict[str, str]:
     """Return what is wrong, by the field that it is about; "" where it is about none."""
-    if isinstance(error, InvalidArgumentError):
-        return {_field(error.name): str(error)}
     if isinstance(error, InvalidSpecError) and error.places:
         return dict(_at_field(place, said) for place, said in error.places)
-    lines = str(error).split("\n")
-    told = next((line for line in lines if _field(line)), lines[0])
-    return {_field(told): "\n".join(lines)}
+    # What a file is refused for names its columns, not fields of the form.
+    field = "" if isinstance(error, InvalidFileError) else FIELDS.get(error.field, "")
+    return {field: error.refusal.text(on_pages)}
 
 
-def _at_field(place: str, said: str) -> tuple[str, str]:
-    field, told = _field(place or said), f"{place} {said}".strip()
-    return field, in_percent(told) if field in SHARES else told
-
-
-def _field(text: str) -> str:
-    """Return the field that a text begins with; "the unit column" is one, too."""
-    words = re.findall(r"[A-Za-z_]+", text.removeprefix("the ").strip())
-    return FIELDS.get(words[0], "") if words else ""
+def _at_field(place: Place, said: str) -> tuple[str, str]:
+    field = FIELDS.get(place[0], "") if place else ""
+    return field, in_percent(said) if field in SHARES else said
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -316,11 +314,12 @@ def _read(text: str) -> Any:
         return None
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, *, field: str = "") -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidArgumentError(name, "a plain number such as 0.5", repr(text[:40])) from None
+        rule = "a plain number such as 0.5"
+        raise InvalidArgumentError(name, rule, repr(text[:40]), field=field) from None
 
 
 def _whole(name: str, text: str) -> int:
@@ -397,7 +396,7 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
         text, review = await bounded(request, made)
     except SeqbatchError as error:
         found = await bounded(request, lambda: _looked(file))
-        told = problem_of(error, store.label).detail
+        told = problem_of(error, store.label).said(on_pages)
         wrong = problems_of(error) or {"": told}
         return _form_page(request, file, found, filled, wrong)
     return _review_page(request, file, form, text, review)
@@ -412,7 +411,7 @@ async def review(request: Request, fingerprint: str, visitor: Visiting) -> Respo
         found = await bounded(request, lambda: _reviewed(request, visitor.token, file, text))
     except SeqbatchError as error:
         return _review_page(
-            request, file, form, text, None, said=problem_of(error, store.label).detail
+            request, file, form, text, None, said=problem_of(error, store.label).said(on_pages)
         )
     return _review_page(request, file, form, text, found)
 
@@ -426,7 +425,8 @@ async def create(request: Request, fingerprint: str, visitor: Visiting) -> Respo
         spec = parse_spec(text, name="spec")
         await bounded(request, lambda: created(store, visitor.token, call, spec))
     except (SeqbatchError, ProblemError) as error:
-        file, said = _file(request, visitor, fingerprint), problem_of(error, store.label).detail
+        file = _file(request, visitor, fingerprint)
+        said = problem_of(error, store.label).said(on_pages)
         return _review_page(request, file, form, text, None, said=said)
     return RedirectResponse(f"/new/{fingerprint}/created/{spec.name}", status_code=303)
 

@@ -96,7 +96,7 @@ class Form:
 
 def in_percent(said: str) -> str:
     """Return what is said of a share where it was typed in percent."""
-    return f"{said.removesuffix('.')} (1 is 100%)."
+    return f"{said} (1 is 100%)"
 
 
 def kept_key(once: str) -> str:

@@ -19,6 +19,7 @@ from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import Plan
 from seqbatch.planning.result_text import (
+    answer,
     assigned_by,
     assumptions,
     chosen,
@@ -126,7 +127,7 @@ def answer_of(plan: Plan) -> PlanAnswer:
     whole = not plan.request.quick
     sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
     return PlanAnswer(
-        heading=in_waves(f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"),
+        heading=in_waves(answer(plan)),
         short=f"{counted(plan.batches, 'wave')} of {sizes} units",
         whole=whole,
         facts=_facts(plan),

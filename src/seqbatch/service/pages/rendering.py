@@ -1,7 +1,6 @@
 """Pages from templates: charts, errors, next steps, cached views."""
 
 import hashlib
-import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -27,39 +26,32 @@ from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
 from seqbatch.display import alike, cell, counted, number, percent, visible
 from seqbatch.document import Heading, Items, Part, Picture, Section, Table, image
-from seqbatch.service.problems import TITLES, ProblemError, document, in_calls
+from seqbatch.errors import Remedy
+from seqbatch.service.problems import TITLES, ProblemError, amendment, document
 from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
-# What the library says, for people who press buttons instead of setting options.
+# Remedies in the words of pages: buttons and boxes instead of options.
 
 
-#: Options that a message names, and what stands for them on a page.
-OPTIONS = (
-    (
-        re.compile(r"Or close it as it is: force = true, with a reason\."),
-        "Or close it as it is, below.",
-    ),
-    (re.compile(r" \((?:draw|partial|force) = true\)"), ""),
-    (re.compile(r", without draw = true"), ", without drawing from them"),
-    # The page has no such box.
-    (re.compile(r" Where that is meant, add force = true\."), ""),
-    (re.compile(r"an amendment with reward_format"), "a change of how outcomes are spelled to"),
-    # The page has no such field.
-    (re.compile(r"an amendment with (?=metric_formats)"), "a call of amend over HTTP with "),
-)
+def on_pages(remedy: Remedy) -> str:
+    """Return what follows the text before a remedy, for those who look at pages.
 
-
-def for_people(text: str) -> str:
-    """Return a message without the names of options.
-
-    >>> for_people("Or draw as many as fit from the list (draw=True), which is fair.")
-    'Or draw as many as fit from the list, which is fair.'
+    >>> on_pages(Remedy("close", force=True, reason=...)), on_pages(Remedy("draw"))
+    (', below.', '')
     """
-    text = in_calls(text)
-    for option, words in OPTIONS:
-        text = option.sub(words, text)
-    return text
+    match remedy.action:
+        case "close" | "record-sums":
+            return ", below."
+        case "delete" | "overwrite":
+            return "."
+        case "amend":
+            if spelled := remedy.options.get("reward_format"):
+                return f' a change of how outcomes are spelled to "{spelled}" and a reason'
+            # No page has a field for the others.
+            return f" a call of amend over HTTP with {amendment(remedy)}"
+        case _:
+            return ""
 
 
 # ----------------------------------------------------------------------
@@ -391,7 +383,7 @@ def environment() -> Environment:
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
-    made.globals.update(address=address, once=once, counted=counted)
+    made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 
@@ -440,7 +432,7 @@ def answered(request: Request, problem: ProblemError) -> Response:
         status_code=problem.status,
         title=TITLES[problem.kind],
         problem=problem,
-        said=for_people(problem.detail),
+        said=problem.said(on_pages),
         name=_campaign(request),
     )
 

@@ -30,7 +30,7 @@ from seqbatch.service.pages.forms import (
     read_form,
     tried,
 )
-from seqbatch.service.pages.rendering import for_people, page, standing
+from seqbatch.service.pages.rendering import on_pages, page, standing
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import ProblemError, problem_of
@@ -88,7 +88,7 @@ async def check_units(
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
         return page(request, "units_checked.html", found=None, place=error.place, **shown)
     except CampaignStateError as error:
-        shown["full"] = for_people(problem_of(error, state.store.label).detail)
+        shown["full"] = problem_of(error, state.store.label).said(on_pages)
         return page(request, "units_checked.html", found=None, problems=[], total=0, **shown)
 
 
@@ -120,7 +120,8 @@ def _assign(
             if (wave := form.whole("wave")) != (now := campaign.situation()).wave:
                 raise CampaignStateError(
                     f"the file was checked for wave {wave} of campaign {name}, and the open one is "
-                    f"{now.wave} now. Nothing was assigned. Check the file again."
+                    f"{now.wave} now. Nothing was assigned. Check the file again.",
+                    code="wave-changed",
                 )
             result = campaign.assign(
                 file.source,
@@ -156,7 +157,7 @@ async def assignments(
 
 def said(result: Assigned) -> dict[str, Any]:
     """Return what a call of assign did, but for the answers themselves."""
-    return {name: value for name, value in vars(result).items() if name != "table"}
+    return result.plain()
 
 
 def _checking(file: Kept, how: str, report: Report) -> Any:
@@ -215,8 +216,8 @@ async def check_outcomes(
     try:
         found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
-        problems = [(*at, for_people(reason)) for *at, reason in error.problems[:LISTED]]
-        shown |= {"problems": problems, "total": len(error.problems)}
+        shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
+        shown["respelled"] = any("reward_format" in each.options for each in error.remedies)
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
     # Of metrics the page Change knows no format.
     respelled = any(column in found.formats for column in now.spec.reward.columns)
@@ -244,7 +245,7 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
 
 def _in_words(result: Recorded) -> dict[str, Any]:
     """Return what became of a file, with advice that can be followed on pages."""
-    return {**recorded(result), "advice": [for_people(each) for each in result.advice]}
+    return {**recorded(result), "advice": result.advised(on_pages)}
 
 
 # ----------------------------------------------------------------------
@@ -273,7 +274,7 @@ def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
     try:
         return tried(store, name, lambda campaign: campaign.close()), ""
     except CampaignStateError as error:
-        refused = for_people(problem_of(error, store.label).detail)
+        refused = problem_of(error, store.label).said(on_pages)
     try:
         by_force: dict[str, Any] = {"force": True, "reason": "only tried"}
         return tried(store, name, lambda campaign: campaign.close(**by_force)), refused

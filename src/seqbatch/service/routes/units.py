@@ -172,4 +172,4 @@ def _recording(rows: Source | Any, **options: Any) -> Callable[[Campaign], dict[
 
 def recorded(result: Recorded) -> dict[str, Any]:
     """Return what a call of record is answered with."""
-    return {**result.plain(), "advice": [in_calls(each) for each in result.advice]}
+    return {**result.plain(), "advice": result.advised(in_calls)}

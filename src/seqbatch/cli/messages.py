@@ -1,0 +1,96 @@
+"""Remedies in the words of the command line: options to add, and commands to paste."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from seqbatch.errors import Remedy
+
+#: The store where none is named.
+STORE = "campaigns.db"
+#: What stands in a command for what only you know.
+YOURS = {
+    "reason": "YOUR REASON", "units": "YOUR_TABLE", "outcomes": "YOUR_OUTCOMES", "sums": "SUMS",
+}  # fmt: skip
+#: Remedies that are commands of their own, and options that are given without their name.
+COMMANDS = ("abort", "amend", "close", "continue", "delete", "record-sums", "sql")
+BARE = ("sums",)
+
+
+class About(NamedTuple):
+    """The campaign that a command is about, and its store as it was typed."""
+
+    name: str
+    store: str
+
+
+def command(*words: str, store: str, group: str = "campaign") -> str:
+    """Return a command of a group for a shell; the store is named where it is not the usual one.
+
+    >>> command("create", "my spec.toml", store="campaigns.db")
+    "seqbatch campaign create 'my spec.toml'"
+    >>> command("close", "spring", store="postgresql://ann:secret@host/db")
+    'seqbatch campaign close spring --store postgresql://ann:...@host/db'
+    """
+    named = [] if store in (STORE, os.environ.get("SEQBATCH_STORE")) else ["--store", store]
+    text = shlex.join(["seqbatch", group, *words, *named])
+    # A password is not repeated on a screen.
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
+
+
+def remedy_command(remedy: Remedy, about: About) -> str:
+    """Return the command that follows a remedy.
+
+    >>> spring = About("spring", "campaigns.db")
+    >>> remedy_command(Remedy("close", force=True, reason=...), spring)
+    "seqbatch campaign close spring --force --reason 'YOUR REASON'"
+    >>> remedy_command(Remedy("amend", metric_formats={"sales": "1.234,56"}, reason=...), spring)
+    "seqbatch campaign amend spring --metric-format sales=1.234,56 --reason 'YOUR REASON'"
+    """
+    return command(remedy.action, about.name, *_options(remedy.options), store=about.store)
+
+
+def remedy_commands(remedies: Iterable[Remedy], about: About | None) -> list[str]:
+    """Return the commands of those remedies that are commands; none without a campaign."""
+    if about is None:
+        return []
+    return [remedy_command(each, about) for each in remedies if each.action in COMMANDS]
+
+
+def in_options(remedy: Remedy, about: About | None = None) -> str:
+    """Return what follows the text before a remedy, in the words of the command line.
+
+    >>> in_options(Remedy("draw")), in_options(Remedy("close", force=True, reason=...))
+    (' (--draw)', ': --force, with a --reason.')
+    """
+    match remedy.action:
+        case "draw" | "partial":
+            return f" (--{remedy.action})"
+        case "overwrite":
+            return " (--force)."
+        case "close" | "record-sums":
+            return ": --force, with a --reason."
+        case "delete":
+            return ": --force."
+        case "force":
+            return " Where that is meant, add --force."
+        case "init":
+            return " seqbatch campaign init writes one."
+        case "amend":
+            return f" {remedy_command(remedy, about or About('NAME', STORE))}"
+        case _:
+            return ""
+
+
+def _options(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if name in BARE:
+            yield YOURS[name] if value is ... else str(value)
+        elif isinstance(value, Mapping):
+            for key, own in value.items():
+                yield from (f"--{name.removesuffix('s').replace('_', '-')}", f"{key}={own}")
+        else:
+            yield f"--{name.replace('_', '-')}"
+            yield from () if value is True else (YOURS[name] if value is ... else str(value),)

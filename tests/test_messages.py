@@ -1,0 +1,150 @@
+"""Messages are values, and whoever reads them has words of their own for what can be done."""
+
+import pickle
+from typing import get_args
+
+import pytest
+
+from seqbatch.cli.messages import COMMANDS, About, in_options, remedy_command, remedy_commands
+from seqbatch.errors import (
+    Action,
+    CampaignStateError,
+    Doubt,
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidSpecError,
+    OutputError,
+    Remedy,
+    SeqbatchError,
+    StoreError,
+    in_python,
+    told,
+)
+from seqbatch.service.pages.rendering import on_pages
+from seqbatch.service.problems import in_calls
+
+FORMAT = "1.234,56"
+#: Each remedy that there is, and its words in Python, at the command line, in calls, on pages.
+WORDS = [
+    (Remedy("draw"), (" (draw=True)", " (--draw)", " (draw = true)", "")),
+    (Remedy("partial"), (" (partial=True)", " (--partial)", " (partial = true)", "")),
+    (Remedy("overwrite"), (" (force=True).", " (--force).", ".", ".")),
+    (Remedy("force"), (
+        " Where that is meant, add force=True.", " Where that is meant, add --force.",
+        " Where that is meant, add force = true.", "",
+    )),
+    (Remedy("close", force=True, reason=...), (
+        ": force=True, with a reason=...", ": --force, with a --reason.",
+        ": force = true, with a reason.", ", below.",
+    )),
+    (Remedy("record-sums", sums=..., force=True, reason=...), (
+        ": force=True, with a reason=...", ": --force, with a --reason.",
+        ": force = true, with a reason.", ", below.",
+    )),
+    (Remedy("delete", force=True, reason="a trial"), (
+        ": force=True.", ": --force.", ": force = true.", ".",
+    )),
+    (Remedy("abort", reason=...), ("", "", "", "")),
+    (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
+    (Remedy("init"), ("", " seqbatch campaign init writes one.", "", "")),
+    (Remedy("sql", what="assign", units=...), ("", "", "", "")),
+    (Remedy("amend", reward_format=FORMAT, reason=...), (
+        " amend(reward_format='1.234,56', reason=...)",
+        " seqbatch campaign amend spring --reward-format 1.234,56 --reason 'YOUR REASON'",
+        ' an amendment with reward_format "1.234,56" and a reason',
+        ' a change of how outcomes are spelled to "1.234,56" and a reason',
+    )),
+    (Remedy("amend", metric_formats={"net sales": FORMAT}, reason=...), (
+        " amend(metric_formats={'net sales': '1.234,56'}, reason=...)",
+        " seqbatch campaign amend spring --metric-format 'net sales=1.234,56' "
+        "--reason 'YOUR REASON'",
+        ' an amendment with metric_formats {"net sales": "1.234,56"} and a reason',
+        ' a call of amend over HTTP with metric_formats {"net sales": "1.234,56"} and a reason',
+    )),
+]  # fmt: skip
+#: The commands of those that are commands.
+PASTED = {
+    "close": "close spring --force --reason 'YOUR REASON'",
+    "record-sums": "record-sums spring SUMS --force --reason 'YOUR REASON'",
+    "delete": "delete spring --force --reason 'a trial'",
+    "abort": "abort spring --reason 'YOUR REASON'",
+    "continue": "continue spring --reason 'YOUR REASON'",
+    "sql": "sql spring --what assign --units YOUR_TABLE",
+}
+SPRING = About("spring", "campaigns.db")
+
+
+def test_every_remedy_has_words_everywhere():
+    assert {remedy.action for remedy, _ in WORDS} == set(get_args(Action))
+
+
+@pytest.mark.parametrize(("remedy", "words"), WORDS)
+def test_a_remedy_in_the_words_of_whoever_reads_it(remedy, words):
+    found = (in_python(remedy), in_options(remedy, SPRING), in_calls(remedy), on_pages(remedy))
+    assert found == words
+
+
+@pytest.mark.parametrize("remedy", [remedy for remedy, _ in WORDS])
+def test_a_remedy_as_a_command(remedy, monkeypatch):
+    monkeypatch.delenv("SEQBATCH_STORE", raising=False)
+    pasted = remedy_commands([remedy], SPRING)
+    assert bool(pasted) == (remedy.action in COMMANDS)
+    assert remedy_commands([remedy], None) == []
+    if remedy.action in PASTED:
+        assert pasted == [f"seqbatch campaign {PASTED[remedy.action]}"]
+    if remedy.action == "amend":
+        assert pasted == [in_options(remedy, SPRING).strip()]
+
+
+def test_a_dollar_is_quoted_for_shells():
+    remedy = Remedy("amend", reward_format="($1,234.56)", reason=...)
+    assert "--reward-format '($1,234.56)'" in remedy_command(remedy, SPRING)
+
+
+def test_an_error_carries_its_refusal():
+    error = CampaignStateError("full; or draw", Remedy("draw"), ".", code="wave-full")
+    assert str(error) == "full; or draw (draw=True)."
+    assert (error.code, error.field, error.remedies) == ("wave-full", "", (Remedy("draw"),))
+    assert told(error.refusal.parts, in_calls) == "full; or draw (draw = true)."
+    assert CampaignStateError("no").code == "wrong-state"
+
+
+def test_an_argument_is_named_as_it_is_typed():
+    error = InvalidArgumentError("draws", "few", 3, "Use fewer.", remedies=[Remedy("force")])
+    assert error.field == "draws"
+    assert str(error) == (
+        "draws must be few; received 3. Use fewer. Where that is meant, add force=True."
+    )
+    assert error.refusal.text(in_options, lambda name: f"--{name}") == (
+        "--draws must be few; received 3. Use fewer. Where that is meant, add --force."
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SeqbatchError("no"),
+        InvalidArgumentError("a", "b", 1, field="c", code="d", remedies=[Remedy("force")]),
+        CampaignStateError("no", Remedy("draw"), code="wave-full", remedies=[Remedy("partial")]),
+        InvalidSpecError.at(("grid", "sizes"), "wrong"),
+        InvalidFileError("f", [(1, "age", "odd")], place="line", remedies=[Remedy("force")]),
+        StoreError("down", code="gone"),
+        OutputError("disk full", Remedy("overwrite")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_travel_between_processes(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.refusal) == (str(error), error.refusal)
+
+
+def test_a_doubt_is_plain_without_its_words():
+    parts = ("sales can be read after", Remedy("amend", reward_format=FORMAT, reason=...), ".")
+    doubt = Doubt("other-format", parts, column="sales", rows=3, examples=(FORMAT,))
+    assert doubt.text() == "sales can be read after amend(reward_format='1.234,56', reason=...)."
+    assert doubt.plain() == {
+        "kind": "other-format", "column": "sales", "rows": 3, "examples": [FORMAT],
+        "remedies": [
+            {"action": "amend", "options": {"reward_format": FORMAT, "reason": None}},
+        ],
+    }  # fmt: skip
