@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""Errors, as one tree, and messages as values: refusals, doubts and remedies.
 
 ::
 

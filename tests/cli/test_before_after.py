@@ -50,9 +50,9 @@ def test_a_wave_is_drawn():
 
 @pytest.mark.parametrize(("words", "message"), [
     (("assign", "spring", "units.csv", "--draw", "--partial", "--out", "x.csv"),
-     "--draw must be left out with --partial; received both"),
+     "--draw must be left out where partial is given; received both"),
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
-     "--rest must be left out with --draw; received r.csv"),
+     "--rest must be left out where draw is given; received r.csv"),
     (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be another file than"),
     (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
@@ -219,7 +219,7 @@ def test_grids_and_simulations_name_what_there_is(tmp_path):
     spec.write_text(text.replace("60", "80"), encoding="utf-8")
     result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])
     assert result.exit_code == 2
-    assert "name another folder (--out)" in result.stderr
+    assert "name another folder, or remove this one" in result.stderr
 
 
 def test_errors_of_the_machine_are_said_without_python():

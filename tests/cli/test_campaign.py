@@ -429,7 +429,7 @@ def test_the_command_that_record_names_reads_what_was_held():
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     rows = "".join(f"{row:06};1,5;2,5\n" for row in range(60))
     Path("o1.csv").write_text(f"id;visit;calls\n{rows}", encoding="utf-8")
-    named = 'amend spring --reward-format "1.234,56" --reason'
+    named = "amend spring --reward-format 1.234,56 --reason 'YOUR REASON'"
     assert named in " ".join(run("record", "spring", "o1.csv", code=1).stdout.split())
     wrong = run("amend", "spring", "--metric-format", "calls", "--reason", "x", code=2)
     assert "must be COLUMN=EXAMPLE" in wrong.stderr

@@ -70,7 +70,7 @@ def test_what_may_be_no_feature_is_asked_about(tmp_path):
     assert "columns must be given" in said
     assert "number (different in every row, as ids are)" in said
     assert "treatment (an outcome or a treatment by its name)" in said
-    assert "Name the features with --columns, or the others with --outcomes" in said
+    assert "Name the features (columns), or the others (outcomes)" in said
     declared = ("--outcomes", "treatment,spend")
     said = run(*SMALL, "--sample", str(file), *declared, "--columns", "age,spend", code=2).stderr
     assert "without outcomes and treatments" in said

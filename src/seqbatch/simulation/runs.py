@@ -311,7 +311,7 @@ def _refuse_other(out: Path, parts: Path, text: str) -> None:
             "an empty folder, or that of an interrupted run with the same settings",
             f"{out}, which holds a different run",
             "A run goes on only as it was declared: for other settings, or changed code of your "
-            "own, name another folder (out=...), or remove this one.",
+            "own, name another folder, or remove this one.",
         )
 
 

@@ -10,9 +10,10 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.analysis import Logged
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
 from seqbatch.campaign.record.situation import situation
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, StoreError
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError, StoreError
 from tests.campaign.record.test_events import changed
 from tests.campaign.views.test_findings import people, run
+from tests.refusals import refused
 
 SPEC = {
     "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
@@ -68,7 +69,7 @@ def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
     event = campaign.events()[-1]
     assert event.payload["stopping"]["verdict"] == "stop for success"
     assert campaign.next_step() == "report"
-    with pytest.raises(CampaignStateError, match=r"after wave 1 .* stop for success\. Abort"):
+    with refused("stopped", match=r"after wave 1 .* stop for success\. Abort"):
         campaign.assign(people(120, 5_000))
     # Units that have an action get the same answer again.
     assert campaign.assign(people(120, 0)).repeated == 120
@@ -86,7 +87,7 @@ def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
 
 def test_nothing_to_go_on_against(store):
     campaign = run(trial(store), sizes=(120,), value=nothing)
-    with pytest.raises(CampaignStateError, match="no declared rule says to stop"):
+    with refused("not-stopped"):
         campaign.go_on(reason="why not")
 
 

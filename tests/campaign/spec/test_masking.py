@@ -8,9 +8,10 @@ import pytest
 
 from seqbatch.campaign import Campaign, validate
 from seqbatch.campaign.spec.masking import Key
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, units
+from tests.refusals import refused
 
 ARMS = ["placebo-x", "low dose", "high dose"]
 TRIAL = {**SPEC, "name": "trial", "actions": ARMS, "control": "placebo-x", "masked": True}
@@ -118,10 +119,10 @@ def test_another_key_is_refused(trial, store, tmp_path):
 
 def test_unmasking_twice_or_without_a_mask_is_refused(trial, store, tmp_path):
     trial.unmask(tmp_path / "trial.key", reason="done")
-    with pytest.raises(CampaignStateError, match="unmasked already"):
+    with refused("unmasked"):
         trial.unmask(tmp_path / "trial.key", reason="again")
     plain = Campaign.create(SPEC, store=store, who="ann")
-    with pytest.raises(CampaignStateError, match="is not masked"):
+    with refused("not-masked"):
         plain.unmask(tmp_path / "trial.key", reason="why not")
 
 
@@ -131,12 +132,12 @@ def test_a_masked_campaign_needs_a_key_file_and_others_take_none(store, tmp_path
     with pytest.raises(InvalidArgumentError, match="left out: the campaign is not masked"):
         Campaign.create(SPEC, store=store, key=tmp_path / "x.key", who="ann")
     (tmp_path / "x.key").write_text("mine")
-    with pytest.raises(InvalidArgumentError, match="key must be a new file") as refused:
+    with pytest.raises(InvalidArgumentError, match="key must be a new file") as caught:
         Campaign.create(TRIAL, store=store, key=tmp_path / "x.key", who="ann")
-    assert "force" not in str(refused.value)
+    assert "force" not in str(caught.value)
     assert (tmp_path / "x.key").read_text() == "mine"
     Campaign.create(TRIAL, store=store, key=tmp_path / "a.key", who="ann")
-    with pytest.raises(CampaignStateError):
+    with refused("name-taken", field="name"):
         Campaign.create(TRIAL, store=store, key=tmp_path / "b.key", who="ann")
     assert not (tmp_path / "b.key").exists()
 

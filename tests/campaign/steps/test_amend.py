@@ -5,12 +5,13 @@ import pytest
 
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.errors import (
-    CampaignStateError,
     InvalidArgumentError,
     InvalidFileError,
     InvalidSpecError,
+    Remedy,
 )
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
+from tests.refusals import refused
 
 
 def test_a_fixed_action_stays_the_same_action(store):
@@ -120,7 +121,7 @@ def test_no_campaign_is_ended_by_sizes_of_no_wave(store):
 def test_a_finished_campaign_is_not_aborted(store):
     campaign = small(store, grid={"sizes": [300]})
     small_wave(campaign, 1)
-    with pytest.raises(CampaignStateError, match="is finished: all of its waves"):
+    with refused("finished"):
         campaign.abort(reason="late")
 
 
@@ -131,15 +132,19 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
     rows = "".join(f"{unit};12,50 EUR;1.250\n" for unit in ids)
     path = tmp_path / "outcomes.csv"
     path.write_text(f"id;{SMALL['reward']['column']};calls\n{rows}", encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 .*--metric-format"):
+    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 ") as refused:
         campaign.record(path)
+    assert refused.value.field == "calls"
+    assert refused.value.remedies == tuple(
+        Remedy("amend", metric_formats={"calls": each}, reason=...)
+        for each in ("1234.56", "1.234,56")
+    )
     campaign.amend(reason="thousands have dots", metric_formats={"calls": "1.234,56"})
     held = campaign.record(path)
     assert held.quarantined == 300
-    assert held.advice == (
-        f"{SMALL['reward']['column']} can be read after seqbatch campaign amend {campaign.name} "
-        '--reward-format "1.234,56 EUR" --reason "..."; then record it again.',
-    )
+    [doubt] = held.doubts
+    assert (doubt.kind, doubt.column) == ("other-format", SMALL["reward"]["column"])
+    assert Remedy("amend", reward_format="1.234,56 EUR", reason=...) in doubt.parts
     event = campaign.amend(reason="as the shop writes", reward_format="1.234,56 EUR")
     assert event.payload["reward_format"] == {"from": None, "to": "1.234,56 EUR"}
     assert campaign.record(path).accepted == 300
@@ -162,9 +167,9 @@ def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cel
     column = SMALL["reward"]["column"]
     campaign = small(store, reward={"column": column, "format": "$1,234.56"})
     ids = campaign.assign(units(300)).table["id"].to_pylist()
-    said = campaign.record(pa.table({"id": ids, column: cells * 100})).advice
+    doubts = campaign.record(pa.table({"id": ids, column: cells * 100})).doubts
     # A few are slips, and the rest of the file could not be read by their format.
-    assert ['--reward-format "1.234,56" --reason' in each for each in said] == [True] * advised
+    assert [each.examples for each in doubts] == [("1.234,56",)] * advised
 
 
 def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
@@ -175,8 +180,8 @@ def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     held = campaign.record(pa.table({"id": ids, column: cells}))
     assert (held.accepted, held.quarantined) == (100, 200)
     assert held.advice == (
-        f"A part of {column} can be read after seqbatch campaign amend {campaign.name} "
-        "--reward-format '($1,234.56)' --reason \"...\"; then record it again.",
+        f"A part of {column} can be read after amend(reward_format='($1,234.56)', reason=...); "
+        "then record it again.",
     )
     campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")
     assert campaign.record(pa.table({"id": ids, column: cells})).accepted == 100

@@ -333,7 +333,8 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["1.234", "7"])
     page = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
-    assert "say which, by a change of how outcomes are spelled to" in page
+    assert "declare its format, by an amendment" in page
+    assert "An admin can say how outcomes are spelled on the page <em>Change</em>." in page
     assert "seqbatch campaign amend" not in page
 
 

@@ -145,9 +145,10 @@ def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Sp
     """Create a campaign, signed by the token, once for each call."""
     require_sight(token, spec.name)
     if spec.masked:
-        raise InvalidSpecError(
+        raise InvalidSpecError.at(
+            ("masked",),
             "masked: a masked campaign must be created with `seqbatch campaign create --key "
-            "FILE`: its key is written to a file there, and must not pass through here."
+            "FILE`: its key is written to a file there, and must not pass through here.",
         )
     prepared = prepare(spec, defaults=store.defaults)
 
