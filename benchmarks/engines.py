@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.warehouse import sample_units, spec_of
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.warehouse.arrow_batches import FrozenRule, WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, WaveTally
 from seqbatch.engine import Engine, as_completed, merge_tree, open_engine, over_batches
 from seqbatch.storage import open_store
 

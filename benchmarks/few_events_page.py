@@ -15,7 +15,7 @@ from benchmarks.few_events_campaign import (
     Setting,
 )
 from benchmarks.progress import paragraph
-from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS
+from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS
 from seqbatch.core.arrays import Bools, Floats, Integers
 
 WORTH = {ALIKE: "alike", MIXED: "mixed", LOSSES: "losses"}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.warehouse.arrow_batches import WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import WaveTally
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 

@@ -10,7 +10,7 @@ from scipy import stats
 from seqbatch import Learner, grids, theory
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.shared import SharedEnsemble
+from seqbatch.planning.trials.greedy_shared import SharedEnsemble
 from seqbatch.policies import SBPE, ThompsonSampling
 
 SWEEP = [

@@ -29,12 +29,12 @@ from seqbatch.inference import (
     summarise,
 )
 from seqbatch.inference.estimates import ENOUGH
-from seqbatch.inference.rules import GreedyRule
+from seqbatch.inference.rule_value import GreedyRule
 from seqbatch.inference.summary import Missing
 from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of
 from seqbatch.pictures import GREY, INK
 from seqbatch.simulation import run_tasks
-from seqbatch.simulation.runs import Row
+from seqbatch.simulation.resumable_tasks import Row
 
 if TYPE_CHECKING:
     import altair as alt

@@ -7,7 +7,7 @@ from benchmarks.coverage import study
 from benchmarks.coverage.study import NAIVE, POOLED, Coverage, measure_campaign
 from benchmarks.coverage.worlds import POLICIES, WORLDS, Cell, panel, simulate_campaign
 
-from seqbatch.inference import estimates, model
+from seqbatch.inference import estimates, scores
 from seqbatch.lab import Options, reproduce
 from tests.lab.test_lab import check_files
 
@@ -42,7 +42,7 @@ def test_a_halved_standard_error_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_missing_inverse_probability_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(model, "inverse_weights", lambda rows, returned: 1 / returned.of(rows))
+    monkeypatch.setattr(scores, "inverse_weights", lambda rows, returned: 1 / returned.of(rows))
     assert verdicts(tmp_path)[FIRST] is False
 
 

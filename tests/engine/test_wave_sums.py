@@ -3,10 +3,10 @@
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.warehouse.arrow_batches import WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import WaveTally
 from seqbatch.engine import merge_tree, over_batches
 from seqbatch.storage import open_store
-from tests.campaign.warehouse.test_arrow_batches import joined, texts
+from tests.campaign.warehouse.test_frozen_rule import joined, texts
 from tests.campaign.warehouse.test_sums import assigned, summed
 from tests.campaign.warehouses import ELSEWHERE
 from tests.engine.conftest import NAMES

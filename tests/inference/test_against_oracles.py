@@ -19,7 +19,7 @@ from seqbatch.inference import (
     pool_by_size,
     summarise,
 )
-from seqbatch.inference.model import OutcomeModel, ReturnedByAction, ReturnedByFeatures, score
+from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, ReturnedByFeatures, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import campaign, literal
 from tests.oracles import inference as oracle

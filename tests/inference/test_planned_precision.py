@@ -6,7 +6,7 @@ from benchmarks.coverage.worlds import Cell, simulate_campaign
 from scipy.stats import norm
 
 from seqbatch.inference import Lift, pool, summarise
-from seqbatch.inference.precision import detectable_lift, planned_error
+from seqbatch.inference.planned_precision import detectable_lift, planned_error
 
 
 @pytest.mark.parametrize("cell", [Cell(), Cell(units=6_000, waves=5), Cell(randomised=0.3)])

@@ -10,7 +10,7 @@ from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.model import Model
 from seqbatch.planning.policies import candidates
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE
 from tests.oracles.campaigning import regret
 from tests.planning.test_policy_candidates import costing

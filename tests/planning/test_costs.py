@@ -9,11 +9,11 @@ import pytest
 
 from seqbatch import theory
 from seqbatch.planning import plan
-from seqbatch.planning.costs import row, sensitivity
 from seqbatch.planning.grids import best_grids
+from seqbatch.planning.regret import row, sensitivity
 from seqbatch.planning.request import BatchLimits, EffectLaw, Request
-from seqbatch.planning.trials.conduct import Conduct
-from seqbatch.planning.trials.runs import Rates
+from seqbatch.planning.trials.conditions import Conduct
+from seqbatch.planning.trials.greedy_runs import Rates
 
 
 class Told:

@@ -15,7 +15,7 @@ from seqbatch.inference import boundaries, chances_to_stop, plan_of_shares, plan
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.detection import detection, least_share, planned_lift, units_needed
 from seqbatch.planning.model import Model
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE, ThompsonSampling
 
 #: Policies are compared where a test is about them.

@@ -10,7 +10,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.grids import weighing
 from seqbatch.planning.request import EffectLaw, law_of
-from seqbatch.planning.trials.runs import Rates
+from seqbatch.planning.trials.greedy_runs import Rates
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)

@@ -11,7 +11,7 @@ from seqbatch.core import Statistics
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import centred, common_spread, learned, log_evidence, model_given
 from seqbatch.planning.request import EffectLaw
-from seqbatch.planning.trials.runs import KnownPast
+from seqbatch.planning.trials.greedy_runs import KnownPast
 from tests.oracles import evidence as oracle
 
 

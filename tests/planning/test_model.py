@@ -8,9 +8,9 @@ from seqbatch.core import Statistics
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import whitened
-from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.runs import KnownPast
+from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_runs import KnownPast
 
 NOISE = 2.0
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from seqbatch.planning import plan
-from seqbatch.planning.costs import _picked
-from seqbatch.planning.trials.runs import Totals, least
+from seqbatch.planning.regret import _picked
+from seqbatch.planning.trials.greedy_runs import Totals, least
 
 
 def totals(lost, *, chance=0.0, gain=None, weight=(1.0, 1.0, 1.0, 1.0)):

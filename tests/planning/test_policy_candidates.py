@@ -7,7 +7,7 @@ import pytest
 from seqbatch import theory
 from seqbatch.planning.model import Model
 from seqbatch.planning.policies import candidates, preferred
-from seqbatch.planning.tables import Candidate, Row
+from seqbatch.planning.result_rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 
 

@@ -15,7 +15,7 @@ from seqbatch.planning import replan
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
 from seqbatch.planning.request import EffectLaw
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)

@@ -14,7 +14,7 @@ from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.model import Model
 from seqbatch.planning.policies import candidates
-from seqbatch.planning.trials.conduct import Conduct, choices, uniform_law
+from seqbatch.planning.trials.conditions import Conduct, choices, uniform_law
 from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 from tests.oracles.rationing import best_within, regret

@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import Sample, plan
-from seqbatch.planning.trials.thinned import ThinnedTrial
+from seqbatch.planning.trials.thinned_units import ThinnedTrial
 from seqbatch.policies import SBPE
 
 GREEDY = SBPE(first="uniform", ties="random")

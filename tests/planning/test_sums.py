@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-from seqbatch.planning.trials.block import BlockEnsemble
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.runs import Batch
-from seqbatch.planning.trials.shared import SharedEnsemble
-from seqbatch.planning.trials.thinned import ThinnedTrial
+from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_runs import Batch
+from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.thinned_units import ThinnedTrial
 from seqbatch.policies import UniformRandom
 
 TRIALS = 20_000

@@ -8,7 +8,7 @@ import pytest
 from seqbatch.document import as_html
 from seqbatch.planning import plan
 from seqbatch.planning.choice import choose
-from seqbatch.planning.tables import Row
+from seqbatch.planning.result_rows import Row
 
 
 def row(batches, regret, cost=math.nan, error=1.0):

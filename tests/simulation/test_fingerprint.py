@@ -19,7 +19,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import SBUCB
 from seqbatch.simulation import Line, sweep
-from seqbatch.simulation.runs import fingerprint
+from seqbatch.simulation.resumable_tasks import fingerprint
 
 
 class Locked(SBUCB):
@@ -62,7 +62,7 @@ def scale(factor, value):
 SCRIPT = """
 import random, re
 from numba import njit
-from seqbatch.simulation.runs import fingerprint
+from seqbatch.simulation.resumable_tasks import fingerprint
 print(*map(fingerprint, (re.compile("a+", re.I), random.Random(3), njit(lambda x: x + 1))))
 """
 

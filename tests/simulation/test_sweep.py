@@ -19,7 +19,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB, LinUCB
 from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
-from seqbatch.simulation.runs import fingerprint
+from seqbatch.simulation.resumable_tasks import fingerprint
 from seqbatch.simulation.sweep import Trial
 
 TWO = GridRule(kind="minimax", batches=2)

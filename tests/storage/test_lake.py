@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.files.threads import ahead
+from seqbatch.campaign.files.parallel_pieces import ahead
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.storage import open_store
@@ -234,7 +234,7 @@ def test_a_disk_that_fails_while_others_write_keeps_nothing(lake, monkeypatch):
 
 
 def test_pieces_that_are_read_ahead(monkeypatch):
-    monkeypatch.setattr("seqbatch.campaign.files.threads.workers", lambda: 2)
+    monkeypatch.setattr("seqbatch.campaign.files.parallel_pieces.workers", lambda: 2)
 
     def failing():
         yield from range(5)
@@ -405,7 +405,7 @@ def threads(monkeypatch):
     monkeypatch.setattr("seqbatch.campaign.files.reading.CHUNK", 256)
 
     def use(count):
-        monkeypatch.setattr("seqbatch.campaign.files.threads.workers", lambda: count)
+        monkeypatch.setattr("seqbatch.campaign.files.parallel_pieces.workers", lambda: count)
 
     return use
 

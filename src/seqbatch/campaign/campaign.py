@@ -26,7 +26,7 @@ from seqbatch.campaign.views.seal import Seal, seal
 from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
 from seqbatch.campaign.views.verify import naming_damage, verify
 from seqbatch.campaign.views.verify_checks import Verified
-from seqbatch.campaign.warehouse.arrow_batches import FrozenRule, frozen_rule
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted
@@ -408,7 +408,7 @@ class Campaign:
         encoding: str | None = None,
         report: Callable[[str, int], None] = silent,
     ) -> Recorded:
-        """Take outcomes in; :mod:`seqbatch.campaign.decide.verdicts` says what becomes of a row.
+        """Record outcomes; :mod:`seqbatch.campaign.decide.row_verdicts` decides on each row.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The commands that change a campaign: amend, continue, unmask, abort."""
+"""The commands that change a campaign: amend, replan, continue, unmask, abort, delete."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,9 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from seqbatch.cli.campaign import Name, Reason, Where, Who, app, next_command, opened
-from seqbatch.cli.console import Json, dump, say, say_next
-from seqbatch.cli.messages import STORE
+from seqbatch.cli.campaign import (
+    Name,
+    Reason,
+    Where,
+    Who,
+    app,
+    next_command,
+    opened,
+    say_how_to_adopt,
+)
+from seqbatch.cli.console import (
+    Json,
+    dump,
+    say,
+    say_next,
+)
+from seqbatch.cli.messages import STORE, command
+from seqbatch.cli.views import app
+from seqbatch.display import counted
 from seqbatch.errors import InvalidArgumentError
 
 __all__ = ["app"]
@@ -168,3 +184,67 @@ def abort(
     else:
         say(f"Campaign {name} is aborted (event {event.sequence}). Outcomes may still be recorded.")
         say_next(then)
+
+
+@app.command()
+def replan(
+    name: Name,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Make the proposed sizes the campaign's.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option(help="Why; what the proposal rests on, where left out.")
+    ] = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Show the sizes that closing the last wave proposed; --adopt makes them the campaign's.
+
+    Example: seqbatch campaign replan spring --adopt
+    """
+    with opened(name, store, who, as_json) as campaign:
+        before = campaign.situation().sequence
+        found = campaign.replan(adopt=adopt, reason=reason)
+        now = campaign.situation()
+        then = next_command(campaign, store, now)
+    if as_json:
+        shown = None if found is None else found.plain()
+        dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
+        return
+    from seqbatch.campaign.decide.replanning import proposal_text, why_none
+
+    said = f"No proposal. {why_none(now)}"
+    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    if adopt and now.sequence == before:
+        say("Adopted already. Nothing was changed.")
+    elif adopt:
+        say(f"Adopted (event {now.sequence}).")
+    elif found is not None and found.changes:
+        say_how_to_adopt(name, store)
+    say_next(then)
+
+
+@app.command()
+def delete(
+    name: Name,
+    reason: Reason,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete even though units were assigned.")
+    ] = False,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a campaign that has no outcomes yet; its name is free again.
+
+    Example: seqbatch campaign delete spring --reason "a trial run"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        tombstone = campaign.delete(reason=reason, force=force)
+    if as_json:
+        dump(asdict(tombstone))
+        return
+    said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
+    say(f"Deleted campaign {name} with {said}; its name is free again.")
+    say(f"What is left of it: {command('list', '--deleted', store=store)}")

@@ -183,7 +183,7 @@ def create(
         dump({**made, "next": then})
         return
     from seqbatch.campaign.decide.stopping import unlooked
-    from seqbatch.campaign.spec.constraints import constraints_said
+    from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.policies.registry import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)

@@ -239,7 +239,7 @@ def _described(
     """Return how many numbers describe a unit, or the sample to read them from."""
     from seqbatch.datasets import features_table, table_columns
     from seqbatch.planning import Sample
-    from seqbatch.planning.sample import feature_columns
+    from seqbatch.planning.unit_sample import feature_columns
 
     if sample is None:
         if columns is not None or outcomes is not None:

@@ -1,6 +1,5 @@
-"""The commands validate, replan and delete."""
+"""The command `validate`: try a spec and files without keeping anything."""
 
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,14 +9,8 @@ import typer
 from seqbatch.cli.campaign import (
     Delimiter,
     Encoding,
-    Name,
-    Reason,
     Where,
-    Who,
     advised,
-    next_command,
-    opened,
-    say_how_to_adopt,
     show_held,
 )
 from seqbatch.cli.console import (
@@ -155,67 +148,3 @@ def _show(found: "Validated", units: str | None) -> None:
         complain(f"not checked: {line}.")
     if found.sound:
         say("Nothing is wrong. Nothing was written.")
-
-
-@app.command()
-def replan(
-    name: Name,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Make the proposed sizes the campaign's.")
-    ] = False,
-    reason: Annotated[
-        str, typer.Option(help="Why; what the proposal rests on, where left out.")
-    ] = "",
-    store: Where = STORE,
-    who: Who = None,
-    as_json: Json = False,
-) -> None:
-    """Show the sizes that closing the last wave proposed; --adopt makes them the campaign's.
-
-    Example: seqbatch campaign replan spring --adopt
-    """
-    with opened(name, store, who, as_json) as campaign:
-        before = campaign.situation().sequence
-        found = campaign.replan(adopt=adopt, reason=reason)
-        now = campaign.situation()
-        then = next_command(campaign, store, now)
-    if as_json:
-        shown = None if found is None else found.plain()
-        dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
-        return
-    from seqbatch.campaign.decide.replanning import proposal_text, why_none
-
-    said = f"No proposal. {why_none(now)}"
-    say(said if found is None else proposal_text(found, now.spec.reward.unit))
-    if adopt and now.sequence == before:
-        say("Adopted already. Nothing was changed.")
-    elif adopt:
-        say(f"Adopted (event {now.sequence}).")
-    elif found is not None and found.changes:
-        say_how_to_adopt(name, store)
-    say_next(then)
-
-
-@app.command()
-def delete(
-    name: Name,
-    reason: Reason,
-    force: Annotated[
-        bool, typer.Option("--force", help="Delete even though units were assigned.")
-    ] = False,
-    store: Where = STORE,
-    who: Who = None,
-    as_json: Json = False,
-) -> None:
-    """Delete a campaign that has no outcomes yet; its name is free again.
-
-    Example: seqbatch campaign delete spring --reason "a trial run"
-    """
-    with opened(name, store, who, as_json) as campaign:
-        tombstone = campaign.delete(reason=reason, force=force)
-    if as_json:
-        dump(asdict(tombstone))
-        return
-    said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
-    say(f"Deleted campaign {name} with {said}; its name is free again.")
-    say(f"What is left of it: {command('list', '--deleted', store=store)}")

@@ -1,8 +1,8 @@
 """Contexts, sufficient statistics and estimates: pure array functions, no I/O and no randomness."""
 
 from seqbatch.core.contexts import Contexts
-from seqbatch.core.estimate import Estimate, lasso, least_squares, ridge, ridge_means
 from seqbatch.core.problem import Layout, Problem
+from seqbatch.core.regression import Estimate, lasso, least_squares, ridge, ridge_means
 from seqbatch.core.statistics import Statistics
 
 __all__ = [

@@ -31,11 +31,17 @@ from seqbatch.inference.estimates import (
 from seqbatch.inference.evaluate import Evaluation, evaluate
 from seqbatch.inference.intervals import Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
+from seqbatch.inference.logged_units import Rows
 from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.multiplicity import dunnett_critical, holm, simultaneous_lifts
-from seqbatch.inference.precision import detectable_lift, planned_error, planned_path
-from seqbatch.inference.rows import Rows
-from seqbatch.inference.rules import NextRule, RunValue, gain_over_best, judge_next_rule, run_value
+from seqbatch.inference.planned_precision import detectable_lift, planned_error, planned_path
+from seqbatch.inference.rule_value import (
+    NextRule,
+    RunValue,
+    gain_over_best,
+    judge_next_rule,
+    run_value,
+)
 from seqbatch.inference.segments import FoundSplits, Segments, strongest_splits, within_segments
 from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, summarise
 

@@ -11,8 +11,8 @@ from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.intervals import Interval, interval_table, student
-from seqbatch.inference.model import OutcomeModel, ReturnedByAction, score
-from seqbatch.inference.rows import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
+from seqbatch.inference.logged_units import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
+from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.summary import gathered
 
 #: A policy: the probability of every action for every unit, or a function that returns them.

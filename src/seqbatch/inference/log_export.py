@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.rows import Rows, Wave, pieces
+from seqbatch.inference.logged_units import Rows, Wave, pieces
 from seqbatch.output_files import atomically
 
 if TYPE_CHECKING:

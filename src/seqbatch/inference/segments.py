@@ -14,8 +14,8 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool, pooled_df
 from seqbatch.inference.intervals import Interval, student, unknown
+from seqbatch.inference.logged_units import Wave, pieces
 from seqbatch.inference.multiplicity import holm
-from seqbatch.inference.rows import Wave, pieces
 from seqbatch.inference.summary import Missing, Partition, Split, WaveSummary, summarise
 
 # ----------------------------------------------------------------------

@@ -11,7 +11,8 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
-from seqbatch.inference.model import (
+from seqbatch.inference.logged_units import Moments, Rows, ScoreColumns, ScoreSums, Wave, pieces
+from seqbatch.inference.scores import (
     Evidence,
     OutcomeModel,
     Returned,
@@ -19,7 +20,6 @@ from seqbatch.inference.model import (
     ReturnedByFeatures,
     score,
 )
-from seqbatch.inference.rows import Moments, Rows, ScoreColumns, ScoreSums, Wave, pieces
 
 # ----------------------------------------------------------------------
 # Partitions of units into segments.

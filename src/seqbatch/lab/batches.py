@@ -14,7 +14,7 @@ from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of, ratio,
 from seqbatch.pictures import INK, fitted
 from seqbatch.policies import SBPE, SBUCB, Policy
 from seqbatch.simulation import run_tasks, simulate, slopes, summarise
-from seqbatch.simulation.runs import Row
+from seqbatch.simulation.resumable_tasks import Row
 
 if TYPE_CHECKING:
     import altair as alt

@@ -15,7 +15,7 @@ from seqbatch.lab.experiment import Claim, Options
 from seqbatch.pictures import fitted
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 from seqbatch.simulation import run_tasks
-from seqbatch.simulation.runs import Row
+from seqbatch.simulation.resumable_tasks import Row
 
 if TYPE_CHECKING:
     import altair as alt

@@ -3,9 +3,9 @@
 from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan
 from seqbatch.planning.result import Plan
-from seqbatch.planning.sample import Sample
-from seqbatch.planning.tables import Candidate, Row, Sensitivity
+from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
 from seqbatch.planning.tradeoff import Trade, TradePoint
+from seqbatch.planning.unit_sample import Sample
 
 __all__ = [
     "Candidate",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from seqbatch.display import counted, number, percent_cut
 from seqbatch.planning.request import Request
-from seqbatch.planning.tables import Row
+from seqbatch.planning.result_rows import Row
 
 #: If no grid earns enough, more batches must add at least this share of fully online's gain.
 WORTH = 0.01

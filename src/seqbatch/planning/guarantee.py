@@ -9,7 +9,7 @@ from seqbatch import grids, theory
 from seqbatch.display import counted
 from seqbatch.planning.choice import Choice
 from seqbatch.planning.request import Request
-from seqbatch.planning.tables import Row
+from seqbatch.planning.result_rows import Row
 
 
 def guarantee(request: Request, batches: int | None) -> Row:

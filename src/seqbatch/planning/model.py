@@ -20,12 +20,12 @@ from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import branch, generator
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import KeptDraws, parameters_given, with_near_ties
-from seqbatch.planning.trials.runs import KnownPast
-from seqbatch.planning.trials.shared import SharedEnsemble
-from seqbatch.planning.trials.thinned import ThinnedTrial
+from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_runs import KnownPast
+from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.thinned_units import ThinnedTrial
 
 #: Branches of the seed tree that the ensembles do not use.
 PARAMETERS, TIES, COMMON = 10, 14, 19

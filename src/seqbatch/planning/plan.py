@@ -14,11 +14,11 @@ from seqbatch.display import counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.choice import choose
-from seqbatch.planning.costs import online_row, row, sensitivity
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.grids import best_grids
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.policies import GREEDY, candidates, preferred, ucb
+from seqbatch.planning.regret import online_row, row, sensitivity
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
     GridKind,
@@ -34,8 +34,8 @@ from seqbatch.planning.request import (
     several,
 )
 from seqbatch.planning.result import Plan
-from seqbatch.planning.sample import Sample
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
+from seqbatch.planning.unit_sample import Sample
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------

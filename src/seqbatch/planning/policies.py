@@ -11,7 +11,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.model import Model
-from seqbatch.planning.tables import Candidate, Row
+from seqbatch.planning.result_rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 

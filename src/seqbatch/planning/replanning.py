@@ -27,7 +27,7 @@ from seqbatch.planning.request import (
 )
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.runs import KnownPast, Rates
+from seqbatch.planning.trials.greedy_runs import KnownPast, Rates
 
 # ----------------------------------------------------------------------
 # The likelihood of effect and noise, given the outcomes.

@@ -15,11 +15,11 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning.model import Model
-from seqbatch.planning.sample import Sample
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.runs import Rates
+from seqbatch.planning.trials.greedy_runs import Rates
+from seqbatch.planning.unit_sample import Sample
 
 # ----------------------------------------------------------------------
 # Limits on batches: their sizes, calendar waves, and grids that satisfy both.

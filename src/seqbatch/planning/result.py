@@ -24,10 +24,10 @@ from seqbatch.pictures import save
 from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.model import Model
 from seqbatch.planning.result_picture import draw, panels
+from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
 from seqbatch.planning.result_text import settings, short, tables, words
-from seqbatch.planning.sample import Sample
-from seqbatch.planning.tables import Candidate, Row, Sensitivity
 from seqbatch.planning.tradeoff import Trade, trade
+from seqbatch.planning.unit_sample import Sample
 from seqbatch.policies.base import LinearPolicy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import altair as alt
 
     from seqbatch.planning.result import Plan
-    from seqbatch.planning.tables import Row
+    from seqbatch.planning.result_rows import Row
 
 
 WIDTH = 600

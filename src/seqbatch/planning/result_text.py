@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from seqbatch.display import counted, number, percent_cut
 from seqbatch.document import Items, Part, Table
 from seqbatch.planning.detection import describe_detection, detection_table
-from seqbatch.planning.trials.runs import ROUNDING
+from seqbatch.planning.trials.greedy_runs import ROUNDING
 
 if TYPE_CHECKING:
     from seqbatch.planning.model import Model
     from seqbatch.planning.result import Plan
-    from seqbatch.planning.tables import Candidate, Row
+    from seqbatch.planning.result_rows import Candidate, Row
 
 
 # ----------------------------------------------------------------------

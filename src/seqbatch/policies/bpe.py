@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from seqbatch.core import Problem, arguments, least_squares
 from seqbatch.core.arrays import Bools, Integers
-from seqbatch.core.estimate import warn_if_deficient
+from seqbatch.core.regression import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, State
 from seqbatch.policies.rule import Intervals, Rule
 

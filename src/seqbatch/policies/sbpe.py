@@ -17,7 +17,7 @@ first batch. That suffices in the shared layout; in the others use ``first="unif
 from dataclasses import dataclass, replace
 
 from seqbatch.core import least_squares
-from seqbatch.core.estimate import warn_if_deficient
+from seqbatch.core.regression import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, State
 
 

@@ -12,8 +12,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from seqbatch.service import roles
+from seqbatch.service.call_limits import Settings
 from seqbatch.service.problems import ProblemError
-from seqbatch.service.settings import Settings
 from seqbatch.storage import tokens
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqbatch.service import access, problems
 from seqbatch.service.access import Rate
+from seqbatch.service.call_limits import Settings
 from seqbatch.service.group_commit import Groups
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.pages import campaign, create, plan, rendering, sign_in, waves
@@ -28,7 +29,6 @@ from seqbatch.service.pages.rendering import ViewCache
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import ProblemDocument
 from seqbatch.service.routes import campaigns, health, plans, units, views
-from seqbatch.service.settings import Settings
 from seqbatch.storage import answers, open_store, tokens
 from seqbatch.storage.stores import SQLStore
 

@@ -25,10 +25,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
 from seqbatch.campaign.files.reading import CELLS, NOTHING, Source
-from seqbatch.campaign.spec.size_limits import MOST_COLUMNS
+from seqbatch.campaign.spec.input_limits import MOST_COLUMNS
 from seqbatch.errors import InvalidFileError
+from seqbatch.service.call_limits import Settings
 from seqbatch.service.problems import ProblemError, invalid
-from seqbatch.service.settings import Settings
 from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"

@@ -19,7 +19,7 @@ from seqbatch.policies import Policy
 from seqbatch.simulation.collapsed import collapses
 from seqbatch.simulation.device import simulate_trials
 from seqbatch.simulation.direct import Method, chosen_device, require_instance, simulate_together
-from seqbatch.simulation.runs import Progress, Row, Task, run_tasks
+from seqbatch.simulation.resumable_tasks import Progress, Row, Task, run_tasks
 from seqbatch.simulation.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def sweep(
     device
         The device on which trials run in parallel; implies the method ``"device"``.
     jobs, engine, report
-        See :func:`seqbatch.simulation.runs.run_tasks`.
+        See :func:`seqbatch.simulation.resumable_tasks.run_tasks`.
     """
     import polars as pl
 

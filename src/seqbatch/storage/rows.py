@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
-from seqbatch.campaign.files.columns import Texts, as_list
+from seqbatch.campaign.files.column_values import Texts, as_list
 from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import (

@@ -7,7 +7,7 @@ from benchmarks.few_events_campaign import MIXED, Path, Setting, Waves, compare,
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide import stopping
-from seqbatch.campaign.decide.analysis import few_events, few_events_of_one
+from seqbatch.campaign.decide.logged_waves import few_events, few_events_of_one
 from seqbatch.campaign.record.situation import situation
 from seqbatch.campaign.spec.spec import Action
 from seqbatch.campaign.views.verify_checks import alike

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.analysis import planned_waves
+from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide.replanning import independent, proposal_text
 from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare

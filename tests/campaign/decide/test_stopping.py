@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.analysis import Logged
+from seqbatch.campaign.decide.logged_waves import Logged
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
 from seqbatch.campaign.record.situation import situation
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, StoreError

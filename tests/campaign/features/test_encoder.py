@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign.features.encoder import Encoder, Room, learn, vectors
-from seqbatch.campaign.features.learned import LearnedFeatures
-from seqbatch.campaign.files.columns import Problems
+from seqbatch.campaign.features.learned_scales import LearnedFeatures
+from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.spec.toml import check_spec
 from tests.oracles import encoder as oracle
 

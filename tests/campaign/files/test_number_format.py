@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqbatch.campaign.files.columns import MISSING
+from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.number_format import (
     NumberFormat,
     number_formats_for,

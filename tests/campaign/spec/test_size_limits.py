@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.files import unpacked_size
 from seqbatch.campaign.record.codec import pack, unpack
-from seqbatch.campaign.spec import size_limits
+from seqbatch.campaign.spec import input_limits
 from seqbatch.campaign.spec.toml import check_spec, read_spec
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.errors import (
@@ -371,10 +371,10 @@ def test_every_policy_is_among_those_tried():
 
 def test_limits_are_documented():
     page = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
-    for value in (size_limits.LONGEST_ID, size_limits.LONGEST_CELL, size_limits.MOST_ROWS,
-                  size_limits.MOST_COLUMNS, size_limits.MOST_WAVES, size_limits.MOST_UNITS,
-                  size_limits.MOST_ACTIONS,
-                  size_limits.MOST_LEVELS, size_limits.LONGEST_SPEC):  # fmt: skip
+    for value in (input_limits.LONGEST_ID, input_limits.LONGEST_CELL, input_limits.MOST_ROWS,
+                  input_limits.MOST_COLUMNS, input_limits.MOST_WAVES, input_limits.MOST_UNITS,
+                  input_limits.MOST_ACTIONS,
+                  input_limits.MOST_LEVELS, input_limits.LONGEST_SPEC):  # fmt: skip
         assert f"{value:,}" in page
 
 

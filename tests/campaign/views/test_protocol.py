@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.analysis import planned
+from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC

@@ -10,7 +10,7 @@ from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.dialects import DIALECTS
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
-from tests.campaign.warehouse.test_arrow_batches import joined, tallied, texts
+from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of, summed
 from tests.campaign.warehouses import ELSEWHERE, SPEC, customers, in_duckdb, in_postgres, visits
 

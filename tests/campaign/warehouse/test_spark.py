@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
-from tests.campaign.warehouse.test_arrow_batches import texts
+from tests.campaign.warehouse.test_frozen_rule import texts
 from tests.campaign.warehouse.test_sums import assigned
 from tests.campaign.warehouses import ELSEWHERE, customers, first_wave, in_duckdb
 

@@ -15,10 +15,10 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.draws import draws, md5_key
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
-from seqbatch.campaign.warehouse.arrow_batches import FrozenRule
 from seqbatch.campaign.warehouse.decisions import DRAWS
 from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.features import columns_of
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.statement import assigning
 from seqbatch.errors import InvalidArgumentError, InvalidFileError
 from seqbatch.storage import open_store

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from seqbatch.campaign.files.columns import Texts, as_list, buffers
+from seqbatch.campaign.files.column_values import Texts, as_list, buffers
 from seqbatch.core.arrays import AnyArray, Floats, Places
 from seqbatch.core.kernels import texts
 

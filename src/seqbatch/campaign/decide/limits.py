@@ -10,7 +10,7 @@ import numpy as np
 from seqbatch.allocation import Limits
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.spec.checks import known_strata
-from seqbatch.campaign.spec.parts import Capacity
+from seqbatch.campaign.spec.reward_and_limits import Capacity
 from seqbatch.core.arrays import Floats
 from seqbatch.display import cell
 from seqbatch.document import Table

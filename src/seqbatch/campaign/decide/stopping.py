@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.analysis import (
+from seqbatch.campaign.decide.logged_waves import (
     ENOUGH_EVENTS,
     NOTHING,
     FewEvents,
@@ -41,9 +41,9 @@ from seqbatch.inference import (
 )
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.intervals import quantile
+from seqbatch.inference.logged_units import Moments, ScoreSums
 from seqbatch.inference.looks import repeated, standardised
-from seqbatch.inference.model import Evidence, ReturnedByAction
-from seqbatch.inference.rows import Moments, ScoreSums
+from seqbatch.inference.scores import Evidence, ReturnedByAction
 
 # ----------------------------------------------------------------------
 # What a look keeps for the next one: sums over all waves so far.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
-from seqbatch.campaign.files.columns import (
+from seqbatch.campaign.files.column_values import (
     MISSING,
     Read,
     Reason,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature, one_of
-from seqbatch.campaign.files.columns import MISSING, Reason, categories
+from seqbatch.campaign.files.column_values import MISSING, Reason, categories
 from seqbatch.campaign.spec.features import Hashed, Levels
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.texts import look_up, mark

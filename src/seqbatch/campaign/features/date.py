@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
-from seqbatch.campaign.features.learned import FrozenNumber
+from seqbatch.campaign.features.learned_scales import FrozenNumber
 from seqbatch.campaign.features.numeric import ScaledNumber
-from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows
+from seqbatch.campaign.files.column_values import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.date_format import read_dates
 from seqbatch.campaign.spec.features import DateRules
 from seqbatch.core.arrays import Floats, Integers

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.features.boolean import read_booleans
-from seqbatch.campaign.files.columns import MISSING, Reason, categories
+from seqbatch.campaign.files.column_values import MISSING, Reason, categories
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.spec.eligibility import (
     Among,

@@ -15,12 +15,12 @@ from seqbatch.campaign.features.boolean import BooleanFeature
 from seqbatch.campaign.features.categorical import CategoricalFeature, HashedFeature, LevelsFeature
 from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.eligibility import BesideColumn, Eligibility
-from seqbatch.campaign.features.learned import LearnedFeatures, learn_number
+from seqbatch.campaign.features.learned_scales import LearnedFeatures, learn_number
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
-from seqbatch.campaign.files.columns import Problems, Reason, texts
+from seqbatch.campaign.files.column_values import Problems, Reason, texts
 from seqbatch.campaign.files.number_format import TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.features import Features, Hashed
-from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.core.arrays import Floats
 from seqbatch.core.exact_sums import Vectors

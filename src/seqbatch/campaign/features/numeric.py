@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
-from seqbatch.campaign.features.learned import FrozenNumber, outside, scaling_of
-from seqbatch.campaign.files.columns import MISSING, Reason, missing_rows
+from seqbatch.campaign.features.learned_scales import FrozenNumber, outside, scaling_of
+from seqbatch.campaign.files.column_values import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.number_format import NumberFormat, read_numbers
 from seqbatch.campaign.spec.features import NumberRules, NumericRules
 from seqbatch.core.arrays import Bools, Floats

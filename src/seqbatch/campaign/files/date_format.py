@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from seqbatch.campaign.files.columns import (
+from seqbatch.campaign.files.column_values import (
     ADVISED,
     Reason,
     every,

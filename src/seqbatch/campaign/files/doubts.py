@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
-from seqbatch.campaign.files.columns import NO_VALUE, is_text, told_apart, undictionaried
+from seqbatch.campaign.files.column_values import NO_VALUE, is_text, told_apart, undictionaried
 from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS, UNCLEAR
 from seqbatch.campaign.files.reading import RowProblem, Source
 from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
-from seqbatch.campaign.spec.size_limits import MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted

@@ -9,9 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.columns import Texts, as_column, as_list, buffers, texts, told_apart
+from seqbatch.campaign.files.column_values import (
+    Texts,
+    as_column,
+    as_list,
+    buffers,
+    texts,
+    told_apart,
+)
+from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.files.reading import RowProblem
-from seqbatch.campaign.files.threads import over
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.texts import hash_texts
 from seqbatch.errors import Doubt

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, Field
 
-from seqbatch.campaign.files.columns import (
+from seqbatch.campaign.files.column_values import (
     Read,
     Reason,
     every,
@@ -21,7 +21,7 @@ from seqbatch.campaign.files.columns import (
     refused,
     undictionaried,
 )
-from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.core.arrays import Floats
 
 # ----------------------------------------------------------------------

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.columns import is_text, means_missing, undictionaried
+from seqbatch.campaign.files.column_values import is_text, means_missing, undictionaried
 from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
 from seqbatch.campaign.files.doubts import HEADER, header_rows, refusal, subtotal_rows
 from seqbatch.campaign.files.ids import repeats_id
 from seqbatch.campaign.files.number_format import Spelling, spellings
 from seqbatch.campaign.files.reading import RowProblem, Source
 from seqbatch.campaign.files.unpacked_size import text_bytes
-from seqbatch.campaign.spec.size_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
 from seqbatch.campaign.spec.spec import RESERVED
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats, Integers

@@ -27,7 +27,7 @@ from seqbatch.campaign.files.csv import (
     unmarked_name,
 )
 from seqbatch.campaign.files.unpacked_size import DamagedStreamError
-from seqbatch.campaign.spec.size_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.files.columns import Problems, Reason, as_column, texts
+from seqbatch.campaign.files.column_values import Problems, Reason, as_column, texts
 from seqbatch.campaign.files.doubts import (
     HEADER,
     NAMED_TOTALS,
@@ -35,11 +35,11 @@ from seqbatch.campaign.files.ids import (
     similar_ids,
     with_nul,
 )
+from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.profile import OddRows
 from seqbatch.campaign.files.reading import RowProblem, Source, no_such_column
-from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.files.unpacked_size import text_bytes
-from seqbatch.campaign.spec.size_limits import LONGEST_ID, MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import Doubt
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from seqbatch.campaign.files.threads import over
-from seqbatch.campaign.spec.size_limits import (
+from seqbatch.campaign.files.parallel_pieces import over
+from seqbatch.campaign.spec.input_limits import (
     DECODED,
     EXPANSION,
     MOST_DECODED,

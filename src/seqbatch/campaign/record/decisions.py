@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.files.columns import Texts
+from seqbatch.campaign.files.column_values import Texts
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.record.codec import DAMAGED, unpack
 from seqbatch.campaign.record.situation import Situation

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.features.learned import LearnedFeatures
+from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec

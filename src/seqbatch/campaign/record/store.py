@@ -31,7 +31,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from seqbatch.campaign.files.columns import Texts
+from seqbatch.campaign.files.column_values import Texts
 from seqbatch.core.arrays import Floats, Integers
 
 

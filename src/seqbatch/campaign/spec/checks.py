@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
-from seqbatch.campaign.spec.parts import SettingError, distinct
+from seqbatch.campaign.spec.reward_and_limits import SettingError, distinct
 
 if TYPE_CHECKING:
     from seqbatch.campaign.spec.spec import Spec

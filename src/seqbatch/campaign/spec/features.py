@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from seqbatch.campaign.files.date_format import DateFormat
 from seqbatch.campaign.files.number_format import NumberExample
-from seqbatch.campaign.spec.parts import (
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
+from seqbatch.campaign.spec.reward_and_limits import (
     Name,
     Number,
     SettingError,
@@ -20,7 +21,6 @@ from seqbatch.campaign.spec.parts import (
     Whole,
     distinct,
 )
-from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
 #: Quantiles of the first wave between which a number is kept, unless something else is declared.
 QUANTILES = (0.001, 0.999)

@@ -6,7 +6,7 @@ from typing import Any
 
 from seqbatch import grids
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.spec.size_limits import MOST_PLANNED, MOST_UNITS
+from seqbatch.campaign.spec.input_limits import MOST_PLANNED, MOST_UNITS
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError

@@ -10,7 +10,15 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from seqbatch.campaign.spec.checks import check_constraints, check_elsewhere, check_exact
 from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
-from seqbatch.campaign.spec.parts import (
+from seqbatch.campaign.spec.input_limits import (
+    MOST_ACTIONS,
+    MOST_METRICS,
+    MOST_STRATA,
+    MOST_UNIT_COLUMNS,
+    MOST_UNITS,
+    MOST_WAVES,
+)
+from seqbatch.campaign.spec.reward_and_limits import (
     AnyCapacity,
     Budget,
     Metric,
@@ -22,14 +30,6 @@ from seqbatch.campaign.spec.parts import (
     SpecPart,
     Whole,
     distinct,
-)
-from seqbatch.campaign.spec.size_limits import (
-    MOST_ACTIONS,
-    MOST_METRICS,
-    MOST_STRATA,
-    MOST_UNIT_COLUMNS,
-    MOST_UNITS,
-    MOST_WAVES,
 )
 
 #: What columns of answers and exports are called.

@@ -16,9 +16,9 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store, Tombstone
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.spec.masking import Key
-from seqbatch.campaign.spec.parts import Measured, check_absent, waiting
-from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.spec.reward_and_limits import Measured, check_absent, waiting
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
 from seqbatch.campaign.steps.create import keeps_control, require_room

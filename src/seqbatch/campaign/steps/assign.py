@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
-from seqbatch.campaign.files.columns import decoded
+from seqbatch.campaign.files.column_values import decoded
+from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.files.reading import Source, has_ending
-from seqbatch.campaign.files.threads import over
 from seqbatch.campaign.files.units import CheckedUnits, Piece, read_units
 from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import frozen_state
@@ -29,7 +29,7 @@ from seqbatch.campaign.record.decisions import (
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
-from seqbatch.campaign.steps.known_ids import SAMPLE, NewIds
+from seqbatch.campaign.steps.unknown_ids import SAMPLE, NewIds
 from seqbatch.core.arrays import AnyArray, Integers, Places
 from seqbatch.errors import (
     CampaignStateError,

@@ -12,9 +12,9 @@ from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.campaign.spec.checks import check_exact
+from seqbatch.campaign.spec.input_limits import MOST_SUMS
 from seqbatch.campaign.spec.masking import Key, masked
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
-from seqbatch.campaign.spec.size_limits import MOST_SUMS
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
 from seqbatch.campaign.warehouse.decisions import inexpressible

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide import verdicts
-from seqbatch.campaign.decide.verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
+from seqbatch.campaign.decide import row_verdicts
+from seqbatch.campaign.decide.row_verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
 from seqbatch.campaign.files.doubts import UnclearDots
 from seqbatch.campaign.files.number_format import (
     PLAIN,
@@ -20,14 +20,14 @@ from seqbatch.campaign.files.number_format import (
     holds_numbers,
     most_read,
 )
+from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.reading import Source, no_such_column
-from seqbatch.campaign.files.threads import ahead, over
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.steps.known_ids import UnknownIds
+from seqbatch.campaign.steps.unknown_ids import UnknownIds
 from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import (
     Doubt,
@@ -205,7 +205,7 @@ class Recorded:
     rows
         Rows read; the next four sum to it.
     accepted, duplicate, conflict, quarantined
-        What became of them; see :mod:`seqbatch.campaign.decide.verdicts`.
+        What became of them; see :mod:`seqbatch.campaign.decide.row_verdicts`.
     late
         Accepted outcomes of waves that are closed; they enter the next estimate.
     corrected
@@ -328,7 +328,7 @@ class Recording:
     def _require_numbers(self, batch: Any, source: Source) -> None:
         """Refuse a file whose values are of a type that holds no numbers, such as dates."""
         spec = self._now.spec
-        for name in (*number_columns(spec), *([WAVE] if verdicts.names_wave(spec) else [])):
+        for name in (*number_columns(spec), *([WAVE] if row_verdicts.names_wave(spec) else [])):
             if name in batch.schema.names:
                 kind = batch.column(name).type
                 # A column of nothing at all is one of missing values, each held by itself.
@@ -356,7 +356,7 @@ class Recording:
             row += batch.num_rows
 
     def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
-        return piece, verdicts.readable(self._now.spec, piece[0])
+        return piece, row_verdicts.readable(self._now.spec, piece[0])
 
     def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> KeptRows:
         """Judge the rows of a piece, and count them; return those that are to be kept."""
@@ -384,19 +384,19 @@ class Recording:
         numbers = self._change.numbers(judged.units)
         self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
         waves = self._now.waves_of(np.maximum(numbers, 0))
-        verdicts.plausible(spec, judged, batch, numbers, waves)
+        row_verdicts.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
         versions, known = self._change.outcomes(asked, parts=len(parts))
         if spec.outcome:
             assert judged.ids is not None
             owners = self._owners(judged.ids)
-            verdicts.compared_with_ids(
+            row_verdicts.compared_with_ids(
                 judged, versions, known, owners,
                 name=spec.outcome, parts=parts, correct=self._correct,
             )  # fmt: skip
             self._keep_owners(judged.ids, owners)
         else:
-            verdicts.compared(
+            row_verdicts.compared(
                 judged, versions, known, parts=parts, correct=self._correct,
                 places=lines[judged.candidates], earlier=self._standing[asked], place=place,
             )  # fmt: skip

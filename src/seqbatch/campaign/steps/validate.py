@@ -12,7 +12,7 @@ from typing import Any
 from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.record.events import Logbook
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.spec.size_limits import MOST_UNITS
+from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.assign import Assigned, assign
 from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, prepare

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.analysis import (
+from seqbatch.campaign.decide.counts import SMALL
+from seqbatch.campaign.decide.logged_waves import (
     NOTHING,
     FewEvents,
     Logged,
@@ -19,7 +20,6 @@ from seqbatch.campaign.decide.analysis import (
     planned_waves,
     shares_of,
 )
-from seqbatch.campaign.decide.counts import SMALL
 from seqbatch.campaign.decide.stopping import inflated, looks_taken
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.situation import Situation, events_until, situation
@@ -68,9 +68,9 @@ from seqbatch.inference import (
 )
 from seqbatch.inference.contrasts import Contrast, all_contrasts
 from seqbatch.inference.intervals import unknown
+from seqbatch.inference.logged_units import Moments
 from seqbatch.inference.looks import repeated
-from seqbatch.inference.model import Evidence
-from seqbatch.inference.rows import Moments
+from seqbatch.inference.scores import Evidence
 from seqbatch.inference.segments import adjusted_p_values
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
+from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.situation import FUTILITY, Situation
 from seqbatch.campaign.views.status import violations, wave_list

@@ -5,12 +5,17 @@ from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
 
-from seqbatch.campaign.decide.analysis import ENOUGH_EVENTS, kept_up, planned
+from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, kept_up, planned
 from seqbatch.campaign.decide.stopping import POWER
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.spec.constraints import balance_said, limits_said, nobody_said, rules_said
-from seqbatch.campaign.spec.parts import Capacity
+from seqbatch.campaign.spec.constraints_text import (
+    balance_said,
+    limits_said,
+    nobody_said,
+    rules_said,
+)
+from seqbatch.campaign.spec.reward_and_limits import Capacity
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings import Measure
 from seqbatch.campaign.views.history import what_was_done

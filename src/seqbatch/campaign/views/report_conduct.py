@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from seqbatch.campaign.decide.analysis import planned_waves
+from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.spec.constraints import constraints_said
+from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.views.findings_text import placed
 from seqbatch.campaign.views.history import events_table, what_was_done
 from seqbatch.campaign.views.report_pictures import Share, shares

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, sqrt
 
-from seqbatch.campaign.decide.analysis import ModelColumns, logged
 from seqbatch.campaign.decide.counts import SMALL
+from seqbatch.campaign.decide.logged_waves import ModelColumns, logged
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned

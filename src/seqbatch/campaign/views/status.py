@@ -14,7 +14,7 @@ from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.events import canonical, current, digest
 from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
-from seqbatch.campaign.record.walk import known_outcomes, walk
+from seqbatch.campaign.record.unit_pieces import known_outcomes, walk
 from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, cell, counted, number
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook

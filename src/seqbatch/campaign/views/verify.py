@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
-from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import counting

@@ -17,10 +17,10 @@ from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.replanning import proposed
+from seqbatch.campaign.decide.row_verdicts import weighted
 from seqbatch.campaign.decide.stopping import KeptSums, look
-from seqbatch.campaign.decide.verdicts import weighted
 from seqbatch.campaign.features.encoder import learn
-from seqbatch.campaign.files.columns import as_column
+from seqbatch.campaign.files.column_values import as_column
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_kept, unpack_state
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.outcomes import (
@@ -34,7 +34,7 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event, Reader, StateRecord, UnitChunk
-from seqbatch.campaign.record.walk import walk
+from seqbatch.campaign.record.unit_pieces import walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
 from seqbatch.errors import StoreError

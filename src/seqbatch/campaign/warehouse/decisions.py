@@ -6,7 +6,7 @@ from typing import Any
 
 from seqbatch.campaign.decide.draws import DIGITS, md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
-from seqbatch.campaign.files.columns import MISSING
+from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.date_format import ISO
 from seqbatch.campaign.files.ids import BAR
 from seqbatch.campaign.record.situation import Situation

@@ -12,8 +12,8 @@ from seqbatch.campaign.features.date import LEVELS, DateFeature
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
-from seqbatch.campaign.files.columns import MISSING as NONE
-from seqbatch.campaign.files.columns import reasoned
+from seqbatch.campaign.files.column_values import MISSING as NONE
+from seqbatch.campaign.files.column_values import reasoned
 from seqbatch.campaign.files.date_format import UNLIKELY
 from seqbatch.campaign.files.number_format import TOO_LARGE, TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.eligibility import (
@@ -26,7 +26,7 @@ from seqbatch.campaign.spec.eligibility import (
     Not,
     columns,
 )
-from seqbatch.campaign.spec.size_limits import LARGEST_ENCODED, LARGEST_NUMBER
+from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 
 # ----------------------------------------------------------------------

@@ -11,8 +11,8 @@ from numpy.random import Generator, SeedSequence
 
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.environments.base import branch, generator
-from seqbatch.planning.trials.conduct import masks
-from seqbatch.planning.trials.runs import KnownPast
+from seqbatch.planning.trials.conditions import masks
+from seqbatch.planning.trials.greedy_runs import KnownPast
 
 # ----------------------------------------------------------------------
 # Stored draws: standard normals by purpose and batch, and their transformations.

@@ -18,6 +18,7 @@ from seqbatch.display import counted, number, percent_cut
 from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning import Plan
+from seqbatch.planning.result_rows import Row
 from seqbatch.planning.result_text import (
     answer,
     assigned_by,
@@ -27,7 +28,6 @@ from seqbatch.planning.result_text import (
     reasons,
     tables,
 )
-from seqbatch.planning.tables import Row
 from seqbatch.service.idempotency import bounded
 from seqbatch.service.pages.forms import Form, in_percent
 from seqbatch.service.pages.rendering import page

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
+from seqbatch.service.call_limits import Settings
 from seqbatch.service.pages.forms import CSRF, read_fields, read_form
 from seqbatch.service.pages.rendering import STATIC, page, static
 from seqbatch.service.pages.session import (
@@ -22,7 +23,6 @@ from seqbatch.service.pages.session import (
 )
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import ProblemError
-from seqbatch.service.settings import Settings
 from seqbatch.storage import tokens
 from seqbatch.storage.tokens import Token
 

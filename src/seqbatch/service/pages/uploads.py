@@ -16,10 +16,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from seqbatch.campaign.files.reading import READ, Source
 from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
+from seqbatch.service.call_limits import Settings
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
 from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
-from seqbatch.service.settings import Settings
 from seqbatch.storage.answers import PIECE
 
 #: How files may be named, and what they are then. None that has to be decompressed as a whole.

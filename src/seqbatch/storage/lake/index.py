@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from seqbatch.campaign.files.columns import Texts, buffers
+from seqbatch.campaign.files.column_values import Texts, buffers
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.outcomes import counting, part_name, parts_of
 from seqbatch.campaign.record.store import OutcomeChunk

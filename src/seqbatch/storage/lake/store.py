@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
-from seqbatch.campaign.files.columns import Texts
-from seqbatch.campaign.files.threads import over
+from seqbatch.campaign.files.column_values import Texts
+from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.outcomes import counting
 from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone, UnitChunk

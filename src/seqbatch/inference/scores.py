@@ -1,4 +1,4 @@
-"""Models of outcomes and of missing outcomes, and doubly robust scores."""
+"""Outcome models, models of missing outcomes, and doubly robust scores."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.inference.rows import ClusterSums, Rows, Wave, pieces
+from seqbatch.inference.logged_units import ClusterSums, Rows, Wave, pieces
 
 # ----------------------------------------------------------------------
 # The outcome model: a ridge regression per action, from sums over waves 1 to m.

@@ -13,7 +13,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.trials.conduct import Conduct, choices
+from seqbatch.planning.trials.conditions import Conduct, choices
 from seqbatch.planning.trials.draws import (
     COUNTS,
     KeptDraws,
@@ -22,7 +22,14 @@ from seqbatch.planning.trials.draws import (
     shared_start,
     wishart_factors,
 )
-from seqbatch.planning.trials.runs import Batch, BatchSums, KnownPast, Rates, least_squares, run
+from seqbatch.planning.trials.greedy_runs import (
+    Batch,
+    BatchSums,
+    KnownPast,
+    Rates,
+    least_squares,
+    run,
+)
 from seqbatch.simulation.collapsed import squared_maximum_moments
 
 #: The purposes of the stored normals, each with its own branch of the seed tree, and the offset for

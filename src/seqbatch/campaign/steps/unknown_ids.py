@@ -8,7 +8,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from seqbatch.campaign.files.columns import told_apart
+from seqbatch.campaign.files.column_values import told_apart
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
 from seqbatch.errors import Doubt

@@ -1,4 +1,4 @@
-"""The value of assignment rules: the campaign as run, and the greedy rule to run next."""
+"""The value of assignment rules: the rule as run, and the rule to run next."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
 from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
 from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown
-from seqbatch.inference.model import Evidence, OutcomeModel, inverse_weights
-from seqbatch.inference.rows import Rows, ScoreColumns, ScoreSums, Wave, pieces
+from seqbatch.inference.logged_units import Rows, ScoreColumns, ScoreSums, Wave, pieces
+from seqbatch.inference.scores import Evidence, OutcomeModel, inverse_weights
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import (
     COUNTS,
     KeptDraws,
@@ -19,7 +19,7 @@ from seqbatch.planning.trials.draws import (
     wishart_diagonal,
     wishart_factors,
 )
-from seqbatch.planning.trials.runs import (
+from seqbatch.planning.trials.greedy_runs import (
     Batch,
     BatchSums,
     KnownPast,

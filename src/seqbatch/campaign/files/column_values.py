@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files.reading import RowProblem
-from seqbatch.campaign.spec.size_limits import MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats
 
 # ----------------------------------------------------------------------

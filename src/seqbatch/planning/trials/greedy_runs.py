@@ -9,7 +9,7 @@ import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.trials.conduct import Conduct
+from seqbatch.planning.trials.conditions import Conduct
 
 # ----------------------------------------------------------------------
 # Totals over all batches: mean, standard error, median, and each scenario's part.
@@ -28,7 +28,7 @@ class Totals:
     lost, best
         The regret, and the number of units that get their best action; shape (trials,).
     weight, luck, uniform
-        See :class:`~seqbatch.planning.trials.runs.Rates`.
+        See :class:`~seqbatch.planning.trials.greedy_runs.Rates`.
     chance
         The number of units assigned at random, in each stratum; shape (strata,).
     gain

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.files.columns import Problems
+from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.record.codec import agreement
-from seqbatch.campaign.warehouse.arrow_batches import WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import WaveTally
 from seqbatch.engine import merge_tree
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.files.columns import MISSING, Reason, reasoned, texts
+from seqbatch.campaign.files.column_values import MISSING, Reason, reasoned, texts
 from seqbatch.campaign.files.ids import read_ids, with_nul
 from seqbatch.campaign.files.number_format import NO_NUMBER, NumberFormat
 from seqbatch.campaign.files.number_format import numbers as parsed
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
-from seqbatch.campaign.spec.parts import Measured, Metric, Reward
-from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, LONGEST_ID
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_ID
+from seqbatch.campaign.spec.reward_and_limits import Measured, Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
-from seqbatch.campaign.decide.verdicts import weighted
+from seqbatch.campaign.decide.row_verdicts import weighted
 from seqbatch.campaign.features.eligibility import BesideColumn
-from seqbatch.campaign.files.columns import Problems
+from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.files.ids import id_columns, read_ids
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.record.codec import unpack_state

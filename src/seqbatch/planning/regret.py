@@ -10,10 +10,10 @@ from seqbatch import theory
 from seqbatch.core.arrays import Floats
 from seqbatch.planning.grids import TYPICAL_BEND, paper_grids, tuned, weighing
 from seqbatch.planning.request import Request, Sizes
-from seqbatch.planning.tables import Row, Sensitivity
+from seqbatch.planning.result_rows import Row, Sensitivity
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.block import BlockEnsemble
-from seqbatch.planning.trials.runs import Totals, least
+from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_runs import Totals, least
 
 # ----------------------------------------------------------------------
 # The rows of a stochastic plan's table.

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.planning.trials.conduct import Conduct, even, masks
+from seqbatch.planning.trials.conditions import Conduct, even, masks
 from seqbatch.policies.base import LinearPolicy
 from seqbatch.policies.choice import pick
 from seqbatch.policies.rule import Decision

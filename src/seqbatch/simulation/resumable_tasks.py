@@ -256,8 +256,8 @@ def run_tasks(
         the end.
     declaration
         What defines the run: dataclasses, arrays, plain values and classes of a user's own, told
-        apart by :func:`~seqbatch.simulation.runs.fingerprint`. A folder with results of a
-        different run is refused.
+        apart by :func:`~seqbatch.simulation.resumable_tasks.fingerprint`. A folder with results of
+        a different run is refused.
     columns
         Types of columns that single tasks may leave empty.
     jobs, engine

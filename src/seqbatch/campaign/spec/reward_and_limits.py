@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from seqbatch.campaign.files.number_format import NumberExample
-from seqbatch.campaign.spec.size_limits import LARGEST_NUMBER, MOST_UNITS
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_UNITS
 from seqbatch.errors import Place
 
 # ----------------------------------------------------------------------

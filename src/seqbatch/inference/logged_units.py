@@ -1,4 +1,4 @@
-"""Logged units as rows, and the sums over them: moments, clusters, scores."""
+"""Logged units, and the sums over them: scores, moments, clusters."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
