@@ -23,7 +23,6 @@ from seqbatch.cli.console import (
     say_next,
 )
 from seqbatch.cli.messages import STORE, command
-from seqbatch.cli.views import app
 from seqbatch.display import counted
 from seqbatch.errors import InvalidArgumentError
 
