@@ -492,8 +492,8 @@ def test_all_that_a_form_asks_is_in_the_spec(tmp_path):
 def test_a_refused_spec_tells_its_places():
     with pytest.raises(InvalidSpecError) as refused:
         first_spec(None, Choices(name="two words", randomised=3.0))
-    assert [place for place, _ in refused.value.places] == ["name", "randomised"]
-    assert refused.value.places[1][1] == "must be at most 1; received 3.0"
+    assert [place for place, _ in refused.value.places] == [("name",), ("randomised",)]
+    assert refused.value.places[1][1] == "randomised must be at most 1; received 3.0"
 
 
 def test_a_value_in_several_spellings_is_asked_about(tmp_path):

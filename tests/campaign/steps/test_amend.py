@@ -9,6 +9,7 @@ from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
     InvalidSpecError,
+    Remedy,
 )
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
 
@@ -131,14 +132,15 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
     rows = "".join(f"{unit};12,50 EUR;1.250\n" for unit in ids)
     path = tmp_path / "outcomes.csv"
     path.write_text(f"id;{SMALL['reward']['column']};calls\n{rows}", encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 .*--metric-format"):
+    with pytest.raises(InvalidFileError, match=r"1\.250 may be 1\.25 .*declare its format") as told:
         campaign.record(path)
+    assert Remedy("amend", metric_formats={"calls": "1.234,56"}, reason=...) in told.value.remedies
     campaign.amend(reason="thousands have dots", metric_formats={"calls": "1.234,56"})
     held = campaign.record(path)
     assert held.quarantined == 300
     assert held.advice == (
-        f"{SMALL['reward']['column']} can be read after seqbatch campaign amend {campaign.name} "
-        '--reward-format "1.234,56 EUR" --reason "..."; then record it again.',
+        f"{SMALL['reward']['column']} can be read after "
+        "amend(reward_format='1.234,56 EUR', reason=...); then record it again.",
     )
     event = campaign.amend(reason="as the shop writes", reward_format="1.234,56 EUR")
     assert event.payload["reward_format"] == {"from": None, "to": "1.234,56 EUR"}
@@ -164,7 +166,7 @@ def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cel
     ids = campaign.assign(units(300)).table["id"].to_pylist()
     said = campaign.record(pa.table({"id": ids, column: cells * 100})).advice
     # A few are slips, and the rest of the file could not be read by their format.
-    assert ['--reward-format "1.234,56" --reason' in each for each in said] == [True] * advised
+    assert ["amend(reward_format='1.234,56', reason" in each for each in said] == [True] * advised
 
 
 def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
@@ -175,8 +177,8 @@ def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     held = campaign.record(pa.table({"id": ids, column: cells}))
     assert (held.accepted, held.quarantined) == (100, 200)
     assert held.advice == (
-        f"A part of {column} can be read after seqbatch campaign amend {campaign.name} "
-        "--reward-format '($1,234.56)' --reason \"...\"; then record it again.",
+        f"A part of {column} can be read after amend(reward_format='($1,234.56)', reason=...); "
+        "then record it again.",
     )
     campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")
     assert campaign.record(pa.table({"id": ids, column: cells})).accepted == 100

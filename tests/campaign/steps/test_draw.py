@@ -121,9 +121,9 @@ def test_those_who_join_later_are_drawn_like_the_others(store):
 
 def test_refusals(store):
     campaign = created(store)
-    with pytest.raises(InvalidArgumentError, match="draw must be left out with partial=True"):
+    with pytest.raises(InvalidArgumentError, match="draw must be left out where partial is given"):
         campaign.assign(units(9), draw=True, partial=True)
-    with pytest.raises(InvalidArgumentError, match=r"rest must be left out with draw=True"):
+    with pytest.raises(InvalidArgumentError, match=r"rest must be left out where draw is given"):
         campaign.assign(units(9), draw=True, rest="rest.csv")
     calendar = created(store, name="calendar", grid={"calendar": True, "waves": 3, "units": 90})
     with pytest.raises(CampaignStateError, match="calendar waves, which have no size"):
