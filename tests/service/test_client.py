@@ -94,7 +94,7 @@ def test_errors_are_those_of_the_library(client):
         campaign.assign([{"unit": "a", "age": "old"}])
     assert caught.value.status == 422
     assert caught.value.problem["errors"][0]["column"] == "age"
-    with refused("unauthorised") as other:
+    with refused("unauthorised"), seqbatch.Client(client.url, "x") as other:
         other.campaigns()
 
 

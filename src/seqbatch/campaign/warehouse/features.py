@@ -39,6 +39,7 @@ from seqbatch.campaign.warehouse.dialects import SqlDialect
 def briefly(column: str, reason: str) -> str:
     """Return what is wrong with a unit; the column is empty where it is none's.
 
+    >>> from seqbatch.campaign.files.column_values import Reason
     >>> briefly("age", Reason("must be finite and below 1e+30 in size", "; received inf"))
     'age must be finite and below 1e+30 in size'
     """
