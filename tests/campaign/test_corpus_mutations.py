@@ -61,7 +61,8 @@ def written(rows, *, delimiter=",", quoting=csv.QUOTE_MINIMAL, end="\n", last=Tr
 
 @cache
 def spec_of(path):
-    return first_spec(path, Choices(seed=1)).text.partition("\nname = ")[2]
+    """Return the settings of a first spec, all but the names of the campaign and of the file."""
+    return first_spec(path, Choices(seed=1)).text.partition("\nseed = ")[2]
 
 
 def chain(folder, path):
