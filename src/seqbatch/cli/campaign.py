@@ -267,7 +267,8 @@ def assign(
     say_read_as(result.read_as)
     for warning in result.warnings:
         say(f"seqbatch: {warning}", to_errors=True)
-    plain = {**result.plain(), "next": then}
+    plain = {key: value for key, value in result.plain().items() if key != "table"}
+    plain["next"] = then
     if as_json:
         if out == "-":
             dump(plain, to_errors=True)

@@ -310,8 +310,8 @@ class Assigned:
         return tuple(each.text() for each in self.doubts)
 
     def plain(self) -> dict[str, Any]:
-        """Return everything but the answers as plain values for JSON, doubts as warnings."""
-        own = {name: each for name, each in vars(self).items() if name not in ("table", "doubts")}
+        """Return everything as plain values, but for the table of answers; doubts as warnings."""
+        own = {name: each for name, each in vars(self).items() if name != "doubts"}
         return {**own, "warnings": self.warnings}
 
 

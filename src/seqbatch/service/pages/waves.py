@@ -157,7 +157,7 @@ async def assignments(
 
 def said(result: Assigned) -> dict[str, Any]:
     """Return what a call of assign did, but for the answers themselves."""
-    return result.plain()
+    return {name: value for name, value in result.plain().items() if name != "table"}
 
 
 def _checking(file: Kept, how: str, report: Report) -> Any:
