@@ -86,7 +86,7 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
 def _outcomes(
     now: Situation, known: Ledger, rows: Integers, actions: Integers
 ) -> list[tuple[str, pa.Array]]:
-    """Return the outcome columns of units: the recorded values, the learned value, and its kind.
+    """Return the units' outcome columns: recorded values, the reward, and whether it was recorded.
 
     Parameters
     ----------
