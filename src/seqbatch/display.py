@@ -56,7 +56,7 @@ def number(value: float, digits: int = 5) -> str:
 
 
 def alike(values: Sequence[float | None], digits: int = 5) -> list[str]:
-    """Format the numbers of a column with the same number of decimals.
+    """Format a column's numbers with equal decimals, unless that would round the smallest to 0.
 
     >>> alike([15.625, 9.5, None]), alike([1200.0, 35_000.0]), alike([120.0, 0.0012])
     (['15.625', '9.500', ''], ['1,200', '35,000'], ['120', '0.0012'])

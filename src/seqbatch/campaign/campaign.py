@@ -571,7 +571,7 @@ class Campaign:
             The number format of outcome files recorded from now on, given by an example as in a
             spec; for metrics, by column. You may change this at any time.
         force
-            Amend even though no unit is then guaranteed a chance of the control.
+            Amend even though later waves may then give the control to no unit.
         """
         return amend(
             self.store,

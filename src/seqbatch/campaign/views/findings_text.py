@@ -292,7 +292,7 @@ def _looks(found: "Findings") -> Table:
 
 
 def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
-    """Return a look's repeated interval, empty where it has no bounds."""
+    """Return a look's repeated interval, or empty texts if it has no bounds."""
     if one.low is None or one.high is None or not one.boundary:
         return "", ""
     error = (one.high - one.low) / 2 / one.boundary
