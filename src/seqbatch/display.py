@@ -1,4 +1,4 @@
-"""How numbers, shares, counts and names are shown, wherever people read them."""
+"""Format numbers, shares, counts and names for display."""
 
 from collections.abc import Sequence
 from math import floor, isfinite, log10
@@ -6,18 +6,18 @@ from typing import Any
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return text in which nothing acts or hides: what cannot be seen is written out.
+    r"""Return text with control and invisible characters written out.
 
-    Names, ids and reasons come from files and from people. Control characters move a terminal's
-    cursor, marks of direction turn a line around, an XML file cannot hold either; all of them, and
-    whatever else is not printable, is shown as Python's repr shows it.
+    Names, ids and reasons come from files and users. Control characters can move a terminal's
+    cursor, direction marks can reverse a line, and XML files cannot hold some of them. All
+    unprintable characters are therefore shown as Python's repr shows them.
 
     Parameters
     ----------
     text
-        What is to be shown.
+        The text to show.
     lines
-        Whether line breaks and tabs stay as they are.
+        Whether to keep line breaks and tabs.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as it is shown in a table.
+    """Return a value as the text of a table cell.
 
     >>> cell(1_234_567), cell(0.123456), cell(float("nan")), cell("a word")
     ('1,234,567', '0.12346', '', 'a word')
@@ -47,7 +47,7 @@ def cell(value: Any) -> str:
 
 
 def number(value: float, digits: int = 5) -> str:
-    """Return a number with this many digits; larger ones are whole and never in powers of ten.
+    """Return a number with this many significant digits; larger numbers are rounded to integers.
 
     >>> number(1_234_567.8), number(1_234.56), number(0.0123456), number(12.34, 2)
     ('1,234,568', '1,234.6', '0.012346', '12')
@@ -56,7 +56,7 @@ def number(value: float, digits: int = 5) -> str:
 
 
 def alike(values: Sequence[float | None], digits: int = 5) -> list[str]:
-    """Return the numbers of a column with as many decimals each, the largest with few digits.
+    """Format a column's numbers with equal decimals, unless that would round the smallest to 0.
 
     >>> alike([15.625, 9.5, None]), alike([1200.0, 35_000.0]), alike([120.0, 0.0012])
     (['15.625', '9.500', ''], ['1,200', '35,000'], ['120', '0.0012'])
@@ -73,7 +73,7 @@ def alike(values: Sequence[float | None], digits: int = 5) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with as many digits as it has.
+    """Return a share in percent, with up to four significant digits.
 
     >>> percent(0.95), percent(0.999), percent(0.975)
     ('95%', '99.9%', '97.5%')
@@ -82,7 +82,7 @@ def percent(share: float) -> str:
 
 
 def percent_cut(share: float) -> str:
-    """Return a share in percent, cut rather than rounded: 94.96% is not 95%.
+    """Return a share in percent, rounded down: 94.96% does not become 95%.
 
     >>> percent_cut(0.95), percent_cut(0.9496), percent_cut(0.9999), percent_cut(-0.2)
     ('95%', '94.9%', '99.9%', '0%')

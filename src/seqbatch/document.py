@@ -1,7 +1,7 @@
-"""A document: paragraphs, lists, tables and pictures, for terminals, pages and notebooks.
+"""Documents of paragraphs, lists, tables and charts, for terminals, web pages and notebooks.
 
-Every view of a campaign and every plan is a :class:`Document`. The same one becomes an HTML page,
-Markdown, JSON, a notebook's output, or lines on a terminal. All text from files and people is
+Every view of a campaign and every plan is a :class:`Document`. The same document becomes an HTML
+page, Markdown, JSON, a notebook's output, or lines on a terminal. All text from files and users is
 escaped here, and a page needs no network.
 """
 
@@ -21,7 +21,7 @@ from seqbatch.output_files import atomically, require_target
 
 #: How many rows of a long table a notebook shows.
 MOST_ROWS = 24
-#: Set on every cell: many notebook viewers remove style sheets.
+#: Set on every cell, because many notebook viewers remove style sheets.
 PADDING = "padding: 0.25em 0.75em"
 
 
@@ -38,15 +38,15 @@ class Table:
     title
         What the table is about.
     columns
-        The columns' heads.
+        The column headings.
     rows
-        Numbers, words, or None where there is nothing to show.
+        Numbers, text, or None for an empty cell.
     words
-        The columns of words, aligned left; they may take several lines. All others are numbers,
-        aligned right and never broken.
+        The text columns, which are left-aligned and may wrap. All others hold numbers, which are
+        right-aligned and never wrap.
     keys
-        How many of the first columns name the row. A terminal too narrow for the table gets several
-        tables, each with these columns.
+        How many of the first columns identify the row. On a terminal too narrow for the table, it
+        is split into several tables, each with these columns.
 
     Examples
     --------
@@ -106,9 +106,9 @@ class Picture:
     Parameters
     ----------
     draw
-        Makes the chart; it imports Altair.
+        Draws the chart; it imports Altair.
     words
-        The same in words, for readers who cannot see the chart.
+        The chart in words, for readers who cannot see it.
     caption
         The text below the chart.
     """
@@ -159,7 +159,7 @@ def plain_text(parts: Iterable[Part]) -> str:
 
 
 def part_lines(part: Part) -> list[str]:
-    """Return a part as lines of plain text; a table or a picture has none.
+    """Return a part as lines of plain text; tables and pictures give no lines.
 
     >>> part_lines(Items(["first", "second"]))
     ['  first', '  second']
@@ -175,7 +175,7 @@ def part_lines(part: Part) -> list[str]:
 # HTML: pages and notebooks.
 
 
-#: The page loads nothing and runs nothing.
+#: The page's security policy: it loads nothing and runs nothing.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -229,7 +229,7 @@ nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
 def page(title: str, parts: Iterable[str]) -> str:
     """Return a page that opens without a network and runs no script.
 
-    The title is plain text; the parts are HTML already.
+    The title is plain text; the parts must be HTML.
     """
     return PAGE.format(policy=POLICY, title=escaped(title), body="\n".join(parts))
 
@@ -253,7 +253,7 @@ def _contents(sections: Sequence[Section]) -> list[str]:
 
 
 def _html_section(section: Section, *, kind: str = "more") -> str:
-    # The first section follows the page's title and needs no title of its own.
+    # The first section comes right after the page's title, so its own title is left out.
     head = "" if kind == "first" else f"<h2>{escaped(section.title)}</h2>"
     parts = "\n".join(map(_html, section.parts))
     return f'<section id="{section.key}" class="{kind}">{head}\n{parts}\n</section>'
@@ -300,7 +300,7 @@ def picture(draw: Callable[[], Any], title: str) -> str:
     Parameters
     ----------
     draw
-        Makes the chart; it imports Altair.
+        Draws the chart; it imports Altair.
     title
         The image's alternative text.
     """
@@ -337,14 +337,14 @@ def _row(tag: str, values: Sequence[str], sides: Sequence[str]) -> str:
 # Markdown and JSON.
 
 
-#: Characters that are markup in Markdown, or in the HTML made from it.
+#: Characters that are markup in Markdown, or in the HTML generated from it.
 ACTING = re.compile(r"([\\`*_\[\]|~#$])")
-#: What starts a list or a quotation.
+#: The start of a list item or a quotation.
 BEGINNING = re.compile(r"^(\s*)([-+=>]|\d+[.)])(?=\s|$)")
 
 
 def as_markdown(document: Document) -> str:
-    """Return Markdown, with tables in GitHub's syntax; pictures are put into words."""
+    """Return Markdown, with tables in GitHub's syntax, and text in place of pictures."""
     lines = [f"# {_marked(document.title)}", *_markdown_parts(document.first)]
     for section in document.sections:
         lines += [f"## {_marked(section.title)}", *_markdown_parts(section)]
@@ -389,7 +389,7 @@ def _held_back(found: re.Match[str]) -> str:
 
 
 def as_json(document: Document) -> str:
-    """Return the sections of the page, and the numbers behind it."""
+    """Return the page's sections, and the numbers behind them, as JSON."""
     told = {
         "title": document.title,
         "sections": [_json_section(one) for one in (document.first, *document.sections)],
@@ -419,7 +419,7 @@ def _json(part: Part) -> dict[str, Any]:
 # Files.
 
 
-#: The writer of each format, by the file's ending.
+#: The writer of each format, by file extension.
 FORMATS: dict[str, Callable[[Document], str]] = {
     "html": as_html,
     "htm": as_html,

@@ -1,4 +1,4 @@
-"""Errors, as one tree, and messages as values: refusals, doubts and remedies.
+"""All errors and warnings of seqbatch, and their messages as values with remedies.
 
 ::
 
@@ -12,16 +12,16 @@
     │   ├── InvalidFileError   (also a ValueError)    a file of units or outcomes that breaks rules
     │   ├── InvalidSpecError   (also a ValueError)    a campaign's spec that breaks rules
     │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, outcomes missing
-    │   │   └── UnknownCampaignError                  a store that has no campaign of that name
+    │   │   └── UnknownCampaignError                  the store has no campaign of that name
     │   ├── StoreError         (also a RuntimeError)  a database that cannot be used
     │   └── OutputError        (also an OSError)      done, but a file could not be written
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
     └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
     RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
-    DeviceMemoryWarning        (a UserWarning)        a device with less memory than would be quick
+    DeviceMemoryWarning        (a UserWarning)        a device with too little memory to be fast
 
-Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing,
-but for OutputError, which says what was done.
+Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing, except for
+OutputError, whose message says what was done.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +30,11 @@ from functools import partial
 from typing import Any, Literal
 
 # ----------------------------------------------------------------------
-# Messages as values. The library fills them in; Python, the command line, HTTP and the pages
-# have one function each that puts them into words.
+# Messages as values. The library fills them in. Python, the command line, HTTP and the web pages
+# each have one function that puts them into words.
 
 
-#: What a remedy does. "force" repeats the same call by force; "overwrite" replaces a file.
+#: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
 Action = Literal[
     "abort", "amend", "close", "continue", "delete", "draw", "force", "init", "overwrite",
     "partial", "record-sums", "sql",
@@ -43,14 +43,14 @@ Action = Literal[
 
 @dataclass(frozen=True, init=False)
 class Remedy:
-    """What you can do about a refusal or a doubt, without the words for it.
+    """What you can do about a refusal or a doubt, as data instead of words.
 
     Parameters
     ----------
     action
-        What to do.
+        The kind of remedy.
     options
-        How to do it; ``...`` is for you to fill in.
+        The call's arguments; ``...`` marks a value that you fill in.
 
     Examples
     --------
@@ -66,19 +66,19 @@ class Remedy:
         object.__setattr__(self, "options", options)
 
     def plain(self) -> dict[str, Any]:
-        """Return the remedy for JSON; None is for you to fill in."""
+        """Return the remedy for JSON; None marks a value that you fill in."""
         options = {name: None if own is ... else own for name, own in self.options.items()}
         return {"action": self.action, "options": options}
 
 
-#: A part of a message: text, or a remedy whose words follow the text before it.
+#: A part of a message: text, or a remedy whose words are appended to the text before it.
 Part = str | Remedy
 #: Puts a remedy into words.
 Words = Callable[[Remedy], str]
 
 
 def in_python(remedy: Remedy) -> str:
-    """Return what follows the text before a remedy, in Python's words.
+    """Return a remedy in words for Python users, to be appended to the text before it.
 
     >>> in_python(Remedy("draw")), in_python(Remedy("close", force=True, reason=...))
     (' (draw=True)', ': force=True, with a reason=...')
@@ -108,7 +108,7 @@ def _shown(value: Any) -> str:
 
 
 def told(parts: Sequence[Part], words: Words = in_python) -> str:
-    """Return a message's text, with remedies in the words of whoever reads it."""
+    """Return a message's text, with remedies in the words of the given interface."""
     return "".join(part if isinstance(part, str) else words(part) for part in parts)
 
 
@@ -124,15 +124,15 @@ class Refusal:
     Parameters
     ----------
     code
-        What kind of refusal it is, for programs; it stays when words change.
+        The kind of refusal, for programs; it does not change when the wording does.
     parts
-        The text, with its remedies; after the rule where there is one.
+        The text with its remedies; if there is a rule, it comes first.
     field
-        The argument, setting or column that it is about, "" for none.
+        The argument, setting or column in question, or "".
     subject, rule, received
-        What breaks a rule, the rule as the end of "... must be", and the value.
+        The thing that breaks a rule, the rule as the end of "... must be", and the value.
     remedies
-        What you can do: those of the text, and further ones.
+        What you can do: the remedies in the text, and further ones.
     """
 
     code: str
@@ -149,9 +149,9 @@ class Refusal:
         Parameters
         ----------
         words
-            Puts remedies into words.
+            Puts a remedy into words.
         subject
-            Spells the name of an argument.
+            Formats the name of an argument.
         """
         text = told(self.parts, words)
         if not self.rule:
@@ -161,20 +161,20 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something about a file that may be wrong; the file is read all the same.
+    """A possible problem with a file, which is read nevertheless.
 
     Parameters
     ----------
     kind
-        What kind of doubt it is, for programs.
+        The kind of doubt, for programs.
     parts
         The text, with its remedies.
     column
-        The column that it is about, "" for none.
+        The column in question, or "".
     rows
-        How many rows or ids it is about, as far as they were counted.
+        The number of affected rows or ids, as far as they were counted.
     examples
-        Cells or ids that show it.
+        Cells or ids that show the problem.
     """
 
     kind: str
@@ -197,25 +197,25 @@ class Doubt:
 
 
 # ----------------------------------------------------------------------
-# The errors, each with its refusal.
+# The errors; each has a refusal.
 
 
 class SeqbatchError(Exception):
-    """Base of every error that seqbatch raises on purpose.
+    """Base class of every error that seqbatch raises on purpose.
 
     Parameters
     ----------
     parts
         The message: text, and remedies.
     code
-        What kind of refusal it is; that of the class where it is left out.
+        The kind of refusal; by default, that of the class.
     field
-        The argument, setting or column that it is about.
+        The argument, setting or column in question.
     remedies
-        What you can do besides the remedies of the message.
+        What you can do besides the remedies in the message.
     """
 
-    #: The code of errors that have none of their own.
+    #: The default code of this class.
     usual = "failed"
 
     def __init__(
@@ -224,18 +224,18 @@ class SeqbatchError(Exception):
         self._refuse(Refusal(code, parts, field, remedies=(*remedies_in(parts), *remedies)))
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Keep the refusal, and its text as the message."""
+        """Store the refusal, and use its text as the message."""
         self.refusal = replace(refusal, code=refusal.code or self.usual)
         Exception.__init__(self, self.refusal.text())
 
     @property
     def code(self) -> str:
-        """What kind of refusal it is, for programs."""
+        """The kind of refusal, for programs."""
         return self.refusal.code
 
     @property
     def field(self) -> str:
-        """The argument, setting or column that it is about, "" for none."""
+        """The argument, setting or column in question, or ""."""
         return self.refusal.field
 
     @property
@@ -254,13 +254,13 @@ class InvalidArgumentError(SeqbatchError, ValueError):
     rule
         What it must be, as the end of "... must be".
     received
-        What it was.
+        The value that was passed.
     advice
-        What to do about it, where the rule does not make that clear.
+        What to do about it, if the rule does not make that clear.
     code, field
-        What kind of refusal it is, and the argument where its name says more.
+        The kind of refusal; and the argument, if its own name is clearer than `name`.
     remedies
-        What you can do; their words follow the advice.
+        What you can do; their words are appended to the advice.
     """
 
     usual = "invalid-argument"
@@ -308,18 +308,18 @@ class LearnerFileError(SeqbatchError, ValueError):
 
 
 class EngineError(SeqbatchError, RuntimeError):
-    """An engine that is not installed or not reached, or whose processes died again and again."""
+    """An engine that is not installed, cannot be reached, or whose processes died repeatedly."""
 
     usual = "engine-failed"
 
 
 class CampaignError(SeqbatchError):
-    """Base of what can go wrong with a campaign."""
+    """Base class of all errors of campaigns."""
 
     usual = "campaign-failed"
 
 
-#: Where a setting is in a spec: its table and its name, such as ("grid", "sizes").
+#: The place of a setting in a spec: its table and its name, such as ("grid", "sizes").
 Place = tuple[str, ...]
 
 
@@ -331,7 +331,7 @@ class InvalidSpecError(CampaignError, ValueError):
     parts
         The message: text, and remedies.
     places
-        The settings that break rules, as far as they are known, each with a sentence about it.
+        The settings that break rules, as far as they are known, each with a message.
     """
 
     usual = "invalid-spec"
@@ -350,25 +350,25 @@ class InvalidSpecError(CampaignError, ValueError):
 
     @classmethod
     def at(cls, place: Place, said: str) -> "InvalidSpecError":
-        """Return the error that says something of one setting."""
+        """Return an error about one setting."""
         return cls(said, places=[(place, said)])
 
 
 class InvalidFileError(CampaignError, ValueError):
-    """A file that breaks rules: every problem has its line, its column and the reason.
+    """A file that breaks rules; every problem has a line, a column and a reason.
 
     Parameters
     ----------
     name
         The file, as the caller wrote it.
     problems
-        (place, column, reason) of each; 0 stands for the header.
+        The (place, column, reason) of each problem; place 0 is the header.
     consequence
         What was not done because of them.
     place
-        What places count: lines of the file, the header being the first, or rows of data.
+        The unit of places: lines of the file (the header is line 1), or rows of data.
     remedies
-        What you can do besides mending the file.
+        What you can do besides correcting the file.
     """
 
     usual = "invalid-rows"
@@ -390,13 +390,13 @@ class InvalidFileError(CampaignError, ValueError):
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
         lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
         for row, column, reason in problems[: self.SHOWN]:
-            # A problem of the whole file has neither a row nor a column.
+            # A problem with the whole file has neither a row nor a column.
             places = [f"{place} {row:,}" if row else "header"] if row or column else []
             places += [f"column {column!r}"] if column else []
             lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
         if len(problems) > self.SHOWN:
             lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
-        # One column that is wrong in all rows is what the refusal is about.
+        # If all problems are in one column, the refusal is about that column.
         columns = {column for _, column, _ in problems}
         field = next(iter(columns)) if len(columns) == 1 else ""
         super().__init__("\n".join(lines), field=field, remedies=remedies)
@@ -414,37 +414,37 @@ class CampaignStateError(CampaignError, RuntimeError):
     parts
         What is not allowed, and what to do: text, and remedies.
     code
-        Which state does not allow it, such as "wave-full".
+        The state that does not allow it, such as "wave-full".
     remedies
-        What you can do besides the remedies of the message.
+        What you can do besides the remedies in the message.
     """
 
     usual = "wrong-state"
 
 
 class UnknownCampaignError(CampaignStateError):
-    """A store that has no campaign of that name; the message names those that it has."""
+    """The store has no campaign of that name; the message lists the existing ones."""
 
     usual = "unknown-campaign"
 
 
 class StoreError(CampaignError, RuntimeError):
-    """A database that cannot be opened, is of a newer version, or failed; nothing was changed."""
+    """A database that cannot be opened, has a newer version, or failed; nothing was changed."""
 
     usual = "store-failed"
 
 
 class OutputError(CampaignError, OSError):
-    """A file that could not be written after a change was kept; the message says what was done.
+    """A file could not be written after a change was stored; the message says what was done.
 
-    The same call can be made again: it changes nothing more, and writes the same file.
+    You can repeat the call: it changes nothing more, and writes the same file.
     """
 
     usual = "output-failed"
 
 
 class DeviceMemoryWarning(UserWarning):
-    """A device has too little memory for the quickest way; the result is the same another way."""
+    """A device has too little memory for the fastest method; a slower one gives the same result."""
 
 
 class RankDeficiencyWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""A campaign, as its user holds it."""
+"""The Campaign class: create or open a campaign, assign units, record outcomes, close waves."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -46,20 +46,20 @@ def _failure(error: Exception) -> str:
 class Campaign:
     """A real experiment in waves, kept in a store.
 
-    Make one with :meth:`create` or :meth:`open`. Nothing is remembered here: every call reads where
-    the campaign stands from the store, and every call that changes it is one transaction and one
-    event, so that any number of processes may hold the same campaign.
+    Make one with :meth:`create` or :meth:`open`. The object keeps no state: every call reads the
+    campaign from the store, and every call that changes it is one transaction and one event. Any
+    number of processes may use the same campaign.
 
     Parameters
     ----------
     store
-        Where it is kept; see :func:`seqbatch.storage.open_store`.
+        The store of the campaign; see :func:`seqbatch.storage.open_store`.
     name
-        Its name.
+        The campaign's name.
     who
-        Who signs the events; the user of the process where None.
+        The name that signs the events; if None, the user of the process.
     clock
-        Tells the time of events. Order never depends on it.
+        Returns the time of an event. The order of events does not depend on it.
 
     Examples
     --------
@@ -109,26 +109,26 @@ class Campaign:
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
-        """Begin a campaign: a TOML file, the same as plain values, or what was checked already.
+        """Create a campaign from a TOML file, from plain values, or from a checked spec.
 
         Parameters
         ----------
         spec
-            What is declared.
+            The campaign's spec.
         store
-            Where the campaign is kept.
+            The store for the campaign.
         key
-            The file that the key of a masked campaign is written to, and nowhere else: which code
-            stands for which action.
+            The only file to which a masked campaign's key is written; the key says which code is
+            which action.
         who, clock
-            Who signs, and what time it is.
+            The name that signs the events, and the clock.
 
         Raises
         ------
         InvalidSpecError
-            Where the spec breaks a rule; the offending lines are quoted.
+            If the spec breaks a rule; the message quotes the offending lines.
         CampaignStateError
-            Where the name is taken.
+            If the name is taken.
         """
         prepared = spec if isinstance(spec, Prepared) else prepare(spec, defaults=store.defaults)
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
@@ -144,13 +144,13 @@ class Campaign:
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
-        """Return a campaign that is in the store."""
+        """Return an existing campaign from the store."""
         campaign = cls(store, name, who=who, clock=clock)
         campaign.situation()
         return campaign
 
     def __repr__(self) -> str:
-        """Say where the campaign stands, or why that cannot be said."""
+        """Return the campaign's status in one line, or why it cannot be read."""
         try:
             now = self.situation()
             where = now.condition
@@ -169,35 +169,35 @@ class Campaign:
 
     @naming_damage
     def situation(self) -> Situation:
-        """Return where the campaign stands."""
+        """Return the campaign's current situation."""
         return now(self.store, self.name)
 
     @naming_damage
     def events(self) -> list[Event]:
-        """Return everything that was done, in order."""
+        """Return all events, in order."""
         return events(self.store, self.name)
 
     @naming_damage
     def status(self, *, at_event: int | None = None) -> Status:
-        """Return where the campaign stands, or stood right after event number `at_event`."""
+        """Return the campaign's status, now or right after event number `at_event`."""
         return status(self.store, self.name, at_event=at_event)
 
     @naming_damage
     def findings(self, *, level: float = 0.95, at_event: int | None = None) -> Findings:
-        """Return what was learned so far, with intervals that hold after adaptive waves.
+        """Return the results so far, with intervals that are valid after adaptive waves.
 
         Parameters
         ----------
         level
             The coverage of the intervals.
         at_event
-            As it was right after this event; now where None.
+            Show the campaign as it was right after this event; None means now.
         """
         return findings(self.store, self.name, level=level, at_event=at_event)
 
     @naming_damage
     def next_step(self) -> Step:
-        """Return which call comes next: assign, record, close, or report where no wave is open."""
+        """Return the next call: assign, record or close; report if no wave is open."""
         return next_step(self.store, self.name)
 
     @naming_damage
@@ -209,9 +209,9 @@ class Campaign:
         Parameters
         ----------
         seal
-            A seal made earlier, or its file: the event that it names must still be there.
+            A seal made earlier, or its file; the event that it names must still exist.
         signer
-            The file of a public key whose owner must have signed the seal.
+            The file of a public key; the seal must be signed with the matching private key.
         """
         if isinstance(seal, str | Path):
             seal = Seal.read(seal)
@@ -225,16 +225,16 @@ class Campaign:
         key: str | Path | None = None,
         force: bool = False,
     ) -> Seal:
-        """Return the newest event's hash with what it stands for, to be kept elsewhere.
+        """Return a seal: the newest event's hash and the campaign's size, to be kept elsewhere.
 
         Parameters
         ----------
         out
-            A file to write it to, .json.
+            The .json file to write.
         key
-            The file of an Ed25519 private key to sign it with.
+            The file of an Ed25519 private key that signs the seal.
         force
-            Overwrite a file that is there.
+            Overwrite an existing file.
         """
         if out is not None:
             apart = {"the store": self.store.files, "key": () if key is None else (key,)}
@@ -253,18 +253,18 @@ class Campaign:
         file_format: str | None = None,
         force: bool = False,
     ) -> Path:
-        """Write what was learned, how sure that is and how it came about; return the file.
+        """Write the report: results, their uncertainty, and how they came about; return the file.
 
         Parameters
         ----------
         out
             The file: .html (a page that opens and prints without a network), .md or .json.
         at_event
-            As it was right after this event; now where None.
+            Show the campaign as it was right after this event; None means now.
         file_format
-            "html", "md" or "json", where the file's name does not say it.
+            "html", "md" or "json"; needed if the file's name does not show it.
         force
-            Overwrite a file that is there.
+            Overwrite an existing file.
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
@@ -275,23 +275,23 @@ class Campaign:
     def protocol(
         self, out: str | Path, *, file_format: str | None = None, force: bool = False
     ) -> Path:
-        """Write what was declared before the first unit, for a committee to read; return the file.
+        """Write the protocol: the design declared before the first unit; return the file.
 
         Parameters
         ----------
         out
             The file: .html (a page that opens and prints without a network), .md or .json.
         file_format
-            "html", "md" or "json", where the file's name does not say it.
+            "html", "md" or "json"; needed if the file's name does not show it.
         force
-            Overwrite a file that is there.
+            Overwrite an existing file.
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
         return write(protocol(self.events()), out, file_format=made)
 
     def _require_format(self, out: Path, file_format: str | None, *, force: bool) -> str:
-        """Return the format of a file that may be written: not one of the store's own files."""
+        """Return the format of an output file; refuse the store's own files."""
         apart = {"the store": self.store.files}
         return require_format(out, force=force, file_format=file_format, apart_from=apart)
 
@@ -305,7 +305,7 @@ class Campaign:
         file_format: str | None = None,
         force: bool = False,
     ) -> int:
-        """Write what is stored to a file; return how many rows.
+        """Write stored records to a file; return the number of rows.
 
         Parameters
         ----------
@@ -314,11 +314,11 @@ class Campaign:
         what
             units (with features, decisions and outcomes), outcomes (every version), held, events.
         at_event
-            As it was right after this event; now where None.
+            Export the campaign as it was right after this event; None means now.
         file_format
-            The file's format, where its name does not say it.
+            The file's format; needed if the file's name does not show it.
         force
-            Overwrite a file that is there.
+            Overwrite an existing file.
         """
         return export(
             self.store,
@@ -346,40 +346,40 @@ class Campaign:
         force: bool = False,
         report: Callable[[str, int], None] = silent,
     ) -> Assigned:
-        """Give units their actions; units that have one get the same answer again.
+        """Assign actions to units; a unit that already has an action gets the same answer again.
 
         Parameters
         ----------
         units
             A path, ``"-"``, a PyArrow table or a Polars frame.
         out
-            Where the answers go; they are in the result where None.
+            The file for the answers; if None, the result holds them.
         partial, rest
-            Take the first units that fit, and write the others to `rest`, with all their columns.
+            Take the first units that fit, and write the others, with all their columns, to `rest`.
         draw
-            Draw the wave's units from a list of everybody, whatever its order. The answers hold the
-            open wave's units alone; those of earlier waves are counted and passed over, so that
-            the same list can be handed over for every wave.
+            Draw the wave's units at random from a list of all units, in any order. The answers hold
+            only the open wave's units; units of earlier waves are counted and skipped, so you can
+            pass the same list for every wave.
         file_format, out_format
-            The files' formats, where their names do not say them.
+            The files' formats; needed if the files' names do not show them.
         delimiter, encoding
-            How a CSV file is spelled: ``";"`` or ``"semicolon"``, ``"utf-16"``; found in the file
-            where None.
+            The format of a CSV file, such as ``";"`` or ``"semicolon"``, and ``"utf-16"``; detected
+            if None.
         force
-            Overwrite files that are there.
+            Overwrite existing files.
         report
-            Called now and then with what is being done and the rows done.
+            Called from time to time with the current step and the number of rows done.
 
         Raises
         ------
         InvalidArgumentError
-            Where two of the files are the same, one cannot be written, or one is there already.
+            If two of the files are the same, one cannot be written, or one exists already.
         InvalidFileError
-            Where anything is wrong with the file: nothing is then assigned.
+            If anything is wrong with the file; nothing is then assigned.
         CampaignStateError
-            Where the wave has no room, or no wave is open.
+            If the wave has no room, or no wave is open.
         OutputError
-            Where units were assigned, but a file could not be written.
+            If units were assigned, but a file could not be written.
         """
         return assign(
             self.store,
@@ -415,16 +415,16 @@ class Campaign:
         outcomes
             A path, ``"-"``, a PyArrow table or a Polars frame.
         correct, reason
-            Whether another value replaces the known one, and why; the old one is kept.
+            Whether a new value replaces the known one, and why; the old value is kept on record.
         dry_run
-            Say what would become of the rows, and keep nothing.
+            Report what would happen to each row, but store nothing.
         file_format
-            The file's format, where its name does not say it.
+            The file's format; needed if the file's name does not show it.
         delimiter, encoding
-            How a CSV file is spelled: ``";"`` or ``"semicolon"``, ``"utf-16"``; found in the file
-            where None.
+            The format of a CSV file, such as ``";"`` or ``"semicolon"``, and ``"utf-16"``; detected
+            if None.
         report
-            Called now and then with what is being done and the rows done.
+            Called from time to time with the current step and the number of rows done.
         """
         return record(
             self.store,
@@ -446,23 +446,23 @@ class Campaign:
         skip: bool = False,
         reason: str = "",
     ) -> Closed:
-        """End the open wave: re-estimate and open the next.
+        """Close the open wave: update the estimates and open the next wave.
 
         Parameters
         ----------
         wave
-            The wave that is meant. One that is closed already gets its answer again.
+            The number of the wave to close. A wave that is closed already returns its answer again.
         force
             Close even though units or outcomes are missing.
         skip
-            Learn nothing from the wave, now or later: the way out where its data cannot be used.
+            Learn nothing from the wave, now or later; use this if its data cannot be used.
         reason
-            Why, with either of them.
+            The reason for `force` or `skip`.
 
         Raises
         ------
         CampaignStateError
-            Where outcomes are too few, the wave is empty, or none is open.
+            If there are too few outcomes, the wave is empty, or no wave is open.
         """
         return close(
             self.store, self.name, self._logbook, wave=wave, force=force, skip=skip, why=reason
@@ -477,22 +477,22 @@ class Campaign:
         units: str,
         outcomes: str | None = None,
     ) -> str:
-        """Return the open wave's rule as one statement for a database.
+        """Return the open wave's rule as one SQL statement.
 
         Parameters
         ----------
         what
             ``"assign"``: every unit's action, score and probabilities, as `assign` gives them.
-            ``"sums"``: what the wave teaches, for :meth:`record_sums`.
+            ``"sums"``: the sums that the campaign learns from, for :meth:`record_sums`.
         dialect
             duckdb, postgres, spark, bigquery, snowflake or trino.
         units, outcomes
-            The tables, as table or schema.table; outcomes for sums alone.
+            The tables, as table or schema.table; outcomes only for sums.
 
         Raises
         ------
         CampaignStateError
-            Where SQL cannot say the rule; the reason is named.
+            If SQL cannot express the rule; the message gives the reason.
         """
         return statement(
             self.store, self.name, what=what, dialect=dialect, units=units, outcomes=outcomes
@@ -500,10 +500,10 @@ class Campaign:
 
     @naming_damage
     def rule(self) -> FrozenRule:
-        """Return the open wave's rule, to decide and sum up Arrow batches wherever they are.
+        """Return the open wave's rule, to decide for Arrow batches and sum them where they are.
 
-        It is to :meth:`sql` what our own kernels are to a database: the same decisions and the same
-        sums, bit for bit, of any campaign that SQL can say.
+        It gives the same decisions and the same sums as the statements of :meth:`sql`, bit for bit,
+        but runs in Python, in any process. It works for every campaign that SQL can express.
         """
         return frozen_rule(self.store, self.name)
 
@@ -511,14 +511,14 @@ class Campaign:
     def record_sums(
         self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
     ) -> Closed:
-        """Close the open wave of a campaign whose rows are kept elsewhere.
+        """Close the open wave of a campaign whose rows are kept elsewhere, from the wave's sums.
 
         Parameters
         ----------
         sums
             The result of the statement: a path, ``"-"``, a PyArrow table or a Polars frame.
         statement
-            The file of the statement that was run, as :meth:`sql` returned it.
+            The file with the SQL statement that was run, as :meth:`sql` returned it.
         force, reason
             Close even though units or outcomes are missing, and why.
         """
@@ -548,31 +548,30 @@ class Campaign:
         metric_formats: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Event:
-        """Change the campaign between two waves; what was assigned stays as it is.
+        """Change the campaign between two waves; existing assignments are not changed.
 
         Parameters
         ----------
         reason
-            Why.
+            The reason for the change.
         sizes
-            The sizes of the waves to come, as many as wanted.
+            The sizes of all remaining waves; their number may change.
         units
-            The units of the whole campaign; the waves to come grow or shrink alike.
+            The total number of units; the remaining waves grow or shrink in proportion.
         add
-            Actions to add, by name, or with features where the model is shared.
+            Actions to add: names, or names with features if the model is shared.
         retire
             Actions that no unit gets from now on.
         floor
-            The least probability of each action from now on.
+            The smallest probability of each action from now on.
         absent, after
-            What a unit without an outcome counts as when its wave is closed, from the open wave on,
-            and how long after its assignment at the earliest. This may also be changed within a
-            wave.
+            The value of a unit without an outcome when its wave is closed, from the open wave on;
+            and the minimum time after its assignment. You may also change this within a wave.
         reward_format, metric_formats
-            How numbers are spelled in the outcome files that are recorded from now on, by an
-            example as in a spec; those of metrics by column. This may be changed at any time.
+            The number format of outcome files recorded from now on, given by an example as in a
+            spec; for metrics, by column. You may change this at any time.
         force
-            Amend even though no unit is then sure to get the control.
+            Amend even though later waves may then give the control to no unit.
         """
         return amend(
             self.store,
@@ -593,15 +592,15 @@ class Campaign:
 
     @naming_damage
     def replan(self, *, adopt: bool = False, reason: str = "") -> Proposal | None:
-        """Return the sizes that closing the last wave proposed, None where there are none.
+        """Return the sizes that closing the last wave proposed, or None if it proposed none.
 
         Parameters
         ----------
         adopt
-            Make them the campaign's, by an event of their own. Once they are, the same call gets
-            the same answer, and changes nothing.
+            Adopt the sizes, which is recorded as an event. Repeating the call returns the same
+            answer and changes nothing.
         reason
-            Why; what the proposal rests on, where left out.
+            The reason; by default, the basis of the proposal.
         """
         if adopt:
             return adopt_proposal(self.store, self.name, self._logbook, why=reason)
@@ -610,29 +609,30 @@ class Campaign:
 
     @naming_damage
     def go_on(self, *, reason: str) -> Event:
-        """Go on although the rule declared in `[stopping]` says to stop."""
+        """Continue although the rule declared in `[stopping]` says to stop."""
         return go_on(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def unmask(self, key: str | Path, *, reason: str) -> Event:
-        """Bring back the key of a masked campaign: its actions have their names from then on."""
+        """Unmask a campaign with its key: from then on, its actions are shown by name."""
         return unmask(self.store, self.name, self._logbook, key=key, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:
-        """End the campaign early; outcomes may still be recorded, nothing is assigned any more."""
+        """End the campaign early; you can still record outcomes, but not assign units."""
         return abort(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def delete(self, *, reason: str, force: bool = False) -> Tombstone:
-        """Delete a campaign that has no outcomes on record; its name is free again.
+        """Delete a campaign that has no recorded outcomes; its name becomes free again.
 
-        Everything goes but a tombstone: the name, the hash of the last event, who, when and why.
+        Only a tombstone remains: the name, the hash of the last event, who deleted it, when and
+        why.
 
         Parameters
         ----------
         reason
-            Why.
+            The reason.
         force
             Delete even though units were assigned.
         """

@@ -1,4 +1,4 @@
-"""A plan: the grid, the policy, and their costs; as a document, a picture and plain values."""
+"""The Plan class: a recommended grid and policy with their costs, as text, chart or data."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def as_dict(plan: "Plan") -> dict[str, Any]:
-    """Return everything but the trade, which takes longer."""
+    """Return everything except the trade, which takes longer to compute."""
     policy = {part.name: getattr(plan.policy, part.name) for part in fields(plan.policy)}
     answer = {
         "units": plan.units,
@@ -91,7 +91,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value without what JSON does not know: NaN and tuples."""
+    """Return a value in a form that JSON allows, without NaN and tuples."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -105,29 +105,29 @@ def _plain(value: Any) -> Any:
 # The plan.
 
 
-#: What a plan can be written to: pictures, or a page.
+#: The file types to which a plan can be written: pictures, or a page.
 PICTURES = (".png", ".svg", ".html")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """When batches should end, which policy to use, and what that costs; print it or save it.
+    """When batches should end, which policy to use, and the cost; print it or save it.
 
     Parameters
     ----------
     request
-        What was asked for and assumed.
+        What was requested and assumed.
     contexts
         ``"stochastic"`` or ``"adversarial"``.
     grid, policy
-        What to use.
+        The recommended grid and policy.
     reason
         Why this number of batches, in words.
     met
-        Whether it earns as much of fully online's gain as `within` asks for; None where that was
-        not asked.
+        Whether the plan earns as much of fully online's gain as `within` requires; None if that was
+        not requested.
     rows, online
-        What other numbers of batches would cost, and fully online.
+        The costs of other numbers of batches, and of fully online.
     candidates
         The policies that were compared on the grid.
     wrong_guesses
@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def model(self) -> Model:
-        """What was assumed of the world."""
+        """The assumptions about units and rewards."""
         return self.request.model
 
     @property
@@ -157,12 +157,12 @@ class Plan:
 
     @property
     def seen(self) -> int:
-        """Units already assigned, in an experiment under way; the grid counts from there."""
+        """Units already assigned, if the experiment is under way; the grid starts after them."""
         return self.request.limits.seen
 
     @property
     def batch_cost(self) -> float | None:
-        """What each batch costs."""
+        """The cost of each batch."""
         return self.request.batch_cost
 
     @property
@@ -172,12 +172,12 @@ class Plan:
 
     @property
     def seed(self) -> int:
-        """The seed of all that was simulated."""
+        """The seed of all simulations."""
         return self.request.seed
 
     @property
     def units(self) -> int:
-        """How many units the grid holds."""
+        """The number of units in the grid."""
         return self.grid.units
 
     @property
@@ -187,21 +187,21 @@ class Plan:
 
     @property
     def row(self) -> Row:
-        """The table's row of that number of batches."""
+        """The row of the table for the plan's number of batches."""
         return next(row for row in self.rows if row.batches == self.batches)
 
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
-        """What a wrong guess of the effect costs; computed when first asked for."""
+        """The cost of a wrong guess of the effect; computed on first use."""
         return self.wrong_guesses()
 
     @cached_property
     def detection(self) -> Detection | None:
-        """What will be known of lifts over control; None where that cannot be said.
+        """The detectable lifts over control; None if they cannot be computed.
 
-        Arbitrary contexts have no lift of their own, of an experiment under way the plan does not
-        know how its first batches were assigned, and where units may not get every action the
-        formulas do not hold.
+        That is so for adversarial contexts, which have no fixed lift; for an experiment under way,
+        because the plan does not know how its first batches were assigned; and if units may not get
+        every action, because the formulas do not hold then.
         """
         if self.contexts == "adversarial" or self.seen or self.model.conduct.restricted:
             return None
@@ -229,13 +229,13 @@ class Plan:
     def near_online(self, share: float) -> int | None:
         """Return the smallest M whose regret is at most `share` above fully online's, if any.
 
-        0.1 is 10% more. In an adversarial plan it is the guarantees that are compared.
+        0.1 means 10% more. In an adversarial plan, the guarantees are compared.
         """
         limit = 1 + arguments.number("share", share, at_least=0)
         return next((row.batches for row in self.rows if row.of_online <= limit), None)
 
     def table(self) -> "pl.DataFrame":
-        """Return the rows, fully online last, as a table."""
+        """Return the rows as a table, with fully online last."""
         import polars as pl
 
         return pl.DataFrame(
@@ -244,7 +244,7 @@ class Plan:
         ).fill_nan(None)
 
     def document(self) -> Document:
-        """Return the plan as a document: words, picture, tables, and settings."""
+        """Return the plan as a document: text, picture, tables and settings."""
         drawn = Picture(lambda: panels(self), "Regret against the number of batches")
         return Document(
             f"Plan for {self.units:,} units",
@@ -254,7 +254,7 @@ class Plan:
         )
 
     def tables(self) -> list[Table]:
-        """Return what other numbers of batches and wrong guesses of the effect cost."""
+        """Return the costs of other numbers of batches, and of wrong guesses of the effect."""
         return tables(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -266,14 +266,14 @@ class Plan:
         return draw(self)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the picture as .png or .svg, or all of the plan as a page, .html.
+        """Write the picture as .png or .svg, or the whole plan as an .html page.
 
         Parameters
         ----------
         path
             The file.
         force
-            Overwrite a file that is there.
+            Overwrite an existing file.
         """
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":

@@ -1,4 +1,4 @@
-"""A plan as a picture: regret against the number of batches, and the grid in time."""
+"""A plan as a chart: regret against the number of batches, and the grid over time."""
 
 import math
 import textwrap
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 WIDTH = 600
-#: With more rows than these the errors beside the points, or all numbers, would overlap.
+#: With more rows than this, the errors next to the points, or all numbers, would overlap.
 MOST_ERRORS, MOST_LABELS = 8, 14
 
 
@@ -39,7 +39,7 @@ def draw(plan: "Plan") -> "alt.TopLevelMixin":
 
 
 def panels(plan: "Plan") -> Any:
-    """Draw both panels without a title, for a document that has the words."""
+    """Draw both panels without a title, for a document that has its own text."""
     import altair as alt
 
     return alt.vconcat(_costs(plan), _timeline(plan), spacing=24).configure_view(stroke=None)
@@ -81,13 +81,13 @@ def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
     worst = plan.contexts == "adversarial"
     middle = row.rate if worst else row.regret
     if math.isnan(middle):
-        # Without a guarantee as much may be lost as there is.
+        # Without a guarantee, everything may be lost.
         middle = plan.request.promises.most_lost
     half = 0.0 if worst else 2 * row.error
     return {
         "batches": row.batches,
         "regret": middle,
-        # A logarithmic axis has no place for what lies below 0.
+        # A logarithmic axis cannot show values below 0.
         "low": max(middle - half, middle / 2),
         "high": middle + half,
         "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
@@ -98,14 +98,14 @@ def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
 
 
 def _online(row: dict[str, Any], y: dict[str, Any]) -> list[Any]:
-    """Draw fully online across the panel, with its error."""
+    """Draw fully online as a line across the panel, with its error."""
     import altair as alt
 
     base = alt.Chart({"values": [row]})
     return [
         base.mark_rect(color=GREY, opacity=0.2).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
         base.mark_rule(color=GREY, strokeDash=[6, 4]).encode(y=alt.Y("regret:Q", **y)),
-        # On the left and below: there the points are far above.
+        # At the lower left: the points there are far above the line.
         base.mark_text(align="left", dx=4, dy=14, color="#555555", x=0).encode(
             y=alt.Y("regret:Q", **y), text=alt.value(f"fully online {row['label']}")
         ),
@@ -120,7 +120,7 @@ def _axis(plan: "Plan") -> str:
 
 
 def _heading(plan: "Plan") -> dict[str, Any]:
-    """Name what is drawn; errors, bounds and the ring are explained under the name."""
+    """Return the title; its subtitle explains errors, bounds and the ring."""
     worst = plan.contexts == "adversarial"
     words = [f"ring: {chosen(plan)}"]
     if any(not math.isnan(row.lower_bound) for row in plan.rows):
@@ -157,7 +157,7 @@ def _timeline(plan: "Plan") -> Any:
     bars = base.mark_bar(color=colour, height=16, minBandSize=2).encode(
         x=alt.X("start:Q", title="units", axis=alt.Axis(format=",d", tickCount=6)), x2="end:Q"
     )
-    # Inside a wide bar, else to its right; a narrow last one has its room on the left.
+    # Inside a wide bar, otherwise to its right; a narrow last bar has room only on its left.
     wide, late = f"datum.size > {plan.units / 3}", f"datum.end > {plan.seen + 0.7 * plan.units}"
     inside = (
         base.transform_filter(wide).mark_text(color="white").encode(x="middle:Q", text="text:N")

@@ -81,7 +81,7 @@ class Sensitivity:
     regret
         The recommended grid's regret in that case.
     paper
-        The regret of the better one of the paper's two grids.
+        The regret of the better of the paper's two grids.
     best
         The regret of the grid tuned to the true effect.
     """

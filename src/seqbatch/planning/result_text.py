@@ -1,4 +1,4 @@
-"""A plan in words and tables, with its assumptions and settings."""
+"""A plan in sentences and tables, with its assumptions and settings."""
 
 import math
 from typing import TYPE_CHECKING
@@ -52,7 +52,7 @@ def _assumed(plan: "Plan") -> str:
 
 
 def _shape(model: "Model") -> str:
-    """Say what a unit is described by, and how many models there are."""
+    """Describe a unit's features, and say how many models there are."""
     if model.layout == "shared":
         return f"a vector of {model.dim} numbers for each action, one model for all"
     if model.dim == 1:
@@ -68,7 +68,7 @@ def _effects(plan: "Plan") -> str:
 
 
 def _uncertain(plan: "Plan") -> str:
-    """Say how the effect may differ from the guess, and what that means for grid and regret."""
+    """Say how far the effect may be from the guess, and what that means for grid and regret."""
     law = plan.request.law
     if law.spread == 1 and len(law.guesses) == 1:
         return ""
@@ -90,7 +90,7 @@ def _uncertain(plan: "Plan") -> str:
 
 
 def _conduct(plan: "Plan") -> str:
-    """Say what happens beside the policy's own choices, where anything does."""
+    """Describe random assignment, missing or late outcomes, and restrictions, if there are any."""
     conduct, parts = plan.model.conduct, []
     if conduct.randomised:
         parts.append(f"{percent_cut(conduct.randomised)} of units get a random action")
@@ -121,7 +121,7 @@ def _listed(shares: tuple[float, ...]) -> str:
 
 
 def settings(plan: "Plan") -> list[str]:
-    """Return every setting, defaults included, from which the plan can be made again."""
+    """Return every setting, defaults included, that is needed to reproduce the plan."""
     request, limits = plan.request, plan.request.limits
     rules = [f"batches of at least {limits.smallest:,}"]
     rules.append(f"at most {limits.largest:,} units" if limits.largest else "any number of units")
@@ -145,7 +145,7 @@ def settings(plan: "Plan") -> list[str]:
 
 
 def _around(values: list[float]) -> str:
-    """Return the middle of equally plausible values, and what nine in ten are within."""
+    """Return the median of equally plausible values, and the range of the middle 90%."""
     tenths = sorted(values)
     low, middle, high = (tenths[int(share * len(tenths))] for share in (0.05, 0.5, 0.95))
     return f"{number(middle, 2)} ({number(low, 2)} to {number(high, 2)}, 90%)"
@@ -156,16 +156,16 @@ def _numbers(values: list[float]) -> str:
 
 
 # ----------------------------------------------------------------------
-# The plan in words.
+# The plan in sentences.
 
 
 def words(plan: "Plan") -> list[Part]:
-    """Return the plan in words: its batches, the reasons for them, and the assumptions."""
+    """Return the plan in sentences: its batches, the reasons for them, and the assumptions."""
     return [heading(plan), Items(batches(plan)), *reasons(plan), *assumptions(plan)]
 
 
 def reasons(plan: "Plan") -> list[str]:
-    """Return why this number of batches, its cost, other policies, and detectable lifts."""
+    """Return the reasons for this number of batches, its cost, other policies, detectable lifts."""
     said = [plan.reason, _cost(plan)]
     if plan.contexts == "stochastic":
         said += [_policies(plan), _detection(plan)]
@@ -173,7 +173,7 @@ def reasons(plan: "Plan") -> list[str]:
 
 
 def rounded(value: float) -> str:
-    """Return a number with three digits; larger ones are whole.
+    """Return a number with three significant digits; larger numbers are rounded to integers.
 
     >>> rounded(12345.6), rounded(0.01234)
     ('12,346', '0.0123')
@@ -182,7 +182,7 @@ def rounded(value: float) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """Return a number with its standard error; what is exact has none.
+    """Return a number with its standard error, which is left out if it is 0.
 
     >>> with_error(12.3, 0.456), with_error(30_000.0, 0.0)
     ('12.3 ± 0.456', '30,000')
@@ -204,13 +204,13 @@ def short(plan: "Plan") -> str:
 
 
 def tables(plan: "Plan") -> list[Table]:
-    """Return what other numbers of batches cost, what a wrong guess costs, and what looks show."""
+    """Return tables of the costs of other numbers of batches and wrong guesses, and of looks."""
     looks = [] if plan.detection is None else [detection_table(plan.detection)]
     return [costs_table(plan), *_wrong_guesses(plan), *looks]
 
 
 def costs_table(plan: "Plan") -> Table:
-    """Return what other numbers of batches cost."""
+    """Return a table of the costs of other numbers of batches."""
     names = {
         "regret": "regret",
         "error": "±",
@@ -237,7 +237,7 @@ def costs_table(plan: "Plan") -> Table:
 
 
 def chosen(plan: "Plan") -> str:
-    """Return how the plan's own number of batches came about, in a word or two."""
+    """Return how the plan's number of batches was chosen, in a word or two."""
     if plan.request.batches is not None:
         return "asked for"
     if plan.met is False:
@@ -262,7 +262,7 @@ def _shown(plan: "Plan", name: str, value: float) -> str:
 
 
 def _cell(name: str, value: float) -> str:
-    # An error of 0 is none: the value is exact.
+    # An error of 0 is not shown: the value is exact.
     if math.isnan(value) or (name == "error" and not value):
         return ""
     if name in ("earned", "best_share"):
@@ -271,7 +271,7 @@ def _cell(name: str, value: float) -> str:
 
 
 def times(value: float) -> str:
-    """Return a ratio as a person would write it.
+    """Return a ratio as text.
 
     >>> times(1.234), times(4_807_478_533.56)
     ('1.23', '4,807,478,534')
@@ -299,7 +299,7 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
 
 
 def heading(plan: "Plan") -> str:
-    """Return the plan in a sentence."""
+    """Return the plan in one sentence."""
     return f"{title(plan)}."
 
 
@@ -315,7 +315,7 @@ def answer(plan: "Plan") -> str:
 
 
 def batches(plan: "Plan") -> list[str]:
-    """Return a line for each batch: its size, its share of all units, and how it is assigned."""
+    """Return a line for each batch: its size, its share of all units, and its assignment."""
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
     return [
@@ -325,7 +325,7 @@ def batches(plan: "Plan") -> list[str]:
 
 
 def assigned_by(plan: "Plan") -> list[str]:
-    """Return how each batch is assigned: at random, or using so many outcomes."""
+    """Return how each batch is assigned: at random, or based on how many outcomes."""
     conduct = plan.model.conduct
     about = "about " if conduct.missing else ""
     made = []
@@ -413,7 +413,7 @@ def _why_by_chance(plan: "Plan") -> str:
 
 
 def _median(row: "Row") -> str:
-    """Say what half of the cases lose less than, where the mean does not tell."""
+    """State the median regret if it differs much from the mean."""
     if abs(row.median - row.regret) <= 0.1 * row.regret:
         return ""
     return f" (half of the cases stay below {rounded(row.median)})"
@@ -450,7 +450,7 @@ def _detection(plan: "Plan") -> str:
 
 
 def _more(one: "Candidate") -> str:
-    # What rounding leaves is no difference.
+    # A difference within rounding counts as none.
     if abs(one.excess) <= ROUNDING * one.regret:
         return "as much"
     amount = with_error(abs(one.excess), one.excess_error)

@@ -1,1 +1,1 @@
-"""What is shown of a campaign; nothing here changes it."""
+"""Read-only views of a campaign: status, findings, report, protocol, export, verification."""

@@ -1,4 +1,4 @@
-"""Export: what is stored, as tables for other programs."""
+"""Export a campaign's stored units, outcomes and events as tables for other programs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ def export(
     file_format: str | None,
     force: bool,
 ) -> int:
-    """Write one kind of records to a file, in order; return how many."""
+    """Write one kind of record to a file, in order; return the number of rows."""
     arguments.choice("what", what, WHAT)
     apart = {"the store": store.files}
     require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
@@ -70,7 +70,7 @@ def _plain(event: Any) -> dict[str, Any]:
 
 
 def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
-    """Yield every unit with what was given, decided and known of its outcome."""
+    """Yield every unit with its features, decision and outcome."""
     yield _nobody(now)
     names = [action.name for action in now.actions]
     for piece in walk(reader, known_outcomes(reader, now), until=now.sequence, given=True):
@@ -86,16 +86,16 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
 def _outcomes(
     now: Situation, known: Ledger, rows: Integers, actions: Integers
 ) -> list[tuple[str, pa.Array]]:
-    """Return the columns of units' outcomes: as recorded, as learned, and which of them are.
+    """Return the units' outcome columns: recorded values, the reward, and whether it was recorded.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
+        The campaign's situation.
     known, rows
-        The outcomes, and whose they are among the units.
+        The outcomes, and the row of each outcome's unit.
     actions
-        What the units got.
+        The actions of the units.
     """
     spec, count = now.spec, len(actions)
     recorded = np.where(known.absent, np.nan, known.values)
@@ -114,7 +114,7 @@ def _outcomes(
 
 
 def _nobody(now: Situation) -> pa.Table:
-    """Return the table of no units, so that a file has its columns although nobody is in it."""
+    """Return a table without rows, which gives an empty export its columns."""
     encoder = now.encoder()
     fields = [(name, part.kept) for name, part in encoder.parts.items()]
     if encoder.cluster is not None:
@@ -129,10 +129,10 @@ def _nobody(now: Situation) -> pa.Table:
 
 
 def _beside(table: pa.Table, given: pa.Table, outcomes: list[tuple[str, pa.Array]]) -> pa.Table:
-    """Put what was given and the outcomes beside answers, which keep their names."""
-    # The last two are an export's own: they keep their names too, and come last all the same.
+    """Append features and outcomes to the answers, whose columns keep their names."""
+    # The last two outcome columns are the export's own: they keep their names and come last.
     ours = {*table.column_names, *(name for name, _ in outcomes[-2:])}
-    # Names that are free as they are come first to them; the others give way.
+    # A column whose name is free keeps it; the others are renamed.
     taken = ours | {*given.column_names[1:], *(name for name, _ in outcomes)}
     for name in given.column_names[1:]:
         table = table.append_column(free_name(name, "feature", taken, name in ours), given[name])
@@ -145,7 +145,7 @@ def _beside(table: pa.Table, given: pa.Table, outcomes: list[tuple[str, pa.Array
 
 
 def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
-    """Return a name that no other column has: its own, or one that says what kind it is of."""
+    """Return an unused column name: the given one, or one prefixed with the column's kind."""
     while clashes:
         name = f"{kind} {name}"
         clashes = name in taken
@@ -154,7 +154,7 @@ def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
 
 
 def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Table]:
-    """Yield recorded rows: the accepted ones in all their versions, or those that are held."""
+    """Yield recorded rows: every version of the accepted rows, or the held rows."""
     schema = _recorded_columns(now)
     yield schema.empty_table()
     parts = len(now.spec.parts)
@@ -162,14 +162,14 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
         if chunk.event > now.sequence:
             continue
         rows = unpack(chunk.rows)
-        # Absent units are no rows that anybody sent.
+        # Absent units are not rows that a user sent.
         rows = rows.filter(pc.not_equal(rows["verdict"], ABSENT))
         wanted = pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED))
         rows = rows.filter(pc.invert(wanted) if held else wanted)
         if not rows.num_rows:
             continue
         verdicts = pa.array([VERDICTS[code] for code in rows["verdict"].to_pylist()])
-        # A value that could not be read is none.
+        # An unreadable value is exported as missing.
         cells = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
         columns = [
             pa.array(np.full(rows.num_rows, chunk.event)),
@@ -186,7 +186,7 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
 
 
 def _recorded_columns(now: Situation) -> pa.Schema:
-    """Return the columns of recorded rows; those of the user's that are called alike give way."""
+    """Return the columns of recorded rows; user columns whose names clash are renamed."""
     spec = now.spec
     own = {"event": pa.int64(), "line": pa.int64(), **dict.fromkeys(spec.unit, pa.string())}
     ours = ("event", "line", "version", "verdict", "reason")

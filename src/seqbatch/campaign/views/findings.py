@@ -1,4 +1,4 @@
-"""Findings: what a campaign has shown, with intervals, data quality and units of measure."""
+"""Findings: a campaign's estimates with intervals, data quality and units of measure."""
 
 import re
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.inference import Interval
 
 # ----------------------------------------------------------------------
-# What a campaign's numbers are measured in, and how many digits of them are shown.
+# Units of measure and rounding.
 
 
-#: What units are called in a sentence. Of any other word, such as "Kunden-Nr" or "company", nobody
-#: here knows the plural, or whether it is English at all.
+#: Plurals of words for units. For any other word, such as "Kunden-Nr" or "company", the plural is
+#: unknown, and the word may not be English.
 NOUNS = (
     "account", "client", "customer", "device", "donor", "employee", "guest", "hospital",
     "household", "lead", "member", "merchant", "order", "participant", "patient", "person",
@@ -33,20 +33,20 @@ NOUNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What an outcome is, and of whom.
+    """The outcome's name, unit and direction, and the word for one unit.
 
     Parameters
     ----------
     reward, unit
-        What the reward is called, and its unit of measure, None where none was declared.
+        The reward's name, and its unit of measure (None if not declared).
     direction
-        "max" where more is better, "min" where less is.
+        "max" if more is better, "min" if less is better.
     binary
-        Whether every outcome is 0 or 1: then numbers are shown per 100 units.
+        Whether every outcome is 0 or 1; numbers are then shown per 100 units.
     of
-        What a unit is called: "customer".
+        The word for one unit, such as "customer".
     costs
-        Whether what actions cost is part of the numbers.
+        Whether the numbers include the costs of actions.
     """
 
     reward: str
@@ -70,25 +70,25 @@ class Measure:
 
     @property
     def scale(self) -> float:
-        """What numbers are multiplied by when they are shown."""
+        """The factor by which numbers are multiplied for display."""
         return 100.0 if self.binary else 1.0
 
     @property
     def per(self) -> str:
-        """What numbers are counted by: "100 customers", or "customer"."""
+        """The denominator of displayed numbers: "100 customers", or "customer"."""
         return f"100 {self.of}s" if self.binary else self.of
 
     @property
     def head(self) -> str:
-        """What stands above a column of numbers."""
+        """The heading of a column of numbers."""
         return f"{self.unit or self.reward} per {self.per}"
 
     def number(self, value: float, error: float, *, digits: int | None = None) -> str:
-        """Return a number as it is shown; see :func:`rounded`."""
+        """Return a number as text; see :func:`rounded`."""
         return rounded(value * self.scale, error * self.scale, digits=digits)
 
     def amount(self, value: float, error: float) -> str:
-        """Return how much more or less: "6.8 more visits per 100 customers"."""
+        """Return a difference in words: "6.8 more visits per 100 customers"."""
         size = self.number(abs(value), error)
         more = self.way(value)
         if self.unit is None:
@@ -97,10 +97,10 @@ class Measure:
         return f"{size} {said} per {self.per}"
 
     def between(self, interval: Interval) -> str:
-        """Return an interval as it is said after an amount: "95% interval 5.1 to 8.5".
+        """Return an interval in words, to follow an amount: "95% interval 5.1 to 8.5".
 
-        The amount before is without a sign, and so are the ends; where 0 is between them, they are
-        told apart in words: "95% interval 1.2 fewer to 8.1 more".
+        The ends have no sign, like the amount before them. If 0 lies between them, words give the
+        direction: "95% interval 1.2 fewer to 8.1 more".
         """
         side = -1 if interval.estimate < 0 else 1
         ends = sorted((side * interval.low, side * interval.high))
@@ -111,22 +111,22 @@ class Measure:
         return f"{percent(interval.level)} interval {low} to {high}"
 
     def _size(self, end: float, error: float) -> str:
-        """Return an end on one side of 0 without its sign, and not rounded to 0."""
+        """Return one end of an interval without its sign; it is never rounded to 0."""
         sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
         return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
 
     def signed(self, interval: Interval) -> str:
-        """Return a number with its interval and their signs: "-1.6 (95% interval -3.0 to -0.1)"."""
+        """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)"."""
         values = (interval.estimate, interval.low, interval.high)
         one, low, high = (self.number(value, interval.error) for value in values)
         return f"{one} ({percent(interval.level)} interval {low} to {high})"
 
     def way(self, value: float) -> str:
-        """Return what a difference of this sign is called: more, fewer or less."""
+        """Return the word for a difference of this sign: more, fewer or less."""
         return "more" if value >= 0 else "fewer" if self.binary else "less"
 
     def cells(self, interval: Interval) -> tuple[str, str, str]:
-        """Return estimate, low and high as a table shows them, with two digits of the error."""
+        """Return estimate, low and high for a table, with two digits of the error."""
         if not interval.known:
             return "", "", ""
         return tuple(  # type: ignore[return-value]
@@ -135,15 +135,15 @@ class Measure:
         )
 
     def better(self, value: float) -> bool:
-        """Whether a difference of this sign is wanted."""
+        """Whether a difference of this sign is an improvement."""
         return value > 0 if self.direction == "max" else value < 0
 
 
 def rounded(value: float, error: float, *, digits: int | None = None) -> str:
-    """Return a number with as many decimals as its standard error gives a meaning.
+    """Return a number, rounded to the precision that its standard error supports.
 
-    Two significant digits of the error, or with `digits=None` as a person would: two where the
-    error begins with a 1, 2 or 3, one otherwise.
+    It keeps two significant digits of the error. With `digits=None` it keeps two if the error
+    begins with 1, 2 or 3, and one otherwise.
 
     >>> rounded(6.8347, 0.87), rounded(6.8347, 0.87, digits=2), rounded(1234.5, 210)
     ('6.8', '6.83', '1,230')
@@ -156,13 +156,13 @@ def rounded(value: float, error: float, *, digits: int | None = None) -> str:
     if digits is None:
         digits = 2 if error / 10**power < 3.55 else 1
     decimals = digits - 1 - power
-    # Adding 0 turns a minus zero into a zero.
+    # Adding 0 turns -0.0 into 0.0.
     near = round(value, decimals) + 0.0
     return f"{near:,.{max(decimals, 0)}f}"
 
 
 def unit_word(columns: tuple[str, ...]) -> str:
-    """Return what one unit is called, by the column of its id.
+    """Return the word for one unit, derived from the name of its id column.
 
     >>> [unit_word((column,)) for column in ("customer", "Customer_ID", "id", "Kunden-Nr")]
     ['customer', 'customer', 'unit', 'unit']
@@ -172,24 +172,24 @@ def unit_word(columns: tuple[str, ...]) -> str:
 
 
 # ----------------------------------------------------------------------
-# What came in, wave by wave, and what is suspicious about it.
+# Data quality by wave.
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaveQuality:
-    """A closed wave, as its closing saw it.
+    """Counts and tests of a closed wave, as of its closing.
 
     Parameters
     ----------
     wave
         Its number.
     assigned, observed, absent
-        Units, recorded outcomes, and units that count as absent, by action.
+        Numbers of units, recorded outcomes, and units counted as absent, by action.
     expected
-        Units by the logged probabilities, by action.
+        Expected number of units by action, from the logged probabilities.
     allocation_p, missing_p
-        The tests of the sample ratio, and of outcomes missing alike under every action; None where
-        there was nothing to test.
+        p-values of the sample-ratio test, and of the test that outcomes are missing equally often
+        under every action; None if there was nothing to test.
     """
 
     wave: int
@@ -202,16 +202,16 @@ class WaveQuality:
 
     @property
     def units(self) -> int:
-        """How many units."""
+        """The number of units."""
         return sum(self.assigned.values())
 
     @property
     def outcomes(self) -> int:
-        """How many recorded outcomes."""
+        """The number of recorded outcomes."""
         return sum(self.observed.values())
 
     def missing_share(self, action: str) -> float | None:
-        """The share of an action's units without an outcome, absent ones not counted."""
+        """The share of an action's units whose outcome is missing; absent units are not missing."""
         units = self.assigned.get(action, 0)
         gone = units - self.observed.get(action, 0) - self.absent.get(action, 0)
         return gone / units if units else None
@@ -219,16 +219,16 @@ class WaveQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """All waves, and rows and values that needed attention.
+    """Data quality of all waves: counts by wave, clipped values, and held rows.
 
     Parameters
     ----------
     waves
         The closed waves.
     clipped
-        Values of each column that were moved to a bound.
+        How many values of each column were clipped to a bound.
     conflicts, quarantined
-        Rows of outcome files that are held.
+        Numbers of outcome rows that are held.
     """
 
     waves: tuple[WaveQuality, ...]
@@ -238,7 +238,7 @@ class Quality:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what must be looked into before anything is believed."""
+        """Return the problems to look into before you trust any result."""
         said = []
         for one in self.waves:
             if one.allocation_p is not None and one.allocation_p < SMALL:
@@ -257,7 +257,7 @@ class Quality:
 
 
 def quality(now: Situation, events: Sequence[Event]) -> Quality:
-    """Gather what the closings of waves saw."""
+    """Collect the counts and tests that each closing stored."""
     found = []
     unmasked = [event.payload["codes"] for event in events if event.kind == "unmask"]
     codes: dict[str, str] = unmasked[0] if unmasked else {}
@@ -285,26 +285,26 @@ def quality(now: Situation, events: Sequence[Event]) -> Quality:
 
 
 # ----------------------------------------------------------------------
-# What a campaign has taught: answers with intervals that hold after adaptive waves.
+# Answers: estimates with intervals that are valid after adaptive waves.
 #
-# Every number is in the reward's own sign and unit: of a campaign whose direction is "min" a lift
-# below 0 is an improvement. Shares stay shares here; where outcomes are 0 or 1, people are shown
-# numbers per 100 units (see :class:`~seqbatch.campaign.views.findings.Measure`).
+# Numbers have the reward's own sign and unit: if the direction is "min", a negative lift is an
+# improvement. Shares are kept as shares here; 0/1 outcomes are displayed per 100 units (see
+# :class:`~seqbatch.campaign.views.findings.Measure`).
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaveAnswer:
-    """What one wave alone says, with its own moderated interval.
+    """The estimate from one wave alone, with its moderated interval.
 
     Parameters
     ----------
     wave, units, interval
-        Its number, its size, and what it says alone.
+        The wave's number, its size, and its estimate.
     effective
-        How many outcomes of an action in an evenly randomised trial the wave is worth; below 30
-        coverage has not been shown.
+        The number of outcomes per action of an evenly randomised trial with the same precision; the
+        interval's coverage has not been shown below 30.
     weight
-        Its part in the pooled estimate.
+        The wave's weight in the pooled estimate.
     """
 
     wave: int
@@ -316,30 +316,30 @@ class WaveAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A mean, or a lift over the control, of one action over all waves in which it was given.
+    """An action's mean, or its lift over the control, over all waves in which it was given.
 
     Parameters
     ----------
     action
-        Its name.
+        The action's name.
     interval
-        Over all waves.
+        The pooled interval over all waves.
     together
-        Of a lift: the interval that covers together with those of all other actions, and at all
-        looks of the declared stopping rule.
+        For a lift: the simultaneous interval, which covers jointly with those of all other actions
+        and at all looks of the declared stopping rule.
     naive
-        Of a lift: the difference in means that most tools print, which is not valid.
+        For a lift: the raw difference in means that most tools print, which is not valid here.
     waves
-        The waves that could be used, each for itself.
+        The estimate of each wave that could be used.
     among
-        The share of units that could get the action, and of a lift the control too: the answer is
-        about these alone.
+        The share of units that could get the action (for a lift, also the control). The answer
+        holds for these units only.
     same_p, by_size
-        The p-value of "the same in all waves", and the average by the waves' sizes, to be shown
-        where that is small.
+        The p-value of the hypothesis that all waves have the same value; and the average weighted
+        by wave size, shown if that p-value is small.
     few
-        What there are too few events of to trust the interval: of a mean events that came, of a
-        lift those there would be at break-even.
+        A warning if there are too few events to trust the interval: observed events for a mean,
+        events expected at break-even for a lift.
     """
 
     action: str
@@ -355,19 +355,19 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class RunAnswer:
-    """What the campaign brought as it was run.
+    """The mean outcome of the campaign as it was run, and its gains over simpler policies.
 
     Parameters
     ----------
     value
         The mean outcome.
     over_random
-        The gain over assigning every unit at random among the actions given; negative is better
-        where the direction is "min".
+        The gain over assigning every unit at random among the actions given; a negative gain is
+        better if the direction is "min".
     over_actions
-        The gain over giving one action to everybody, by its name.
+        The gain over giving all units one action, by the action's name.
     over_best
-        The gain over the best single action, whichever that is.
+        The gain over the best single action.
     """
 
     value: Interval
@@ -378,19 +378,19 @@ class RunAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleAnswer:
-    """The rule to run next: to each unit the action that all data say is best for it.
+    """The rule to run next: each unit gets the action with the best prediction from all data.
 
     Parameters
     ----------
     gain
-        Over giving the control to everybody; or why that is not known.
+        The gain over giving all units the control, or why it is not known.
     supported
-        The share of the last wave's units that could have got what the rule wants, and control.
+        The share of the last wave's units that could have got the rule's action and the control.
     shares
-        The share of units that the rule gives each action.
+        The share of units to which the rule gives each action.
     columns, coefficients
         The model's columns, the constant first and the others standardised by the first wave; and
-        each action's coefficients in this order, in the reward's own sign.
+        each action's coefficients in the same order, in the reward's own sign.
     """
 
     gain: Interval
@@ -402,7 +402,7 @@ class RuleAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentAnswer:
-    """A lift within a segment: declared before the campaign, with Holm's p-value over all."""
+    """A lift within a segment declared in advance, with Holm's p-value over all segments."""
 
     action: str
     by: str
@@ -413,18 +413,18 @@ class SegmentAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitAnswer:
-    """A split of the units that the first wave suggested, judged by later waves.
+    """A split of the units that the first wave suggested and later waves tested.
 
     Parameters
     ----------
     action
-        Whose lift differs.
+        The action whose lift differs between the two sides.
     column, threshold
-        What divides the units: above, or at or below. In the column's own numbers.
+        The column that divides the units, and the value at or below which a unit counts as below.
     above, below, difference
-        The lift on either side, and above less below.
+        The lift on each side, and the difference (above minus below).
     adjusted_p
-        Of the difference, by Holm over the splits that were judged.
+        The p-value of the difference, adjusted by Holm over all tested splits.
     """
 
     action: str
@@ -438,7 +438,7 @@ class SplitAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class DriftAnswer:
-    """A test that something is the same in all waves; `kind` is "outcome" or "feature"."""
+    """A test that a value is the same in all waves; `kind` is "outcome" or "feature"."""
 
     kind: str
     about: str
@@ -448,19 +448,19 @@ class DriftAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingAnswer:
-    """What the declared rule says, and what looking without one costs.
+    """The result of the declared stopping rule, and the cost of looking without one.
 
     Parameters
     ----------
     rule, alpha
-        As declared; "none" where no rule was.
+        The declared rule and its error rate; "none" if no rule was declared.
     looks
-        What was seen whenever a wave was closed.
+        The results at each closing of a wave.
     gone_on
-        Reasons given for going on against the rule, by wave.
+        The reasons given for continuing despite the rule, by wave.
     inflated
-        Without a rule: the error of testing after each closed wave at the usual boundary where
-        nothing differs, instead of alpha. None where a rule was declared, or after one wave.
+        Without a rule: the error rate of testing after each closed wave at the usual boundary when
+        no action differs; it exceeds alpha. None if a rule was declared, or after a single wave.
     """
 
     rule: str
@@ -472,43 +472,44 @@ class StoppingAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What was learned, how sure that is, and what it rests on.
+    """A campaign's results, their uncertainty, and the data and assumptions behind them.
 
     Parameters
     ----------
     name, condition, level
-        The campaign, where it stands, and the coverage of the intervals.
+        The campaign's name, its condition, and the coverage of the intervals.
     measure
-        What numbers are measured in.
+        The unit of measure of the numbers.
     control, control_declared
-        What others are compared with; the first action where none was declared.
+        The action that others are compared with (by default the first), and whether it was
+        declared.
     actions, retired
-        All actions there ever were, the control first; and those no longer given.
+        All actions the campaign ever had, the control first; and those no longer given.
     waves, skipped, open_wave
-        The waves that count; those that nothing is learned from; and the number of a wave whose
-        units have no part here because it is open, None for none.
+        The waves that count; the skipped waves; and the number of the open wave, whose units are
+        left out (None if no wave is open).
     units, outcomes, absent
-        Of the waves that count; outcomes include absent units, which count as declared.
+        Counts over the waves that count; outcomes include absent units, which count as declared.
     means, lifts
-        By action, the control first; lifts are those of all others.
+        Answers by action: means with the control first, lifts for all other actions.
     run, rule
-        What the run brought, and what to run next; None where nothing is known.
+        The value of the run, and the rule to run next; None if unknown.
     segments, splits, drift
-        For whom, and whether that changed.
+        Lifts by segment, tested splits, and tests of change between waves.
     quality
-        What came in, and what is suspicious about it.
+        Data quality of the waves.
     late
-        Outcomes of closed waves that came, or were corrected, after the last closing.
+        How many outcomes of closed waves arrived or were corrected after the last closing.
     stopping
-        What the declared rule says.
+        The result of the declared stopping rule.
     missing
-        What missing outcomes were taken to depend on: "by action", or "by features" too.
+        What missing outcomes may depend on: "by action", or "by features" as well.
     metrics
-        What was measured besides the outcome, by action, and whether guardrails were kept.
+        Metrics besides the outcome, by action, and whether their guardrails hold.
     assumptions
-        What was assumed, each with what would break it.
+        The assumptions, each with what would break it.
     notes
-        What a reader must know.
+        Remarks that the reader needs to know.
     """
 
     name: str
@@ -543,12 +544,12 @@ class Findings:
 
     @property
     def known(self) -> bool:
-        """Whether there are outcomes to speak of."""
+        """Whether there are any outcomes to report."""
         return self.outcomes > 0
 
     @property
     def best(self) -> Answer | None:
-        """The lift with the best estimate, None where no lift is known."""
+        """The lift with the best estimate, or None if no lift is known."""
         sign = 1 if self.measure.direction == "max" else -1
         lifts = [lift for lift in self.lifts if lift.interval.known]
         return max(lifts, key=lambda lift: sign * lift.interval.estimate, default=None)
@@ -560,7 +561,7 @@ class Findings:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The answer in a few sentences, the most important first."""
+        """The results in a few sentences, the most important first."""
         return sentences(self)
 
     def document(self) -> Document:
@@ -574,7 +575,7 @@ class Findings:
         return tables(self)
 
     def plain(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON; what is not known is None."""
+        """Return everything as plain values for JSON; unknown values are None."""
         return {"sentences": list(self.sentences), **_plain(asdict(self))}
 
     def __str__(self) -> str:
@@ -595,11 +596,11 @@ def _plain(value: Any) -> Any:
 
 
 # ----------------------------------------------------------------------
-# What was measured besides the outcome, by action: in one pass, and only where declared.
+# Metrics besides the outcome, by action; computed in one pass, and only if declared.
 
 
 def metric_rows(reader: Reader, now: Situation) -> tuple[MetricRow, ...]:
-    """Return every metric's mean by action, and whether it keeps within its guardrail."""
+    """Return every metric's mean by action, and whether it stays within its guardrail."""
     if not now.spec.metrics:
         return ()
     counts = Counts.zero(now)

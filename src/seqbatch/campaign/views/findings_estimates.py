@@ -1,4 +1,4 @@
-"""How findings are computed: lifts, the run, looks, segments, the rule to run next, drift."""
+"""Compute findings: lifts, value of the run, looks, segments, the rule to run next, drift."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The questions about actions and the run, answered in the reward's own sign.
+# Estimates of actions and of the run, in the reward's own sign.
 
 
 NOT_ALL = "In some wave it could not be given to everybody, or no outcome came back."
@@ -86,14 +86,14 @@ NOT_ALL = "In some wave it could not be given to everybody, or no outcome came b
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """A campaign's waves, summed up, and what may be asked of them.
+    """The summaries of a campaign's waves, and the estimates computed from them.
 
     Parameters
     ----------
     data
         The units.
     summaries, waves
-        The waves that count, and what was fixed of each in advance.
+        The summaries of the waves that count, and each wave's plan, which was fixed in advance.
     level
         The coverage of intervals.
     """
@@ -114,11 +114,11 @@ class Asking:
         return self.data.now.spec.reward.sign < 0
 
     def shares(self, contrast: Contrast) -> tuple[float, ...]:
-        """Return each wave's share of the variance, fixed in advance."""
+        """Return each wave's share of the variance, which was fixed in advance."""
         return shares_of(contrast, self.summaries, self.waves, self.data.segment(contrast))
 
     def means(self) -> tuple[Answer, ...]:
-        """Return the mean of every action, if everybody got it."""
+        """Return every action's mean outcome if all units got it."""
         evidence, now = self.summaries[-1].evidence, self.data.now
         found = []
         for place, name in enumerate(self.names):
@@ -147,11 +147,11 @@ class Asking:
         return tuple(found)
 
     def lift_name(self, place: int) -> str:
-        """Return what the lift of an action is called."""
+        """Return the label of an action's lift."""
         return f"lift of {self.names[place]} over {self.names[0]}"
 
     def _together(self) -> Sequence[Interval]:
-        """Return lifts whose intervals cover together: by Dunnett, or Bonferroni."""
+        """Return lifts with simultaneous intervals, by Dunnett or Bonferroni."""
         others = range(1, len(self.names))
         if all(wave.share is not None for wave in self.waves) and not self.data.restricted:
             return simultaneous_lifts(self.summaries, self.shares(Lift(1)), level=self.level)
@@ -164,7 +164,7 @@ class Asking:
         return pool(self.summaries, contrast, shares, level=level, segment=segment)
 
     def _among(self, contrast: Contrast) -> float:
-        """Return the share of units that a question is about: those that could get its actions."""
+        """Return the share of units that could get the contrast's actions."""
         if (segment := self.data.segment(contrast)) is None:
             return 1.0
         asked = sum(
@@ -180,7 +180,7 @@ class Asking:
         used = [(w, e) for w, e in zip(self.data.waves, found, strict=True) if e is not None]
         weights: dict[int, float] = {}
         if isinstance(pooled, Pooled):
-            # Waves of no share have no weight, and are not among those that were pooled.
+            # Waves with a share of 0 have no weight and were not pooled.
             shown = [w for w, s, e in zip(self.data.waves, shares, found, strict=True) if e and s]
             weights = dict(zip(shown, pooled.weights, strict=True))
         return Answer(
@@ -202,7 +202,7 @@ class Asking:
         )
 
     def run(self) -> RunAnswer:
-        """Return what the run brought, and its gains over simpler ways."""
+        """Return the value of the run, and its gains over simpler policies."""
         gains = [self._gain(Gain(place), self.summaries) for place in range(len(self.names))]
         last = self.waves[-1].active
         same = [
@@ -226,7 +226,7 @@ class Asking:
         )
 
     def _over(self, gain: Interval, same: Sequence[WaveSummary]) -> Interval:
-        """Return a gain that says over which waves it is, where it is not over all of them."""
+        """Return a gain with a note that names its waves if it does not cover all of them."""
         if len(same) == len(self.summaries):
             return gain
         waves = counted(len(same), "wave")
@@ -234,7 +234,7 @@ class Asking:
         return replace(gain, note=f"{gain.note} {note}".strip())
 
     def _gain(self, contrast: Contrast, summaries: Sequence[WaveSummary]) -> Interval:
-        """Return a gain of the whole run; of some of its waves it would be another run's."""
+        """Return a gain over all given waves; unknown if any wave cannot be used."""
         made = pool_by_size(summaries, contrast, level=self.level)
         if isinstance(made, Pooled) and len(made.waves) == len(summaries):
             return made
@@ -242,31 +242,31 @@ class Asking:
 
 
 def named(interval: Interval, about: str) -> Interval:
-    """Return an interval alone, with names in place of numbers."""
+    """Return only the interval of an estimate, with names in place of numbers."""
     own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
     return Interval(**{**own, "about": about})
 
 
 def _said(few: FewEvents | None, answer: Answer) -> str | None:
-    """Return what there are too few events of, where there is an interval to warn of."""
+    """Return the warning about too few events, if there is an interval to warn about."""
     return None if few is None or not answer.interval.known else str(few)
 
 
 # ----------------------------------------------------------------------
-# Lifts of a campaign that could have been stopped early: their intervals allow for every look.
+# Lifts under a stopping rule: intervals that allow for every look.
 
 
-#: Boundaries further out, of looks that spend next to nothing, are as good as this one.
+#: Cap on the boundary of looks that spend almost no error; larger values make no difference.
 FARTHEST = 8.0
 
 
 def allowing_for_looks(
     asking: Asking, lifts: Sequence[Answer], stopping: StoppingAnswer
 ) -> tuple[Answer, ...]:
-    """Return lifts whose intervals cover together, at all looks of the declared rule.
+    """Return lifts with simultaneous intervals that hold at all looks of the declared rule.
 
-    An interval for a single look covers too seldom where a campaign stops when it looks good. By
-    Bonferroni over the actions; without a look the lifts stay as they are.
+    An interval for a single look covers too rarely if a campaign stops when it looks good. The
+    intervals are adjusted by Bonferroni over the actions. Without a look, the lifts are unchanged.
     """
     if not stopping.looks:
         return tuple(lifts)
@@ -292,15 +292,15 @@ def _repeated(
 
 
 # ----------------------------------------------------------------------
-# For whom: the rule to run next, declared segments, splits that were found, and drift.
+# Differences between units: the rule to run next, segments, splits, and drift.
 
 
-#: Splits are looked for among at most so many columns: a pass over all units tries each of them.
+#: The most columns searched for splits; each one is tried in a pass over all units.
 MOST_COLUMNS = 100
 
 
 def next_rule(asking: "Asking") -> RuleAnswer | None:
-    """Return the rule to run next among the actions that are still given."""
+    """Return the best rule to run next among the actions that are still given."""
     last = _among_active(asking)
     if not last.evidence.statistics.count.any():
         return None
@@ -322,7 +322,7 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
 
 
 def _among_active(asking: "Asking") -> WaveSummary:
-    """Return the last summary without the outcomes of retired actions: no rule may give them."""
+    """Return the last summary without the outcomes of retired actions, which no rule may give."""
     last, active = asking.summaries[-1], _active(asking)
     statistics = last.evidence.statistics
     kept = replace(statistics, count=np.where(active, statistics.count, 0))
@@ -330,14 +330,14 @@ def _among_active(asking: "Asking") -> WaveSummary:
 
 
 def _active(asking: "Asking") -> Bools:
-    """Return which actions are still given, in the order of all."""
+    """Return which of all actions are still given."""
     data = asking.data
     return np.array([number not in data.now.retired for number in data.order])
 
 
 @dataclass(frozen=True, eq=False)
 class _ActiveRows:
-    """The last wave, in which outcomes of retired actions do not count, as in its summary."""
+    """The last wave's rows, without the outcomes of retired actions, as in its summary."""
 
     asking: "Asking"
 
@@ -348,7 +348,7 @@ class _ActiveRows:
 
 
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
-    """Return every lift within every declared segment, corrected for how many there are."""
+    """Return every lift in every declared segment, with p-values corrected for their number."""
     partitions = [Declared(name) for name in asking.data.segments]
     names = {by: list(levels) for by, levels in asking.data.levels.items()}
     found = [
@@ -376,7 +376,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
 
 
 def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
-    """Return the splits that the first wave suggests for its strongest action, judged later."""
+    """Return the splits that the first wave suggests for its strongest action, tested later."""
     first = {
         place: made.estimate
         for place in range(1, len(asking.names))
@@ -412,7 +412,7 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
 
 
 def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
-    """Return tests that means, lifts and features are the same in all waves."""
+    """Return tests of whether means, lifts and features are the same in all waves."""
     columns = asking.data.columns.names
     made = drift(asking.summaries, asking.shares(Mean(0)), labels=columns)
     named = {Mean(a).name: f"mean of {name}" for a, name in enumerate(asking.names)}
@@ -426,13 +426,13 @@ def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
 
 
 # ----------------------------------------------------------------------
-# From a campaign's records to its findings: the data gone through, the questions asked.
+# From a campaign's records to its findings.
 
 
 def findings(
     store: Store, name: str, *, level: float = 0.95, at_event: int | None = None
 ) -> Findings:
-    """Return what a campaign has taught so far, or had right after event number `at_event`."""
+    """Return a campaign's findings, now or right after event number `at_event`."""
     arguments.number("level", level, above=0.5, at_most=1 - 1e-9)
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
@@ -448,7 +448,7 @@ def findings(
 
 
 def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) -> dict[str, Any]:
-    """Return what is known of a campaign before anything is estimated."""
+    """Return the parts of the findings that need no estimate."""
     names = [action.name for action in now.actions]
     ends = np.cumsum(now.units)
     known = [data.known.counts(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
@@ -476,7 +476,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
 
 
 def _late(events: Sequence[Event]) -> int:
-    """Return how many outcomes of closed waves are newer than the last closing."""
+    """Return how many outcomes of closed waves arrived after the last closing."""
     last = max((place for place, one in enumerate(events) if one.kind == "close"), default=0)
     return sum(one.counts["late"] for one in events[last:] if one.kind == "record")
 
@@ -515,7 +515,7 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
 
 
 def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[tuple[WaveSummary, ...], Any]:
-    """Go through the data; again, where outcomes seem to be missing by feature."""
+    """Summarise the waves; do so again if missing outcomes seem to depend on features."""
     place = {number: place for place, number in enumerate(data.order)}
     among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
     contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
@@ -530,7 +530,7 @@ def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[tuple[WaveS
 
 
 def _missing_by_features(summaries: Sequence[WaveSummary]) -> bool:
-    """Say whether units whose outcome came back differ from all units in some column."""
+    """Say whether units with an outcome differ from all units in some column."""
     from scipy.special import ndtr
 
     everybody = reduce(Moments.merge, (one.features for one in summaries))
@@ -538,7 +538,7 @@ def _missing_by_features(summaries: Sequence[WaveSummary]) -> bool:
     back = int(statistics.count.sum())
     if not 1 < back < everybody.count or len(everybody.mean) == 1:
         return False
-    # The constant's row of the gram matrices holds the sums of all columns.
+    # The constant's row of a Gram matrix holds the sums of all columns.
     mean = statistics.gram.sum(axis=0)[0] / back
     error = np.sqrt(everybody.variance * (1 / back - 1 / everybody.count))
     away = (mean - everybody.mean)[1:] / np.where(error[1:] > 0, error[1:], np.inf)
@@ -546,7 +546,7 @@ def _missing_by_features(summaries: Sequence[WaveSummary]) -> bool:
 
 
 def _measure(measure: Measure, evidence: Evidence) -> Measure:
-    """Say whether all outcomes are 0 or 1: then, and only then, their squares sum to their sum."""
+    """Detect 0/1 outcomes: only for these does the sum of squares equal the sum."""
     within = evidence.lowest >= 0 and evidence.highest <= 1
     total = float(evidence.statistics.moment[:, 0].sum())
     binary = within and float(evidence.statistics.squares.sum()) == total

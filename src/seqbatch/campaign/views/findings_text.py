@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What the numbers speak for: which action to give from now on, and whether a finer rule pays.
+# The recommendation: which action to give, and whether a finer rule is worth it.
 
 
-#: A rule that gives one action to this share of units is that action for everybody.
+#: If a rule gives one action to at least this share of units, it counts as one action for all.
 NEARLY_ALL = 0.95
 
 
@@ -32,22 +32,22 @@ def clear(interval: Interval) -> bool:
 
 
 def around(lift: "Answer") -> Interval:
-    """Return the interval that is shown first: right together with all others, where there are."""
+    """Return the interval shown first: the simultaneous one if there is one."""
     together = lift.together
     return together if together is not None and together.known else lift.interval
 
 
 def says(found: "Findings", interval: Interval) -> str:
-    """Return what an interval of a difference says: better, worse or not clear."""
+    """Return the verdict of a difference's interval: better, worse or not clear."""
     if not clear(interval):
         return "not clear"
     return "better" if found.measure.better(interval.estimate) else "worse"
 
 
 def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
-    """Return the best lift among actions that are still given: no other can be recommended.
+    """Return the best lift among the actions that are still given; only these can be recommended.
 
-    With `within`, among those alone that keep within their guardrails.
+    With `within`, consider only the actions that keep within their guardrails.
     """
     sign = 1 if found.measure.direction == "max" else -1
     out = {*found.retired, *(found.barred if within else ())}
@@ -56,7 +56,7 @@ def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
 
 
 def recommended(found: "Findings", *, ended: bool) -> list[str]:
-    """Return which action to give from now on, and whether a finer rule is worth the trouble."""
+    """Return which action to give from now on, and whether a finer rule is worth the effort."""
     best = best_given(found)
     if best is None:
         return []
@@ -80,7 +80,7 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
 
 
 def _barred(found: "Findings", best: "Answer", keep: str) -> list[str]:
-    """Say what is left where the best action breaks a guardrail."""
+    """Say what to do if the best action breaks a guardrail."""
     said = [
         f"{best.action} brings most, but violates a guardrail: do not give it to every "
         f"{found.measure.of} before that is settled."
@@ -94,7 +94,7 @@ def _barred(found: "Findings", best: "Answer", keep: str) -> list[str]:
 
 
 def _finer(found: "Findings") -> list[str]:
-    """Say whether giving different units different actions is worth it."""
+    """Say whether it is worth giving different units different actions."""
     shares = given_shares(found)
     if found.rule is None or not found.rule.gain.known or for_everybody(found) is not None:
         return []
@@ -105,20 +105,20 @@ def _finer(found: "Findings") -> list[str]:
 
 
 def given_shares(found: "Findings") -> dict[str, float]:
-    """Return what the rule to run next gives to how many, the most first, in whole percent."""
+    """Return the share of units per action under the rule to run next, the largest first."""
     shares = {} if found.rule is None else found.rule.shares
     ordered = sorted(shares.items(), key=lambda one: -one[1])
     return {name: round(share, 2) for name, share in ordered if share >= 0.005}
 
 
 def for_everybody(found: "Findings") -> str | None:
-    """Return the action that the rule to run next gives to nearly everybody, if there is one."""
+    """Return the action that the rule to run next gives to nearly all units, if there is one."""
     shares = given_shares(found)
     return next((name for name, share in shares.items() if share >= NEARLY_ALL), None)
 
 
 def expected(found: "Findings") -> str:
-    """Say what the rule to run next is expected to bring, and whether it beats simpler ones."""
+    """Say how much the rule to run next is expected to gain, and whether it beats simpler rules."""
     assert found.rule is not None
     gain, measure = found.rule.gain, found.measure
     lead = (
@@ -127,11 +127,11 @@ def expected(found: "Findings") -> str:
     )
     best = best_given(found)
     if best is not None and best.among < 1:
-        # It is nobody's choice to give it to everybody.
+        # Some units may not get this action, so giving it to all units is not an option.
         return f"{lead}."
     if best is None or says(found, around(best)) != "better":
         return f"{lead}.{'' if clear(gain) else f' {_not_shown(found.control)}'}"
-    # The single action is uncertain, too: its interval must be left behind as well.
+    # The single action's lift is uncertain as well, so the intervals must not overlap.
     one = around(best)
     beaten = gain.low > one.high if measure.direction == "max" else gain.high < one.low
     return f"{lead}: more than {best.action} for everybody." if beaten else (
@@ -147,12 +147,12 @@ def _not_shown(action: str) -> str:
 
 
 def tables(found: "Findings") -> list[Table]:
-    """Return all answers as tables; those without a row are left out."""
+    """Return all results as tables; empty tables are left out."""
     return [table for _, table in with_sections(found)]
 
 
 def with_sections(found: "Findings") -> list[tuple[str, Table]]:
-    """Return the tables, each with the section of the report to which it belongs."""
+    """Return the tables, each with the report section that it belongs to."""
     made = [
         ("outcomes", _lifts(found)),
         ("outcomes", _means(found)),
@@ -170,7 +170,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
 
 
 def placed(found: "Findings") -> dict[str, list[Table]]:
-    """Return the tables by the section of the report to which they belong."""
+    """Return the tables by report section."""
     made: dict[str, list[Table]] = defaultdict(list)
     for section, table in with_sections(found):
         made[section].append(table)
@@ -194,7 +194,7 @@ def _lifts(found: "Findings") -> Table:
     columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
     title = f"What each action brings over {found.control}"
     if any(lift.among < 1 for lift in found.lifts):
-        # Lifts of different people are not to be compared with each other.
+        # These lifts are for different groups of units and cannot be compared with each other.
         columns = (*columns, f"of all {found.measure.of}s")
         shares = [percent(round(lift.among, 3)) for lift in found.lifts]
         rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
@@ -292,7 +292,7 @@ def _looks(found: "Findings") -> Table:
 
 
 def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
-    """Return a look's repeated interval, empty where it has no bounds."""
+    """Return a look's repeated interval, or empty texts if it has no bounds."""
     if one.low is None or one.high is None or not one.boundary:
         return "", ""
     error = (one.high - one.low) / 2 / one.boundary
@@ -310,7 +310,7 @@ def _drift(found: "Findings") -> Table:
 
 
 def _statistic(kind: str, text: str) -> tuple[str, str]:
-    """Return a statistic in the column of its kind: of outcomes, or of features."""
+    """Return a test statistic in the column of its kind: outcomes or features."""
     return ("", text) if kind == "feature" else (text, "")
 
 
@@ -338,7 +338,7 @@ def _naive(found: "Findings") -> Table:
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value as it is shown.
+    """Return a p-value as text.
 
     >>> p_text(0.04321), p_text(0.00001), p_text(None), p_text(0.7)
     ('0.043', '< 0.001', '', '0.70')
@@ -349,7 +349,7 @@ def p_text(p: float | None) -> str:
 
 
 # ----------------------------------------------------------------------
-# The findings in sentences, with notes and assumptions.
+# Sentences, notes and assumptions.
 
 
 NONE_YET = "No outcomes yet."
@@ -357,7 +357,7 @@ EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
 
 
 def sentences(found: "Findings") -> tuple[str, ...]:
-    """Return the answer in a few sentences, the most important first."""
+    """Return the results in a few sentences, the most important first."""
     if not found.known:
         return (NONE_YET if not found.open_wave else f"{NONE_YET} {_open(found.open_wave)}",)
     if found.all_equal:
@@ -369,7 +369,7 @@ def sentences(found: "Findings") -> tuple[str, ...]:
 
 
 def _headline(found: "Findings") -> str:
-    """Return the best lift and the gain of the run: the sentence that is forwarded."""
+    """Return the headline: the best lift, and the gain of the run."""
     best = found.best
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
@@ -378,14 +378,14 @@ def _headline(found: "Findings") -> str:
     if run is None or not run.over_random.known:
         return f"{lead}."
     gain = run.over_random
-    # But for rounding nothing, where all probabilities were equal.
+    # If all probabilities were equal, the gain is 0 up to rounding.
     if abs(gain.estimate) <= 1e-9 * gain.error:
         return f"{lead}; all units were assigned at random."
     return f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment."
 
 
 def compared(found: "Findings", action: str, interval: Interval) -> str:
-    """Say what an action brings over the control, without a full stop."""
+    """State an action's lift over the control, without a full stop."""
     measure = found.measure
     said = f"{measure.amount(interval.estimate, interval.error)} than {found.control}"
     inside = f"({measure.between(interval)}{_together(found)})"
@@ -395,7 +395,7 @@ def compared(found: "Findings", action: str, interval: Interval) -> str:
 
 
 def _together(found: "Findings") -> str:
-    """Say with what a lift's interval holds together."""
+    """Say which other intervals a lift's interval covers jointly with."""
     count = len(found.lifts)
     several = "both comparisons" if count == 2 else f"all {count} comparisons"
     holds = [*([several] if count > 1 else []), *(["all looks"] if found.stopping.looks else [])]
@@ -416,7 +416,7 @@ def _also(found: "Findings", lift: "Answer") -> str:
 
 
 def among(found: "Findings", lift: "Answer") -> str:
-    """Say of whom a lift is, where that is not everybody."""
+    """Say which units a lift is about, if not all of them."""
     if lift.among == 1:
         return ""
     who = f"the {percent(round(lift.among, 3))} of {found.measure.of}s who may get both"
@@ -424,7 +424,7 @@ def among(found: "Findings", lift: "Answer") -> str:
 
 
 def _rule_sentences(found: "Findings") -> list[str]:
-    """Say what to run next, or why that is not known."""
+    """Say which rule to run next, or why none is known."""
     rule = found.rule
     if rule is None:
         return []
@@ -433,7 +433,7 @@ def _rule_sentences(found: "Findings") -> list[str]:
     shares = given_shares(found)
     given = ", ".join(f"{name} to {percent(share)} of {found.measure.of}s"
                       for name, share in shares.items())  # fmt: skip
-    # What one action brings for everybody is known better from all waves, and was said.
+    # A single action's value is known better from all waves, and was stated already.
     one = for_everybody(found)
     brings = f"; that {expected(found)}" if one is None else "."
     barred = " Guardrails have no part in this." if found.barred & shares.keys() else ""
@@ -448,7 +448,7 @@ def _stopping(found: "Findings") -> list[str]:
 
 
 def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
-    """Return what a reader must know."""
+    """Return the notes that a reader needs to know."""
     return (*found.quality.warnings, *_about_actions(now, found), *_about_waves(found),
             *_about_numbers(found))  # fmt: skip
 
@@ -539,7 +539,7 @@ def _open(wave: int) -> str:
 
 
 def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...]:
-    """Return what was assumed, each with what would break it."""
+    """Return the assumptions, each with what would break it."""
     gone = found.units - found.outcomes
     told: list[tuple[str, str]] = [
         (
@@ -596,7 +596,7 @@ def remarks(found: "Findings") -> list[str]:
 
 
 def basis(found: "Findings") -> str:
-    """Say what the findings rest on, in one line."""
+    """Describe the data behind the findings in one line."""
     waves = counted(len(found.waves), "wave")
     return (
         f"Campaign {found.name} ({found.condition}): {waves}, {counted(found.units, 'unit')}, "

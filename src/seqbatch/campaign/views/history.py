@@ -1,4 +1,4 @@
-"""A campaign's events as a table and in words."""
+"""A campaign's history: its events as a table and in words."""
 
 from typing import Any
 

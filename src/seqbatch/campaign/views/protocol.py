@@ -1,4 +1,4 @@
-"""The protocol: what was declared before the first unit, for a committee to read."""
+"""The protocol: the campaign's design as declared before its first unit, for a committee."""
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -26,11 +26,11 @@ from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
-# How a campaign will be analysed: the part of its protocol that a statistician reads.
+# The analysis plan.
 
 
 def analysis(now: Situation) -> Iterator[Part]:
-    """Yield how the outcomes of a campaign will be analysed, as it was declared."""
+    """Yield the declared analysis of the outcomes, for a statistician to read."""
     others = len(now.actions) - 1
     yield (
         "Each wave is estimated for itself by doubly robust scores: G(a) = m(a) + 1{A = a} "
@@ -60,7 +60,7 @@ def analysis(now: Situation) -> Iterator[Part]:
 
 
 def _together(spec: Spec) -> str:
-    """The method by which several comparisons cover together; as the findings choose it."""
+    """Return the method for simultaneous comparisons, chosen as in the findings."""
     if spec.stopping.rule != "none":
         return "Bonferroni's method, at all looks that the rule below allows for"
     if spec.eligible:
@@ -108,15 +108,15 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
 
 
 # ----------------------------------------------------------------------
-# The protocol of a campaign: what was declared before its first unit, for a committee to read.
+# The protocol as a document.
 
 
-#: The powers for which a detectable lift is told.
+#: The powers for which the protocol states a detectable lift.
 POWERS = (0.8, 0.9)
 
 
 def protocol(events: Sequence[Event]) -> Document:
-    """Return what the first event declares, and what was changed since."""
+    """Return the protocol: what the first event declares, and later changes."""
     declared = situation(events[:1])
     measure = Measure.of_spec(
         declared.spec, binary=False, costs=any(action.cost for action in declared.actions)
@@ -246,7 +246,7 @@ class _Writing:
         yield from self._less_precise()
 
     def _less_precise(self) -> Iterator[Part]:
-        """Say that rules and limits let fewer units get an action than was reckoned with."""
+        """Say that eligibility rules and limits make the estimates less precise than stated."""
         if self.spec.eligible:
             yield (
                 "These numbers are for actions that everybody may get. Units that may not "
@@ -314,7 +314,7 @@ class _Writing:
 
 
 def _record(events: Sequence[Event]) -> list[Part]:
-    """Return how the record is kept, and what was changed since it was declared."""
+    """Return how the record is kept, and what has changed since the declaration."""
     parts: list[Part] = [
         f"Every step is an event with its time, who and why, chained by hashes from "
         f"{events[0].hash} on. seqbatch campaign verify computes every decision, estimate and look "

@@ -1,4 +1,4 @@
-"""The report: its first screen, who should get what, and all its sections in order."""
+"""The campaign report: its first screen, who should get which action, and all sections."""
 
 from collections.abc import Sequence
 
@@ -50,17 +50,17 @@ from seqbatch.document import (
 from seqbatch.inference.estimates import ENOUGH
 
 # ----------------------------------------------------------------------
-# Who should get what: the rule to run next in words, in numbers and in a small picture.
+# Who should get what: the rule to run next in words, numbers and a small picture.
 
 
-#: How many features are told, and how many are drawn.
+#: How many features the text names, and how many the picture shows.
 TOLD, DRAWN = 5, 2
-#: How many actions a picture compares.
+#: How many actions the picture compares.
 ACTIONS = 4
 
 
 def who_gets_what(of: Material) -> Section:
-    """Return the rule to run next, and what is known about differences between units."""
+    """Return the section on the rule to run next and on differences between units."""
     title = "Who should get what"
     if (why := nothing(of)) is not None:
         return Section("who", title, [why])
@@ -110,12 +110,12 @@ def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
 
 
 def _top(rule: RuleAnswer) -> list[str]:
-    """Return the actions that have a model, those that the rule gives most first."""
+    """Return the actions that have a model, ordered by how many units the rule gives them."""
     return sorted(rule.coefficients, key=lambda name: -rule.shares.get(name, 0.0))
 
 
 def _strongest(of: Material, rule: RuleAnswer, top: Sequence[str]) -> list[ReportedFeature]:
-    """Return the features in which the two most given actions differ most, by the model."""
+    """Return the features in which the models of the two most given actions differ most."""
     first, second = (rule.coefficients[name] for name in top[:2])
     by = sorted(of.features, key=lambda one: -abs(first[one.place] - second[one.place]))
     return by[:TOLD]
@@ -175,18 +175,18 @@ def _picture(of: Material, rule: RuleAnswer, features: Sequence[ReportedFeature]
 
 
 def _predicted(coefficients: Sequence[float], feature: ReportedFeature, value: float) -> float:
-    """Return the model's prediction, all other columns at their means, where they are 0."""
+    """Return the model's prediction with all other columns at their means, which are 0."""
     place = (value - feature.mean) / feature.spread
     return coefficients[0] + coefficients[feature.place] * place
 
 
 # ----------------------------------------------------------------------
-# What everybody reads: the answer, one picture, and what to do next, in plain words.
+# The first screen: the answer, one picture, and what to do next.
 
 
-#: With more comparisons than this, the picture tells them one by one and the words sum them up.
+#: With more comparisons than this, the picture lists them and the text only summarises.
 MOST_TOLD = 4
-#: Above this share of units without an outcome whoever reads the answer must know.
+#: Above this share of missing outcomes, the first screen warns the reader.
 MUCH_MISSING = 0.2
 
 
@@ -203,7 +203,7 @@ def first_screen(of: Material) -> Section:
 
 
 def _told(found: Findings) -> list[str]:
-    """Return the sentences about actions; those about rules and looks have their own places."""
+    """Return the sentences about actions; rules and looks are covered elsewhere."""
     if not found.known or found.all_equal or not found.lifts:
         return list(found.sentences[:1])
     about = 1 + sum(lift is not found.best for lift in found.lifts)
@@ -250,7 +250,7 @@ def _stands(of: Material) -> str:
 
 
 def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
-    """Draw what actions bring over the control, the best on top."""
+    """Draw the lifts over the control, the best at the top."""
     measure = found.measure
     sign = 1 if measure.direction == "min" else -1
     lifts = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)
@@ -283,7 +283,7 @@ def _how_to_read(found: Findings, *, several: bool) -> str:
 
 
 def cautions(found: Findings) -> list[str]:
-    """Return what weakens the answer, which whoever reads it alone must know."""
+    """Return the warnings that belong next to the answer."""
     means = [one for mean in found.means for one in mean.waves]
     thin = sorted({one.wave for one in means if one.effective < ENOUGH})
     moved = [one.action for one in found.lifts if len(one.waves) > 1 and one.same_p < DIFFERENT]
@@ -319,7 +319,7 @@ def cautions(found: Findings) -> list[str]:
 
 
 def what_to_do(of: Material) -> list[str]:
-    """Return what to do next, what comes first first."""
+    """Return what to do next, in order."""
     found = of.found
     said = [f"Look into this before anything else: {warning}" for warning in found.quality.warnings]
     said += violations(of.status.metrics)

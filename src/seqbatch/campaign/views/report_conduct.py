@@ -1,4 +1,4 @@
-"""The report's account of how the campaign was run, its limits, and its methods."""
+"""The report's sections on how the campaign was run, its limits, and its methods."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ from seqbatch.document import Heading, Items, Part, Picture, Section, Table
 from seqbatch.policies.registry import text
 
 # ----------------------------------------------------------------------
-# What a report says of eligibility, limits and masks: what was declared, and what was used.
+# Eligibility, limits and masking: as declared, and as used.
 
 
 Row = tuple[int | str, str, float, float | None, float]
 
 
 def constraints_declared(of: Material) -> Iterator[str]:
-    """Yield what was declared of who may get what, how many, and of masks."""
+    """Yield the declared eligibility rules, limits and masking in words."""
     if of.created.masked:
         until = "it was unmasked" if of.now.unmasked else "it is unmasked"
         yield (
@@ -34,7 +34,7 @@ def constraints_declared(of: Material) -> Iterator[str]:
 
 
 def limits_used(of: Material) -> Table | None:
-    """Return every limit with what was used of it, in each wave and in all."""
+    """Return every limit and its use, by wave and in total."""
     rows = [*_in_waves(of), *_in_all(of)]
     if not rows:
         return None
@@ -74,7 +74,7 @@ def _cost(of: Material, given: dict[tuple[int, str], int], wave: int) -> float:
 
 
 # ----------------------------------------------------------------------
-# How the numbers were made, in plain words with references, and what they take for granted.
+# Methods in plain words, with references and assumptions.
 
 
 REFERENCES = (
@@ -93,7 +93,7 @@ REFERENCES = (
 
 
 def methods(of: Material) -> Section:
-    """Return how it was computed."""
+    """Return the section on how the numbers were computed."""
     level = percent(of.found.level)
     said = [
         "Every unit's chance of each action was logged before its outcome was known. Units that "
@@ -122,14 +122,14 @@ def methods(of: Material) -> Section:
 
 
 def _together(of: Material) -> str:
-    """Return the method by which several comparisons cover together; see Asking.lifts."""
+    """Return the method for simultaneous comparisons; see Asking.lifts."""
     fixed = all(wave.share is not None for wave in planned_waves(of.events))
     plain = fixed and not of.now.spec.eligible and not of.found.stopping.looks
     return "Dunnett" if plain else "Bonferroni"
 
 
 def assumed(of: Material) -> Section:
-    """Return what was assumed, and what would break it."""
+    """Return the section on assumptions and what would break them."""
     title = "What was assumed, and what would break it"
     rows = list(of.found.assumptions)
     if not rows:
@@ -140,20 +140,20 @@ def assumed(of: Material) -> Section:
 
 
 # ----------------------------------------------------------------------
-# How the campaign was run: the plan and what became of it, who got what, looks, and the record.
+# The conduct of the campaign: plan, allocation, looks, and the record.
 
 
-#: How policies that learn nothing choose.
+#: How policies choose that do not learn.
 CHOSEN = {
     "UniformRandom": "every action is equally likely in every wave.",
     "FixedAction": "everybody gets the same action, but for units assigned at random.",
 }
-#: How many events a page lists; of longer histories the first and the last.
+#: How many events a page lists; of a longer history, only the first and the last.
 MOST_EVENTS = 60
 
 
 def planned_and_done(of: Material) -> Section:
-    """Return what was planned, and what happened wave by wave."""
+    """Return the section on the plan and on what happened, wave by wave."""
     parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
     if (limits := limits_used(of)) is not None:
         parts.append(limits)
@@ -260,7 +260,7 @@ def _told(event: Event) -> str:
 
 
 def allocation(of: Material) -> Section:
-    """Return the share of each action by wave."""
+    """Return the section on each action's share by wave."""
     sizes = Counter[int]()
     for row in of.status.actions:
         sizes[row.wave] += row.units
@@ -290,7 +290,7 @@ def allocation(of: Material) -> Section:
 
 
 def stopping(of: Material) -> Section:
-    """Return each look: boundary, statistic and verdict; or what looking without a rule costs."""
+    """Return the section on looks: boundary, statistic, verdict; or the cost of having no rule."""
     found = of.found.stopping
     parts: list[Part] = []
     if found.looks:
@@ -317,7 +317,7 @@ def stopping(of: Material) -> Section:
 
 
 def audit(of: Material) -> Section:
-    """Return what was done in short, and what the hashes are for."""
+    """Return a summary of the events, and the purpose of the hashes."""
     kinds = Counter(event.kind for event in of.events)
     done = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
     amended = [

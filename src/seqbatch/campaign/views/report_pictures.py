@@ -1,4 +1,4 @@
-"""The report's pictures: narrow enough for a phone, readable without colours."""
+"""The report's charts: narrow enough for a phone, readable without colours."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from seqbatch.pictures import COLOURS, GREY, INK
 if TYPE_CHECKING:
     import altair as alt
 
-#: The width of all pictures: a phone shows it almost as it is, a page makes it larger.
+#: The width of all charts: it nearly fits a phone; pages scale it up.
 WIDTH = 380
-#: How an interval's point is drawn, by what the interval says.
+#: The point's shape, by the interval's verdict.
 SHAPES = {"": "circle", "better": "circle", "worse": "triangle-down", "not clear": "diamond"}
-#: What that shape is called.
+#: The name of each shape.
 SHAPE_WORDS = {
     "better": "a filled circle is clearly better",
     "worse": "a filled triangle clearly worse",
@@ -24,13 +24,13 @@ SHAPE_WORDS = {
 }
 #: Longer names are cut in pictures.
 LONGEST = 24
-#: More columns of waves than this are shaded without numbers in them.
+#: With more waves than this, cells are shaded without numbers.
 MOST_NUMBERED = 7
 
 
 @dataclass(frozen=True)
 class Bar:
-    """An action and its numbers in words; estimate, low and high as drawn; what that says."""
+    """One row of an interval chart: action, numbers as text, estimate, low, high, verdict."""
 
     action: str
     told: str
@@ -39,7 +39,7 @@ class Bar:
 
     @classmethod
     def of(cls, measure: Measure, action: str, one: Interval, *, says: str = "") -> "Bar":
-        """Return an action's interval as it is drawn; a difference `says` something."""
+        """Return an action's interval for the chart; `says` is the verdict of a difference."""
         numbers = (one.estimate, one.low, one.high)
         shown = [measure.number(value, one.error) for value in numbers]
         plus = "+" if says and one.estimate > 0 else ""
@@ -49,27 +49,27 @@ class Bar:
 
     @property
     def words(self) -> str:
-        """What it says, in words."""
+        """The row in words."""
         return f"{self.action}: {self.told}"
 
     @property
     def label(self) -> str:
-        """The words that are drawn; a long name is cut so that the numbers stay."""
+        """The row's label; a long name is cut to leave room for the numbers."""
         name = visible(self.action)
         return f"{name if len(name) <= LONGEST else name[: LONGEST - 1] + '…'}: {self.told}"
 
 
 def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLevelMixin":
-    """Draw intervals below one another, each under its own words.
+    """Draw intervals one below the other, each under its label.
 
     Parameters
     ----------
     bars
-        From top to bottom.
+        The rows, from top to bottom.
     title
-        What the numbers are.
+        The title of the numbers.
     zero
-        What a difference of 0 stands for; no line is drawn there where there is no such thing.
+        The meaning of a difference of 0; no line is drawn at 0 if this is empty.
     """
     import altair as alt
 
@@ -97,14 +97,14 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
         if any(bar.says == says for bar in bars)
     ]  # fmt: skip
     text: dict[str, Any] = {"align": "left", "dy": -10, "fontSize": 15, "limit": WIDTH}
-    # A white rim keeps words apart from the line that they may cross.
+    # A white outline keeps the text readable where it crosses a line.
     words = [
         base.mark_text(**text, **look).encode(text="words:N", x=alt.value(0))
         for look in ({"stroke": "white", "strokeWidth": 5, "color": "white"}, {"color": INK})
     ]
     layers = [lines, *ends, *points, *words]
     if zero:
-        # The line's own data: a row for each interval would draw it as often.
+        # The line needs its own data, or it would be drawn once per interval.
         at = alt.Chart({"values": [{"at": 0}]})
         layers.insert(0, at.mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q"))
     return _finished(alt.layer(*layers).properties(width=WIDTH, height=alt.Step(46)))
@@ -112,7 +112,7 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
 
 @dataclass(frozen=True)
 class Share:
-    """The share of an action in a wave."""
+    """An action's share of a wave's units."""
 
     wave: int
     action: str
@@ -120,7 +120,7 @@ class Share:
 
 
 def shares(given: Sequence[Share]) -> "alt.TopLevelMixin":
-    """Draw each action's share of each wave's units: the darker, the more, with the number."""
+    """Draw each action's share of each wave as a shaded cell (darker is more) with its number."""
     import altair as alt
 
     names = list(dict.fromkeys(visible(one.action) for one in given))
@@ -147,7 +147,7 @@ def shares(given: Sequence[Share]) -> "alt.TopLevelMixin":
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the model predicts for an action at a value of a feature."""
+    """The model's prediction for an action at a value of a feature."""
 
     feature: str
     value: float
@@ -156,7 +156,7 @@ class Predicted:
 
 
 def predictions(points: Sequence[Predicted], *, title: str) -> "alt.TopLevelMixin":
-    """Draw the model's predictions over one or two features, a line an action."""
+    """Draw the model's predictions over one or two features, with one line per action."""
     import altair as alt
 
     names = list(dict.fromkeys(visible(one.action) for one in points))

@@ -1,4 +1,4 @@
-"""The report's results: outcomes, the value of the run, metrics and data."""
+"""The report's results: outcomes, the value of the run, metrics and data quality."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,29 +31,29 @@ from seqbatch.inference.estimates import ENOUGH
 from seqbatch.planning import Plan
 
 # ----------------------------------------------------------------------
-# All that a report is made of, gathered at one event.
+# The material of a report, gathered at one event.
 
 
-#: A feature is shown this many standard deviations around its mean.
+#: Features are shown within this many standard deviations of their mean.
 AROUND = 1.5
-#: Below this p-value waves are called different, as in the notes of findings.
+#: Below this p-value, waves count as different, as in the notes of the findings.
 DIFFERENT = 0.01
 
 
 @dataclass(frozen=True)
 class ReportedFeature:
-    """A column of the model in its own numbers.
+    """A column of the model, in its original units.
 
     Parameters
     ----------
     name, place
-        Of the column, and where it is among the model's.
+        The column's name, and its position among the model's columns.
     mean, spread
-        In the first wave.
+        The mean and the standard deviation in the first wave.
     low, high
-        Between which values it is shown; 0 and 1 where it has no others.
+        The range shown; 0 and 1 for a binary column.
     binary
-        Whether it is 0 or 1.
+        Whether all values are 0 or 1.
     """
 
     name: str
@@ -67,16 +67,16 @@ class ReportedFeature:
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """A campaign as it stood after its last event here.
+    """Everything a report needs about a campaign, as of one event.
 
     Parameters
     ----------
     found, status, now, events
-        What was learned, where it stands in two ways, and all that was done.
+        The findings, the status, the situation, and all events.
     step
-        What comes next, None where the campaign is shown as it was earlier.
+        The next step; None if the report shows an earlier time.
     features
-        The model's columns but for the constant and for products, where there are outcomes.
+        The model's columns without the constant and products; empty without outcomes.
     """
 
     found: Findings
@@ -93,23 +93,23 @@ class Material:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan that the waves' sizes came from, made again; None where there is none."""
+        """The plan behind the waves' sizes, recomputed; None if there is none."""
         grid = self.created.spec.grid
         made = None if grid.plan is None else planned(self.created.spec, grid.plan)
-        # Another version may plan otherwise, and would then judge what was never promised.
+        # Another version may plan differently; comparing with its plan would be unfair.
         return made if made is not None and made.grid.sizes == self.created.sizes else None
 
     def units(self, count: int) -> str:
-        """Return a count of units by their name: "1,200 customers"."""
+        """Return a count with the word for units: "1,200 customers"."""
         word = self.found.measure.of
         return f"{count:,} {word if count == 1 else word + 's'}"
 
 
 def gathered(store: Store, name: str, *, at_event: int | None = None) -> Material:
-    """Gather all there is to say, as it was right after event number `at_event`."""
+    """Gather a report's material, as of now or right after event number `at_event`."""
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
-    # All of it is of the same event, whatever is done meanwhile.
+    # Everything is read as of the same event, even if the campaign changes meanwhile.
     last = len(events)
     found = findings(store, name, at_event=last)
     now = situation(events)
@@ -148,18 +148,18 @@ def _feature(now: Situation, columns: ModelColumns, place: int) -> ReportedFeatu
 
 
 # ----------------------------------------------------------------------
-# What was learned: outcomes, the value of the run against its plan, metrics, and the data.
+# Results: outcomes, the value of the run against its plan, metrics, and data quality.
 
 
 def nothing(of: Material) -> str | None:
-    """Say why there is nothing to say about outcomes, None where there is something."""
+    """Say why there are no results to report; None if there are."""
     if not of.found.known:
         return NONE_YET
     return EQUAL if of.found.all_equal else None
 
 
 def outcomes(of: Material) -> Section:
-    """Return every action's mean with its interval, pooled and wave by wave."""
+    """Return the section on every action's mean with its interval, pooled and by wave."""
     title = "What came back"
     if (why := nothing(of)) is not None:
         return Section("outcomes", title, [why])
@@ -190,7 +190,7 @@ def outcomes(of: Material) -> Section:
 
 
 def value(of: Material) -> Section:
-    """Return what the run brought, against simpler ways and against its plan."""
+    """Return the section on the run's value, against simpler policies and against its plan."""
     title = "What the campaign itself brought"
     if (why := nothing(of)) is not None:
         return Section("value", title, [why])
@@ -204,7 +204,7 @@ def value(of: Material) -> Section:
 
 
 def _against_plan(of: Material) -> list[Part]:
-    """Set the gain over random assignment beside the plan's, where the plan can be made again."""
+    """Compare the gain over random assignment with the plan's, if the plan can be recomputed."""
     run, measure = of.found.run, of.found.measure
     if run is None or not run.over_random.known or of.plan is None:
         return []
@@ -232,14 +232,14 @@ def _against_plan(of: Material) -> list[Part]:
 
 
 def promised(plan: Plan) -> tuple[float, float | None]:
-    """Return the gain over random assignment that a plan expects, and the most that any could."""
+    """Return the gain over random assignment that a plan expects, and the largest possible one."""
     effect = plan.model.effect
     lost, bound = plan.row.regret / plan.units, plan.row.lower_bound / plan.units
     return effect - lost, effect - bound if bound == bound else None
 
 
 def metrics(of: Material) -> Section:
-    """Return what was watched besides the outcome, and whether it kept within its bounds."""
+    """Return the section on metrics besides the outcome, and their guardrails."""
     rows = [
         [measured(row.metric, None if row.unit is None else f"({row.unit})"), row.action, row.count,
          row.missing, "" if row.mean is None else number(row.mean, 3), _wanted(row),
@@ -272,12 +272,12 @@ def _wanted(row: object) -> str:
 
 
 def quality(of: Material) -> Section:
-    """Return what came in and what is suspicious about it."""
+    """Return the section on data quality."""
     return Section("quality", "The data", [Items(_checks(of)), *placed(of.found)["quality"]])
 
 
 def _checks(of: Material) -> list[str]:
-    """Return each check in a line, whether or not something was found."""
+    """Return one line per check, whether or not it found a problem."""
     found, status = of.found, of.status
     waves = found.quality.waves
     said = list(found.quality.warnings)

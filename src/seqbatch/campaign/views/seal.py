@@ -1,9 +1,9 @@
-"""Seals: a campaign's newest hash, kept elsewhere, to prove that its history was not shortened.
+"""Seals: a campaign's newest hash, kept elsewhere, proves that its history was not cut short.
 
-The hash chain ties every event to those before it, but nothing inside a database can show that its
-last events were cut off, or that an older copy took its place. A seal, kept where whoever runs the
-database cannot change it, shows both: the event that it names must still be there, with its hash.
-Signed with a key, it also shows who made it.
+The hash chain links every event to those before it. But nothing inside a database can show that its
+last events were cut off, or that an older copy replaced it. A seal shows both if it is kept where
+the database's operator cannot change it: the event that it names must still exist, with the same
+hash. A signed seal also shows who made it.
 """
 
 import json
@@ -23,20 +23,20 @@ NEEDED = 'signing needs the package cryptography: pip install "seqbatch[signing]
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """What a campaign was at one moment.
+    """A campaign's newest event and size at one moment, optionally signed.
 
     Parameters
     ----------
     campaign
-        Its name.
+        The campaign's name.
     event, hash
-        The number and hash of the newest event.
+        The number and the hash of the newest event.
     units, waves
-        Units assigned, and waves closed.
+        The number of assigned units, and of closed waves.
     at
-        When the seal was made, in UTC.
+        The time of the seal, in UTC.
     key, signature
-        The public key and the signature of all the above, as hexadecimal; empty where not signed.
+        The public key and the signature of all fields above, in hexadecimal; empty if not signed.
     """
 
     campaign: str
@@ -49,17 +49,17 @@ class Seal:
     signature: str = ""
 
     def content(self) -> bytes:
-        """Return what is signed: everything but the signature."""
+        """Return the bytes to sign: everything but the signature."""
         return canonical({**asdict(self), "signature": ""}).encode()
 
     def write(self, path: str | Path) -> None:
-        """Write it to a file."""
+        """Write the seal to a file."""
         with atomically(path) as partial:
             partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: str | Path) -> "Seal":
-        """Read it from a file."""
+        """Read a seal from a file."""
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             kinds = {name: type(value) for name, value in found.items()}
@@ -72,7 +72,7 @@ class Seal:
 
 
 def seal(store: Store, name: str, *, key: str | Path | None = None) -> Seal:
-    """Return the seal of a campaign as it stands, signed where a private key's file is named."""
+    """Return the seal of a campaign's current state, signed if a private key file is given."""
     with store.read(name) as reader:
         now = current(reader)
     made = Seal(
@@ -87,16 +87,16 @@ def seal(store: Store, name: str, *, key: str | Path | None = None) -> Seal:
 
 
 def broken(reader: Reader, seal: Seal, *, signer: str | Path | None = None) -> list[str]:
-    """Say what of a seal does not hold; nothing where all does.
+    """List the ways in which a campaign contradicts a seal; empty if it does not.
 
     Parameters
     ----------
     reader
-        The campaign, whose hash chain is verified elsewhere.
+        The campaign's reader; its hash chain is verified elsewhere.
     seal
-        What it was once.
+        The seal made earlier.
     signer
-        A public key's file; the seal must be signed by its owner.
+        The file of a public key; the seal must be signed with the matching private key.
     """
     found = []
     if seal.campaign != reader.name:
@@ -139,7 +139,7 @@ def _public(path: Path) -> str:
 
 
 def _key(path: Path, *, private: bool) -> Any:
-    """Read an Ed25519 key as OpenSSH or as OpenSSL writes it."""
+    """Read an Ed25519 key in OpenSSH or OpenSSL format."""
     serialization = _library("cryptography.hazmat.primitives.serialization")
     kind = "private" if private else "public"
     rule = f"the file of an Ed25519 {kind} key without a passphrase, as ssh-keygen makes it"
@@ -154,14 +154,14 @@ def _key(path: Path, *, private: bool) -> Any:
             found = read(content, password=None) if private else read(content)
         except (ValueError, TypeError, refused):
             continue
-        # Other kinds of keys have no raw form.
+        # Other key types have no raw form.
         if hasattr(found, f"{kind}_bytes_raw"):
             return found
     raise InvalidArgumentError("key", rule, path)
 
 
 def _library(name: str) -> Any:
-    """Import a part of cryptography, which only seals need."""
+    """Import a module of the cryptography package, which only seals need."""
     try:
         return import_module(name)
     except ModuleNotFoundError:

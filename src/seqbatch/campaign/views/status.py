@@ -22,15 +22,15 @@ from seqbatch.planning.replanning import Proposal
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
-# A wave, and an action in a wave, as status shows them.
+# One wave, and one action in a wave.
 
 
 @dataclass(frozen=True)
 class WaveStatus:
-    """One wave: its size as planned, its units and outcomes, and whether it is closed.
+    """One wave: its planned size, its units and outcomes, and whether it is closed.
 
-    `observed` counts the recorded outcomes, and `absent` the units that have none and count as what
-    was declared for them.
+    `observed` counts the recorded outcomes. `absent` counts the units without an outcome that count
+    as the declared value.
     """
 
     wave: int
@@ -43,17 +43,16 @@ class WaveStatus:
 
 @dataclass(frozen=True)
 class ActionRow:
-    """One action in one wave: units, how many of them randomised, outcomes, and two means.
+    """One action in one wave: units, how many were randomised, outcomes, and two means.
 
-    `outcomes` are those recorded, and `absent` units have none and count as what was declared. The
-    means are of both, with what the action costs. `mean` is the plain one. `weighted` is the
-    inverse-probability-weighted one, what the outcome would be if all units of the wave got this
-    action. It takes outcomes to be missing at random. It is None where no
-    outcome was seen, and where `least`, the smallest probability of the action for any unit of the
-    wave, is 0: nothing tells what the action would do for a unit that could not get it.
-    `difference` is the weighted mean less the control's. No interval is drawn around either: those
-    that hold after adaptive waves are in a campaign's findings. `least` is None while a campaign is
-    masked.
+    `outcomes` counts the recorded outcomes. `absent` counts the units without one that count as the
+    declared value. Both means cover both groups and include the action's cost. `mean` is the plain
+    mean. `weighted` is the inverse-probability-weighted mean: the expected outcome if all units of
+    the wave got this action, assuming that outcomes are missing at random. It is None if no outcome
+    was seen. It is also None if `least`, the smallest probability of the action for any unit of the
+    wave, is 0: the data cannot show the action's effect on units that could not get it.
+    `difference` is the weighted mean minus the control's. There are no intervals here: those that
+    are valid after adaptive waves are in the findings. `least` is None while a campaign is masked.
     """
 
     wave: int
@@ -69,11 +68,11 @@ class ActionRow:
 
 
 # ----------------------------------------------------------------------
-# Waves whose rows are kept elsewhere, as status shows them: by what their closings say.
+# Waves whose rows are kept elsewhere, as their closing events describe them.
 
 
 def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[WaveStatus, ...]:
-    """Return every wave, closed or not."""
+    """Return every wave, open or closed."""
     closes = {event.payload["wave"]: event.payload for event in _closes(now, events)}
     made = []
     for place, planned in enumerate(now.sizes, start=1):
@@ -87,7 +86,7 @@ def waves_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[WaveStatus
 
 
 def actions_elsewhere(now: Situation, events: Sequence[Event]) -> tuple[ActionRow, ...]:
-    """Return every action in every closed wave; what takes rows to know is left out."""
+    """Return every action in every closed wave, without the values that need unit rows."""
     sign = now.spec.reward.sign
     return tuple(
         ActionRow(
@@ -113,38 +112,38 @@ def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
 
 
 # ----------------------------------------------------------------------
-# What is to be done next with a campaign.
+# The next step.
 
 
 Step = Literal["assign", "record", "close", "report", "sql", "status"]
 
 
 def next_step(store: Store, name: str) -> Step:
-    """Return which call comes next: assign, record, close, or report where no wave is open.
+    """Return the next call: assign, record or close; report if no wave is open.
 
-    Where the rows are kept elsewhere: sql, or status.
+    If the rows are kept elsewhere, the next call is sql or status.
     """
     with store.read(name) as reader:
         return step_from(current(reader))
 
 
 def step_from(now: Situation) -> Step:
-    """Return which call comes next in a situation."""
+    """Return the next call in a situation."""
     if now.spec.rows == "elsewhere":
         return "sql" if now.condition == "open" else "status"
     if now.condition != "open" or now.stop:
         return "report"
     units = now.units[now.wave - 1]
-    # Calendar waves have no size: once there are units, their outcomes are awaited.
+    # Calendar waves have no size: once there are units, the next step is their outcomes.
     if now.left or not units:
         return "assign"
     return "close" if now.observed >= now.spec.outcomes_needed(units) else "record"
 
 
 def or_close(now: Situation) -> str:
-    """Say that the wave can be closed although more outcomes are awaited; "" where it cannot.
+    """Say that the wave can be closed although outcomes are missing; "" if it cannot.
 
-    It can where absent units count as a number: nobody else knows whether more are to come.
+    It can if absent units count as a number: only the user knows whether more outcomes will come.
     """
     if now.absent is None or not now.observed or step_from(now) != "record":
         return ""
@@ -156,10 +155,10 @@ def or_close(now: Situation) -> str:
 
 
 # ----------------------------------------------------------------------
-# A campaign at a glance: waves, actions, outcomes, and what the estimate rests on.
+# The status of a campaign.
 
 
-#: What is said where a weighted mean would claim what the wave cannot show.
+#: The note shown if a wave's data cannot support a weighted mean.
 UNKNOWN = (
     "where some units of a wave could not get an action, nothing tells what it would do for all of "
     "them; its weighted mean is left out"
@@ -168,40 +167,40 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """A campaign's status: waves, actions, outcomes, limits and notes.
 
     Parameters
     ----------
     name, condition, wave
-        Its name; open, finished or aborted; and the number of the open wave, of the last one where
-        all are closed.
+        The campaign's name; open, finished or aborted; and the number of the open wave, or of the
+        last wave if all are closed.
     left
-        How many units the open wave still takes; None where the calendar decides.
+        How many more units the open wave takes; None if the calendar decides.
     policy
         The policy's name and parameters.
     control
-        The action that the others are compared with, None where none was declared.
+        The action that the others are compared with; None if none was declared.
     waves, actions
         The waves, and every action in every wave.
     conflicts, quarantined
-        Rows of outcome files that are held.
+        Numbers of outcome rows that are held.
     reward, unit, absent_value
-        What the reward is called, its unit of measure, and what an absent unit counts as; None
-        where not declared.
+        The reward's name, its unit of measure, and the value of an absent unit; None if not
+        declared.
     metrics
         Metrics by action over all waves, with their guardrails.
     clipped
-        How many values of each column were moved to a bound so far.
+        How many values of each column have been clipped to a bound.
     limits, worth
-        What is used of capacities and the budget; and what one more of what is short is worth.
+        The used part of capacities and the budget; and the value of one more of each scarce item.
     proposal
-        The sizes that closing the last wave proposed, while they can still be adopted.
+        The sizes that the last closing proposed, while they can still be adopted.
     notes
-        What there is to know about the estimate.
+        Notes about the estimate.
     events, hash, state
-        How many events there are, the newest one's hash, and a hash of units, decisions, outcomes
-        and estimates alone; where units are drawn one by one, it stays the same whatever files they
-        came in.
+        The number of events; the newest event's hash; and a hash of units, decisions, outcomes and
+        estimates only. If units are drawn one by one, that last hash does not depend on how units
+        were split into files.
     """
 
     name: str
@@ -228,7 +227,7 @@ class Status:
     proposal: Proposal | None = None
 
     def document(self) -> Document:
-        """Return the status as a document: tables, a picture, and what to know about them."""
+        """Return the status as a document: tables, a picture, and notes."""
         drawn = [Picture(lambda: picture(self), PICTURED)] if self.actions else []
         parts: list[Part] = [heading(self), *drawn, *self.tables(), *remarks(self)]
         title = f"Status of campaign {self.name}"
@@ -246,19 +245,19 @@ class Status:
 
 
 def now(store: Store, name: str) -> Situation:
-    """Return what the events of a campaign say."""
+    """Return a campaign's situation, computed from its events."""
     with store.read(name) as reader:
         return current(reader)
 
 
 def events(store: Store, name: str) -> list[Event]:
-    """Return everything that was done to a campaign, in order."""
+    """Return all events of a campaign, in order."""
     with store.read(name) as reader:
         return reader.events()
 
 
 def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
-    """Return where a campaign stands, or stood right after event number `at_event`."""
+    """Return a campaign's status, now or right after event number `at_event`."""
     with store.read(name) as reader:
         if at_event is None:
             return _status(reader, current(reader))
@@ -323,7 +322,7 @@ def _status(reader: Reader, now: Situation) -> Status:
 
 
 def compared(rows: list[ActionRow], control: str | None) -> list[ActionRow]:
-    """Return a wave's actions with their differences from the control, where both are known."""
+    """Return a wave's actions with their differences from the control, if both means are known."""
     base = next((row for row in rows if row.action == control), None)
     if base is None or base.weighted is None:
         return rows
@@ -378,7 +377,7 @@ def _wave(now: Situation, number: int, counts: Counts | None) -> WaveStatus:
 # are missing at random. Intervals and comparisons between actions are in the findings.
 
 
-#: What the column `randomised` leaves out.
+#: The explanation of what the column `randomised` leaves out.
 FIRST_WAVE = (
     "Randomised units are those of the share that the spec keeps for chance alone; in the first "
     "wave all others get their action at random, too."
@@ -479,14 +478,14 @@ def metrics_table(metrics: Sequence[MetricRow]) -> Table:
 
 
 def _wanted(row: MetricRow) -> str:
-    """Say what a metric should be: within its guardrail, or more, or less."""
+    """Say the goal for a metric: within its guardrail, or more, or less."""
     if row.guardrail is None:
         return "more" if row.direction == "max" else "less"
     return f"at {'least' if row.direction == 'max' else 'most'} {cell(row.guardrail)}"
 
 
 def violations(metrics: Sequence[MetricRow]) -> list[str]:
-    """Say which guardrails were violated, one line each."""
+    """List the violated guardrails, one line each."""
     return [
         f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
         f"{measured(_mean(row), row.unit)} over {counted(row.count, 'recorded outcome')}; "
@@ -497,14 +496,14 @@ def violations(metrics: Sequence[MetricRow]) -> list[str]:
 
 
 def _mean(row: MetricRow) -> str:
-    """Return a mean with few digits, but enough to tell it from its guardrail."""
+    """Return a mean with few digits, but enough to distinguish it from its guardrail."""
     mean, bound = row.mean or 0.0, row.guardrail or 0.0
     few = number(mean, 3)
     return few if few != number(bound, 3) else cell(mean)
 
 
 def wave_list(waves: Sequence[int]) -> str:
-    """Return waves as they are listed.
+    """Return a list of waves in words.
 
     >>> wave_list([2]), wave_list([1, 2, 3])
     ('wave 2', 'waves 1, 2 and 3')
@@ -523,7 +522,7 @@ def measured(text: str, unit: str | None) -> str:
 
 
 def absences(recorded: int, absent: int, value: float | None, unit: str | None) -> str:
-    """Say how many outcomes were recorded, and how many counted by declaration.
+    """Say how many outcomes were recorded, and how many absent units were counted.
 
     >>> absences(120, 180, 0.0, "EUR")
     '120 recorded, 180 counted as 0 EUR because absent'
@@ -587,7 +586,7 @@ def remarks(status: Status) -> list[str]:
 
 
 def clipped_text(clipped: dict[str, int]) -> str:
-    """Return how many values of each column were moved to a bound, without a full stop.
+    """Return how many values of each column were clipped to a bound, without a full stop.
 
     >>> clipped_text({"age": 1, "spend": 1200})
     'Clipped to the bounds of the first wave or the declared range: age 1, spend 1,200'

@@ -1,4 +1,4 @@
-"""The status as a picture: who got what, and what came back, wave by wave."""
+"""The status as a chart: each action's units and outcomes, wave by wave."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from seqbatch.campaign.views.status import Status
 
-#: The picture in words.
+#: The chart's description in words.
 PICTURED = "The share of units that got each action, and the mean outcome, wave by wave."
 
 
 def picture(status: "Status") -> "alt.HConcatChart":
-    """Draw how units were shared out, and what came back, wave by wave."""
+    """Draw the units of each action and their outcomes, wave by wave."""
     import altair as alt
 
     names = list(dict.fromkeys(visible(row.action) for row in status.actions))
@@ -64,6 +64,6 @@ def picture(status: "Status") -> "alt.HConcatChart":
 
 
 def _axis(status: "Status") -> str:
-    """Name the numbers of the second picture, with their unit."""
+    """Return the axis title of the second chart, with the unit of measure."""
     unit = "" if status.unit is None else f" ({visible(status.unit)})"
     return f"weighted mean outcome{unit}"

@@ -41,14 +41,14 @@ from seqbatch.core.arrays import Integers
 from seqbatch.errors import CampaignStateError, InvalidSpecError, SeqbatchError, StoreError
 
 # ----------------------------------------------------------------------
-# Prove a campaign: every hash, every index row, every estimate and every decision, again.
+# Verification: recompute every hash, index row, estimate and decision.
 #
-# The hash chain shows that nothing was changed; the replay shows that what was decided is what the
-# declared policy decides. Decisions are replayed from the stored states, states are computed again
-# from the stored rows, and all are compared bit for bit. Another machine may round otherwise:
-# numbers that agree to `ROUNDING` are told in a note, and are no damage.
+# The hash chain shows that nothing was changed; the replay shows that the declared policy made the
+# decisions. Decisions are replayed from the stored states, states are recomputed from the stored
+# rows, and both are compared bit for bit. Another machine may round differently: differences
+# within `ROUNDING` are reported in a note, not as damage.
 #
-# Records are read one chunk at a time, so that memory does not grow with the campaign.
+# Records are read one chunk at a time, so memory does not grow with the campaign.
 
 
 C = TypeVar("C", UnitChunk, OutcomeChunk)
@@ -56,14 +56,14 @@ STOPPED = (
     "no id can be looked up while a file of units is damaged; chunks of other units that were "
     "therefore not decided on again: {:,}. Verify once more when the file is restored"
 )
-#: How a finding begins whose record made a store refuse.
+#: The first words of a finding for a record that the store could not read.
 _UNREADABLE = "cannot be read: StoreError: "
 
 
 def verify(
     store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
 ) -> Verified:
-    """Check one campaign from end to end, and against a seal where one is given."""
+    """Check one campaign from end to end, and against a seal if one is given."""
     with store.read(name) as reader:
         found, cut = _Verifying(reader).run(), []
         if seal is not None:
@@ -73,7 +73,7 @@ def verify(
 
 
 def _tombstones(store: Store) -> list[Finding]:
-    """Check what is left of campaigns that were deleted: their hashes, and that none is missing."""
+    """Check the tombstones of deleted campaigns: their hashes, and that none is missing."""
     found, previous = [], ""
     for tombstone in store.tombstones():
         place = f"tombstone of campaign {tombstone.name!r}"
@@ -86,16 +86,16 @@ def _tombstones(store: Store) -> list[Finding]:
 
 
 def _stopped(found: list[Finding]) -> list[Finding]:
-    """Return the findings at chunks of units that a file named by another finding led to.
+    """Return the findings about unit chunks that a damaged file, named in another finding, caused.
 
-    The index of ids is read from all files of units: one that is damaged stops every lookup.
+    The index of ids is read from all unit files, so one damaged file breaks every lookup.
     """
     led_to = {f"{_UNREADABLE}{finding.problem}"[:300] for finding in found}
     return [each for each in found if "unit chunk" in each.place and each.problem in led_to]
 
 
 def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
-    """Return a chunk, what is wrong with its rows, and the rows."""
+    """Return a chunk, the problems of its rows, and the rows."""
     problems: list[str] = []
     tables: list[pa.Table] = []
     for content in (value for value in vars(chunk).values() if isinstance(value, bytes)):
@@ -112,7 +112,7 @@ class _Verifying:
         self._reader, self._events = reader, reader.events()
         self._past, self._findings = History(self._events), Discrepancies()
         self._decisions = DecisionChecks(reader, self._past, self._findings)
-        # The hashes of every event's records, as they are found.
+        # The hashes of each event's records, collected while reading.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._absent = StoredAbsences()
         self._units = self._outcomes = self._recomputed = 0
@@ -120,7 +120,7 @@ class _Verifying:
     def run(self) -> Verified:
         guard = self._findings.guard
         guard(0, "events", self._chain)
-        # What cannot be read cannot be replayed; the hashes are still checked, record by record.
+        # Unreadable events cannot be replayed; the hashes are still checked, record by record.
         guard(1, "spec", self._past.read)
         guard(0, "outcome chunks", self._outcome_chunks)
         guard(0, "states", self._state_records)
@@ -141,7 +141,7 @@ class _Verifying:
         self._recomputed = checks.recomputed
 
     def _verified(self) -> Verified:
-        """Sum up what was found, in the order of events, and what should be known beside it."""
+        """Return the findings in the order of events, with the notes."""
         notes: tuple[str, ...] = ()
         if self._findings.rounded:
             notes = (
@@ -187,7 +187,7 @@ class _Verifying:
             self._findings.add(fold.event, "event", "there was such an event, and it is missing")
 
     def _keys(self) -> None:
-        """Compare the key that a masked campaign was unmasked with to its fingerprint."""
+        """Check that the key used to unmask the campaign matches its fingerprint."""
         for event in self._events:
             if event.kind != "unmask":
                 continue
@@ -197,7 +197,7 @@ class _Verifying:
                 self._findings.add(event.sequence, "key", "is not the one that was made at create")
 
     def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
-        """Check a record's hash, and that it belongs to an event."""
+        """Check a record's hash, and that the record belongs to an event."""
         if hash_of(self._reader.name, record) != record.hash:
             self._findings.add(record.event, place, "its bytes are not those that were hashed")
         if record.event in self._hashes:
@@ -221,7 +221,7 @@ class _Verifying:
                 guard(chunk.event, place, lambda c=chunk, r=rows: self._outcome_rows(c, *r))
 
     def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
-        """Compare the rows of a chunk that count with the indexes."""
+        """Compare a chunk's rows that count with the indexes."""
         rows = counting(rows)
         self._outcomes += rows.num_rows
         self._absent.note(chunk.event, rows)
@@ -269,7 +269,7 @@ class _Verifying:
         guard(0, "unit chunks", self._decisions.replay_together)
 
     def _index_sizes(self) -> None:
-        """Look for rows of the indexes that no record knows; others were compared already."""
+        """Look for index rows that belong to no record; all other rows were compared already."""
         if self._reader.derived:
             return
         for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
@@ -277,7 +277,7 @@ class _Verifying:
 
 
 # ----------------------------------------------------------------------
-# A store that is damaged gives an error that says where, never a traceback.
+# Damaged stores: raise an error that names the damaged record.
 
 
 P = ParamSpec("P")
@@ -293,11 +293,11 @@ S = TypeVar("S", bound=_Stored)
 
 
 def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Turn what a damaged record makes a call raise into a StoreError that names the record.
+    """Turn an error caused by a damaged record into a StoreError that names the record.
 
-    Whatever a call raises that is not an error of this package may come of damage: of a number
-    that is text, a row that is gone. The campaign is then verified. What is found is named; where
-    nothing is, it was no damage, and the error goes its way.
+    An exception that is not one of this package's may come from damage, such as a missing row or a
+    number stored as text. The campaign is then verified. If a record is damaged, the StoreError
+    names it; otherwise the original exception is raised.
     """
 
     @wraps(call)
@@ -319,7 +319,7 @@ def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
 
 
 def _found(campaign: _Stored) -> Any:
-    """Return the first thing that a verification finds, None where there is none."""
+    """Return the first finding of a verification, or None."""
     try:
         return next(iter(verify(campaign.store, campaign.name).findings), None)
     except (StoreError, CampaignStateError, InvalidSpecError) as error:

@@ -40,16 +40,16 @@ from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evide
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
-# What a verification found, and what its parts share: findings, rounding, and the past.
+# Findings, rounding and past situations, shared by all checks.
 
 
-#: Numbers that differ by less, relative to the largest beside them, were rounded otherwise.
+#: Relative differences below this count as rounding, not as damage.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be: the event (0: an index), the place, what differs."""
+    """One discrepancy: its event (0 for an index), the place, and what differs."""
 
     event: int
     place: str
@@ -62,20 +62,20 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verification looked at, what it found, and what is no damage but should be known.
+    """The result of a verification: what was checked, its findings, and its notes.
 
     Parameters
     ----------
     events
-        Events.
+        The number of events.
     units
-        Units that were decided on again; those of a chunk that cannot be read are not among them.
+        Units whose decisions were recomputed, without those of unreadable chunks.
     outcomes
-        Rows of outcomes that were read.
+        Outcome rows that were read.
     states
-        Estimates that were computed again.
+        Estimates that were recomputed.
     findings, notes
-        What is not as it should be, and what is no damage.
+        Discrepancies, and harmless differences worth knowing.
     """
 
     events: int
@@ -87,32 +87,32 @@ class Verified:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
 
 @dataclass
 class Discrepancies:
-    """What was found so far, and by how much numbers differ that were rounded otherwise."""
+    """The findings so far, and the largest difference that is due to rounding."""
 
     found: list[Finding] = field(default_factory=list)
     rounded: float = 0.0
 
     def add(self, event: int, place: str, problem: str) -> None:
         """Add a finding."""
-        # The number of an event may itself be damaged.
+        # The event number itself may be damaged.
         number = event if isinstance(event, int) else 0
         self.found.append(Finding(number, place, problem))
 
     def guard(self, event: int, place: str, call: Any) -> None:
-        """Call, and turn what a damaged record can raise into a finding."""
+        """Run a call, and turn any error caused by a damaged record into a finding."""
         try:
             call()
         except Exception as error:
             self.add(event, place, f"cannot be read: {type(error).__name__}: {error}"[:300])
 
     def beyond_rounding(self, apart: float) -> bool:
-        """Say whether numbers that are so far apart differ; what is rounding is noted."""
+        """Say whether a difference is larger than rounding explains; note it if it is not."""
         if 0 < apart < ROUNDING:
             self.rounded = max(self.rounded, apart)
             return False
@@ -120,17 +120,17 @@ class Discrepancies:
 
 
 class History:
-    """Where the campaign stood after each event.
+    """The campaign's situation after each event.
 
     Parameters
     ----------
     events
-        All of them.
+        All events of the campaign.
 
     Attributes
     ----------
     readable
-        Whether every event can be read: what cannot be read cannot be replayed.
+        Whether every event can be read. Decisions are replayed only if so.
     """
 
     def __init__(self, events: list[Event]) -> None:
@@ -139,14 +139,14 @@ class History:
         self._now: Situation | None = None
 
     def read(self) -> None:
-        """Find out whether every event can be read."""
+        """Check whether every event can be read."""
         deque(history(self.events), maxlen=0)
         self.readable = True
 
     def after(self, event: int) -> Situation:
-        """Return where the campaign stood after an event.
+        """Return the campaign's situation after an event.
 
-        Events are asked for in order, or from the start again; one situation is kept, not all.
+        Only one situation is kept: ask for events in order, or the replay starts again.
         """
         if self._now is None or self._now.sequence > event:
             self._history = history(self.events)
@@ -157,27 +157,27 @@ class History:
 
 
 # ----------------------------------------------------------------------
-# What a verification asks of recorded outcomes: the indexes, the sums, and who was absent.
+# Checks of recorded outcomes: indexes, sums, and absent units.
 
 
 def differences(
     reader: Reader, rows: pa.Table, event: int, spec: Spec | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the place and the problem of every outcome that the index has otherwise.
+    """Yield the place and the problem of every outcome that differs from the index.
 
     Parameters
     ----------
     reader
-        Where the index is.
+        The reader of the index.
     rows, event
-        The rows of a recorded chunk that count, and its event.
+        The rows of a recorded chunk that count, and the chunk's event.
     spec
-        The campaign's spec; where it cannot be read, the parts of outcomes are not compared.
+        The campaign's spec; None if it cannot be read. The outcome's parts are then not compared.
     """
     parts = 0 if spec is None else len(spec.parts)
     numbers, versions = rows["number"].to_numpy(), rows["version"].to_pylist()
     columns = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
-    # Flat tuples of numbers: Python need not look through them again and again.
+    # Tuples of plain numbers: Python's garbage collector stops tracking them.
     indexed = {
         (number, version): (*found, when)
         for number, version, found, when in reader.outcome_versions(np.unique(numbers))
@@ -185,7 +185,7 @@ def differences(
     cells = zip(*(column.tolist() for column in columns), strict=True)
     for number, version, row in zip(numbers.tolist(), versions, cells, strict=True):
         found = indexed.get((number, version))
-        # What an absent unit counts as is a number alone.
+        # An absent unit has a single number as its outcome, without parts.
         expected = (*(row if version else row[:1]), event)
         if found != expected and not (found is not None and _alike(found, expected)):
             said = "nothing" if found is None else f"{_told(found[:-1])} of event {found[-1]}"
@@ -207,7 +207,7 @@ def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
-    # NaN, which stands for a metric that is missing, is not equal to itself.
+    # A missing metric is NaN, which is not equal to itself.
     if len(left) != len(right):
         return False
     return all(a == b or (a != a and b != b) for a, b in zip(left, right, strict=True))
@@ -218,14 +218,14 @@ def _told(cells: tuple[Any, ...]) -> str:
 
 
 class StoredAbsences:
-    """Who counts as absent by which event, kept as a count and a hash: memory stays flat."""
+    """The absent units of each event, kept as a count and a hash to save memory."""
 
     def __init__(self) -> None:
         self._hashes: dict[int, Any] = {}
         self._counts: dict[int, int] = {}
 
     def note(self, event: int, rows: pa.Table) -> None:
-        """Take in the absent units of a recorded chunk."""
+        """Add the absent units of a recorded chunk."""
         absent = rows.filter(pa.array(rows["verdict"].to_numpy() == ABSENT))
         self._add(event, absent["number"].to_numpy(), absent["value"].to_numpy())
 
@@ -236,7 +236,7 @@ class StoredAbsences:
             self._counts[event] = self._counts.get(event, 0) + len(numbers)
 
     def problem(self, event: int, gone: Absentees) -> str | None:
-        """Say how those stored with an event differ from those that should be; None if not."""
+        """Say how an event's stored absent units differ from the expected ones; None if equal."""
         expected = StoredAbsences()
         expected._add(event, gone.numbers, np.full(len(gone.numbers), gone.value))
         if expected._digest(event) == self._digest(event):
@@ -253,10 +253,10 @@ class StoredAbsences:
 
 
 # ----------------------------------------------------------------------
-# What a verification asks of looks: the same numbers again, from the stored rows.
+# Checks of looks: recompute their numbers from the stored rows.
 
 
-#: Numbers that differ by less were rounded otherwise.
+#: Differences below this count as rounding.
 
 
 def wrong_look(
@@ -266,21 +266,21 @@ def wrong_look(
     event: Event,
     states: tuple[StateRecord, StateRecord],
 ) -> str | None:
-    """Say what is wrong with the look that a closing stored, None where nothing is.
+    """Say what is wrong with the look that a closing stored; None if it is right.
 
-    It is taken again as it was, from the wave's rows and the sums that the look before it kept. If
-    those are right, and these come out the same, so are these: looks are checked in their order.
+    The look is recomputed from the wave's rows and the sums that the previous look stored. Looks
+    are checked in order, so those sums have been verified already.
 
     Parameters
     ----------
     reader
-        Where the rows are.
+        The reader of the rows.
     now
-        Where the campaign stood when the wave was closed, what it taught included.
+        The campaign's situation right after the wave was closed and learned from.
     before, event
-        All events before, and that of closing.
+        All earlier events, and the closing event.
     states
-        The state before, and the one that closing stored.
+        The state before the closing, and the state that the closing stored.
     """
     stored = event.payload.get("stopping")
     again, sums = look(reader, now, before, states[0])
@@ -293,7 +293,7 @@ def wrong_look(
 
 
 def _same_sums(sums: KeptSums | None, stored: StateRecord) -> bool:
-    """Whether the sums kept beside a state are these, but for rounding."""
+    """Whether the sums stored with a state equal these, up to rounding."""
     arrays, kept = {} if sums is None else sums.arrays, unpack_kept(stored.content) or {}
     return arrays.keys() == kept.keys() and all(
         difference(arrays[name], kept[name]) <= ROUNDING for name in arrays
@@ -301,7 +301,7 @@ def _same_sums(sums: KeptSums | None, stored: StateRecord) -> bool:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Say whether plain values are the same, numbers but for rounding."""
+    """Say whether two plain values are equal, with numbers compared up to rounding."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -312,20 +312,20 @@ def alike(one: Any, other: Any) -> bool:
 
 
 # ----------------------------------------------------------------------
-# What a verification asks of proposals: the same sizes again, and those adopted that were made.
+# Checks of proposals: recompute the sizes, and compare adopted sizes with the proposal.
 
 
 def wrong_proposal(now: Situation, state: Any, event: Event) -> str | None:
-    """Say what is wrong with the proposal that a closing stored, None where nothing is.
+    """Say what is wrong with the proposal that a closing stored; None if it is right.
 
     Parameters
     ----------
     now
-        Where the campaign stood when the wave was closed, what it taught included.
+        The campaign's situation right after the wave was closed and learned from.
     state
-        What the policy knew afterwards, learned again from the rows.
+        The policy's state after the wave, recomputed from the rows.
     event
-        That of closing.
+        The closing event.
     """
     stored = event.payload.get("proposal")
     if stored is None and not now.spec.grid.adaptive:
@@ -336,14 +336,14 @@ def wrong_proposal(now: Situation, state: Any, event: Event) -> str | None:
 
 
 def wrong_adoption(now: Situation, events: Sequence[Event], event: Event) -> str | None:
-    """Say in what an adoption differs from the proposal that it names, None where in nothing.
+    """Say how an adoption differs from the proposal that it names; None if it does not.
 
     Parameters
     ----------
     now
-        Where the campaign stood before it.
+        The campaign's situation before the adoption.
     events, event
-        All events, and that of the adoption.
+        All events, and the adoption event.
     """
     payload = event.payload
     if "adopted" not in payload:
@@ -361,20 +361,20 @@ def wrong_adoption(now: Situation, events: Sequence[Event], event: Event) -> str
 
 
 # ----------------------------------------------------------------------
-# What a verification asks of states: that the stored rows, learned again, give them again.
+# Checks of states: learn from the stored rows again, and compare.
 
 
 class StateChecks:
-    """Learns again what every event taught.
+    """Recomputes the state after every event that the policy learned from.
 
     Parameters
     ----------
     reader, past
-        The records, and where the campaign stood.
+        The records, and the campaign's past situations.
     absent
-        The absent units that recorded outcomes tell of.
+        The absent units found in the recorded outcomes.
     findings
-        Where differences go.
+        Collects the differences.
     """
 
     def __init__(
@@ -382,16 +382,16 @@ class StateChecks:
     ) -> None:
         self._reader, self._past, self._absent = reader, past, absent
         self._findings = findings
-        #: Estimates that were computed again.
+        #: The number of recomputed estimates.
         self.recomputed = 0
 
     def estimate(self, event: Event) -> None:
-        """Compute a state again from the rows, and compare it with the stored one."""
+        """Recompute a state from the rows, and compare it with the stored one."""
         stored = self._reader.last_state(before_event=event.sequence + 1)
         if stored is None or stored.event != event.sequence:
             self._findings.add(event.sequence, "state", "is missing")
             return
-        # Before first, then after: what is asked for in order is not folded twice.
+        # First the situation before, then the one after: in this order, no event is replayed twice.
         state = self._closed(event, stored) if event.kind == "close" else None
         before = self._past.after(event.sequence - 1) if event.kind == "amend" else None
         if before and (problem := wrong_adoption(before, self._past.events, event)):
@@ -445,7 +445,7 @@ class StateChecks:
         return state
 
     def _closed_elsewhere(self, event: Event, now: Situation, said: dict[str, Any]) -> Any:
-        """Learn again from the sums on record, and make the statement again that they are of."""
+        """Recompute a state from the recorded sums, and regenerate their SQL statement."""
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         state = unpack_state(before.content, now)
@@ -455,23 +455,23 @@ class StateChecks:
 
 
 # ----------------------------------------------------------------------
-# Rows of the indexes that no record knows: what a verification of the records cannot meet.
+# Surplus index rows: rows of an index that belong to no record.
 
 
-#: Rows of one index that are named one by one.
+#: The most surplus rows of one index that are listed one by one.
 NAMED = 20
 
 
 def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str, str]]:
-    """Yield the place and the problem of rows that only an index has.
+    """Yield the place and the problem of every row that is in an index but in no record.
 
     Parameters
     ----------
     reader
         The campaign.
     units, outcomes
-        How many units and outcomes that count its records have. Where an index has no more, every
-        one of its rows was compared with a record already, and nothing is read here.
+        The number of units, and of outcomes that count, in the records. If an index has no more
+        rows than these, each row was already compared with a record, and nothing is read here.
     """
     numbers, values, ids = reader.index_sizes()
     if numbers != units:
@@ -485,7 +485,7 @@ def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str,
 
 
 def _units(reader: Reader, units: int) -> Iterator[tuple[str, str]]:
-    # The whole index first: some databases answer one question at a time.
+    # Read the whole index first: some databases allow only one open query.
     for unit, number in list(reader.number_index()):
         if not (0 <= number < units and _assigned(reader, unit, number)):
             yield f"unit {unit!r}", "is in the index but was never assigned"
@@ -497,7 +497,7 @@ def _assigned(reader: Reader, unit: str, number: int) -> bool:
     try:
         given = unpack(chunk.given)
     except StoreError:
-        # The chunk is damaged, which was found before.
+        # The chunk is damaged; another check has already reported it.
         return False
     place = number - extent.first
     return place < given.num_rows and bool(given.column(0)[place].as_py() == unit)
@@ -528,12 +528,12 @@ def _ids(reader: Reader) -> Iterator[tuple[str, str]]:
 
 
 # ----------------------------------------------------------------------
-# What a verification asks of decisions: that they are made again, unit by unit, bit for bit.
+# Checks of decisions: recompute them unit by unit, bit for bit.
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A chunk whose event is not over: its units are decided on together with the others."""
+    """A chunk that waits for the rest of its event, whose units are decided together."""
 
     event: int
     units: pa.Array
@@ -543,35 +543,35 @@ class _Waiting:
 
 
 class DecisionChecks:
-    """Decides again for the units of one chunk after another, in their order.
+    """Recomputes the decisions of one chunk after another, in order.
 
     Parameters
     ----------
     reader, past
-        The records, and where the campaign stood.
+        The records, and the campaign's past situations.
     findings
-        Where differences go.
+        Collects the differences.
     """
 
     def __init__(self, reader: Reader, past: History, findings: Discrepancies) -> None:
         self._reader, self._past, self._findings = reader, past, findings
-        # The events that came with a new state, and the state after one of them.
+        # The events that stored a new state, and the most recently loaded state.
         turns = ("create", "close", "amend")
         self._turns = [event.sequence for event in past.events if event.kind in turns]
         self._state: tuple[int, Any] | None = None
-        # The units of one event that are decided on together.
+        # The units of one event that are decided together.
         self._together: list[_Waiting] = []
-        #: Units that were decided on again.
+        #: The number of units whose decisions were recomputed.
         self.replayed = 0
-        # The highest lot of every event that drew its units.
+        # The highest lot of every event that drew its units from a list.
         self._drawn: dict[int, int] = {}
 
     def open_before(self, event: int) -> bool:
-        """Say whether units of an event before this one wait for the rest of theirs."""
+        """Say whether units of an earlier event still wait for the rest of their event."""
         return bool(self._together) and self._together[0].event != event
 
     def replay(self, chunk: UnitChunk, given: pa.Table, decided: pa.Table) -> None:
-        """Look the units of a chunk up in the index, and decide again for them."""
+        """Look up a chunk's units in the index, and recompute their decisions."""
         stored = Decided.of(decided)
         if not given.num_rows == len(stored.actions) == chunk.count:
             rows = f"{given.num_rows:,} units and {len(stored.actions):,} decisions"
@@ -605,7 +605,7 @@ class DecisionChecks:
             self._compare(chunk.event, now, units, stored, again)
 
     def replay_together(self) -> None:
-        """Decide again for the units of one event that were decided on together."""
+        """Recompute the decisions of one event's units that were decided together."""
         waiting, self._together = self._together, []
         if not waiting:
             return
@@ -625,9 +625,9 @@ class DecisionChecks:
             self._findings.add(piece.event, "limits", problem)
 
     def _known(self, now: Situation) -> Any:
-        """Return what the policy knew, None where it is not on record.
+        """Return the policy's state, or None if it is not on record.
 
-        Only closing and amending change it: one state is kept, as units come in order.
+        Only closing and amending change the state. Units come in order, so one state is kept.
         """
         turn = self._turns[bisect(self._turns, now.sequence) - 1]
         if self._state is None or self._state[0] != turn:
@@ -637,7 +637,7 @@ class DecisionChecks:
         return self._state[1]
 
     def _lots(self, event: int, now: Situation, units: pa.Array) -> None:
-        """Draw the units of an event again; who else was on the list is not on record."""
+        """Recompute the lots of an event's units; units that were not drawn are not on record."""
         draw = self._past.events[event - 1].payload.get("draw")
         if draw is None:
             return
@@ -649,7 +649,7 @@ class DecisionChecks:
         self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
 
     def highest_lots(self) -> None:
-        """Compare the highest lot of every event with the one that it names."""
+        """Compare the highest lot of every event with the one that the event states."""
         for event, highest in self._drawn.items():
             said = self._past.events[event - 1].payload["draw"]["highest_lot"]
             if highest < int(said, 16):
@@ -681,7 +681,7 @@ class DecisionChecks:
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
-    """Say whether two accounts of prices agree, but for rounding."""
+    """Say whether two records of prices agree up to rounding."""
     prices, others = ({**each["prices"], "": each["budget_price"] or 0.0} for each in (one, two))
     return (
         one["prices_in"] == two["prices_in"]

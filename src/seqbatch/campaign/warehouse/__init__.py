@@ -1,1 +1,1 @@
-"""A wave's rule as SQL: to decide and to sum up where the rows are."""
+"""A wave's rule as SQL, to decide and to compute sums inside a data warehouse."""

@@ -1,4 +1,4 @@
-"""Decisions in SQL: draws, scores, probabilities and actions, stage by stage."""
+"""Decisions as SQL: draws, scores, probabilities and actions, stage by stage."""
 
 import sys
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from seqbatch.errors import CampaignStateError
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# A statement of stages, each a query over the previous one.
+# SQL statements built from stages; each stage is a query over the previous one.
 
 
 class Stages:
-    """The stages of a statement, in order."""
+    """The stages of an SQL statement, in order."""
 
     def __init__(self, sql: SqlDialect) -> None:
         self._sql = sql
@@ -45,11 +45,11 @@ class Stages:
         Parameters
         ----------
         name
-            What later stages call it.
+            The stage's name in later stages.
         items
             Expressions and their names.
         source
-            The table or stage that it reads; the previous stage where empty.
+            The table or stage to read; if empty, the previous stage.
         after
             The clauses after the source: joins, conditions, groups.
         """
@@ -86,11 +86,11 @@ def _indented(text: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# The rule of the open wave: which campaigns have one that SQL can express.
+# The open wave's rule, if SQL can express it.
 
 
 def rule_of(now: Situation, state: Any) -> Rule:
-    """Return the rule of the open wave; refuse a campaign that SQL cannot express."""
+    """Return the open wave's rule; refuse a campaign that SQL cannot express."""
     require_expressible(now)
     return now.made_policy().rule(state)
 
@@ -107,7 +107,7 @@ def require_expressible(now: Situation) -> None:
 
 
 def inexpressible(now: Situation) -> list[str]:
-    """Return why SQL cannot make a campaign's decisions, in this wave or in a later one."""
+    """Return the reasons why SQL cannot make a campaign's decisions, in this or a later wave."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
     policy = now.made_policy()
     beyond = policy.preference(policy.begin(now.problem())).beyond()
@@ -128,34 +128,34 @@ def inexpressible(now: Situation) -> list[str]:
 
 
 # ----------------------------------------------------------------------
-# The policy's probability of each action in SQL: constant, or by the highest score.
+# The policy's probabilities in SQL: constant, or determined by the highest score.
 
 
-#: The score of an action that a unit may not get: below every score of a model.
+#: The score of an action that a unit may not get: lower than any model's score.
 LOWEST = -sys.float_info.max
 
 
 def even(action: int) -> str:
-    """Return the probability of an action where all of a unit's actions are equally likely."""
+    """Return an action's probability if all of a unit's actions are equally likely."""
     return f"(a{action} / {COUNT})"
 
 
 def candidates_of(rule: Rule, options: int) -> list[int]:
-    """Return the actions that a rule of the highest score chooses among."""
+    """Return the actions among which a highest-score rule chooses."""
     return [action for action in range(options) if rule.among is None or rule.among[action]]
 
 
 def chances_of_all(
     stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], options: int
 ) -> list[str | float]:
-    """Return the probabilities where every unit may get every action; numbers where constant.
+    """Return the probabilities if all units may get all actions; constant ones as numbers.
 
     Parameters
     ----------
     stages
-        The stages so far, to which those that rank the actions are added.
+        The stages so far; the stages that rank the actions are appended.
     sql, rule
-        The dialect, and the open wave's rule.
+        The dialect and the open wave's rule.
     kept
         The columns that the stages pass on.
     options
@@ -184,7 +184,7 @@ def chances_of_allowed(
     if (constant := rule.constant(options)) is not None:
         if 1.0 not in constant:
             return [even(action) for action in range(options)]
-        # A unit that may not get the fixed action gets the lowest of its own.
+        # A unit that may not get the fixed action gets the lowest-numbered action that it may get.
         order = [constant.index(1.0), *range(options)]
         first = " ".join(f"WHEN a{action} = 1 THEN {action}" for action in order)
         stages.add("picked", [*kept, (f"CASE {first} END", "best")])
@@ -198,7 +198,7 @@ def chances_of_allowed(
     stages.add("ranked", [*kept, (best, "best")])
     won = {action: f"a{action} = 1 AND s{action} = best" for action in candidates}
     one = _rank(stages, sql, rule, kept, won)
-    # A unit that may get none of the candidates gets any of its actions, equally likely.
+    # A unit that may get no candidate gets one of its eligible actions, each equally likely.
     lost = " + ".join(f"a{action}" for action in candidates) + " = 0"
     cases = [
         f"WHEN {won[action]} THEN {one} " if action in won else "" for action in range(options)
@@ -212,10 +212,10 @@ def chances_of_allowed(
 def _rank(
     stages: Stages, sql: SqlDialect, rule: Rule, kept: Sequence[Item], won: dict[int, str]
 ) -> str:
-    """Break ties by the rule; return the probability of an action that wins.
+    """Break ties by the rule; return the probability of a winning action.
 
-    `won` has the condition under which each action wins. Where the lowest of several equal actions
-    wins, the conditions are replaced.
+    `won` holds the condition under which each action wins. If ties go to the lowest-numbered
+    action, the conditions are replaced.
     """
     if rule.ties == "random":
         equals = " + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in won.values())
@@ -227,32 +227,32 @@ def _rank(
 
 
 # ----------------------------------------------------------------------
-# The stages that decide: draws, scores, probabilities, actions.
+# The stages of a decision: draws, scores, probabilities, actions.
 #
-# Each stage does the arithmetic of `decide_by` in the same order, with flat sums. A database that
-# adds and multiplies by IEEE 754 gets the same bits.
+# Each stage does the same arithmetic as `decide_by`, in the same order and with flat sums. A
+# database that follows IEEE 754 gets the same bits.
 
 
-#: The most cells of categories and booleans by which a wave is summed first, before all of it is.
+#: The most cells (combinations of categories and booleans) for which sums by cell come first.
 MOST_CELLS = 4_096
-#: The three draws of a unit.
+#: A unit's three random draws.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
 
 
 class DecisionStages:
-    """The stages up to the decisions of the units of one table.
+    """The stages that decide for the units of one table.
 
     Parameters
     ----------
     now, rule
-        The campaign's situation, and the open wave's rule.
+        The campaign's situation and the open wave's rule.
     sql
         The dialect.
     units
         The table of units.
     keep
-        Whether the model's columns are passed on to the last stage: all of them, or, where cells
-        are summed first, the columns that define a cell and those that vary within one.
+        Whether to pass the model's columns on to the last stage. If sums are computed by cell
+        first, only the columns that define a cell and those that vary within one are passed on.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class DecisionStages:
         self.stages.add("known", [*named(*self.ids), *known, *own])
 
     def _drawn(self) -> None:
-        """Make draws from the md5 and numbers from the columns; name a unit's first problem."""
+        """Compute draws from the md5, numbers from the columns, and each unit's first problem."""
         sql, columns = self._sql, self.columns
         draws = []
         for name, (start, stop) in zip(DRAWS, DIGITS, strict=True):
@@ -335,7 +335,7 @@ class DecisionStages:
         if rule.root is None:
             self.stages.add("scored", [*kept, *means])
             return
-        # The width is the length of root times x: first the product, then its squares.
+        # The width is the norm of root times x: first the product, then its squares.
         parts = [
             (total(sql, vector[: row + 1], rule.root[a, row, : row + 1]), f"w{a}_{row}")
             for a in range(self._K)
@@ -355,7 +355,7 @@ class DecisionStages:
         sql, K, floor = self._sql, self._K, self._now.floor
         kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
         asked = (self.stages, sql, self._rule, kept, K)
-        # K floors are set aside first, as in Python, in the same order of operations.
+        # The K floors are subtracted first, with the same order of operations as in Python.
         rest = 1 - K * floor
         if self._allowed:
             mixed = [
@@ -372,7 +372,7 @@ class DecisionStages:
         self.stages.add("weighed", [*kept, *zip(mixed, self._each("q"), strict=True)])
 
     def _decided(self) -> None:
-        """Pick actions by the draws, and log the probability of each."""
+        """Choose actions by the draws, and log every action's probability."""
         sql, K, now = self._sql, self._K, self._now
         share, mixed = now.randomised, self._each("q")
         kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
@@ -409,7 +409,7 @@ class DecisionStages:
         )
 
     def _wanted(self) -> list[Item]:
-        """Return which of a unit's actions, counted in order, it would get at random."""
+        """Return the rank, among a unit's eligible actions, of the one it would get at random."""
         if not self._allowed:
             return []
         place = self._sql.floor(f"draw_choice * {COUNT}")
@@ -421,7 +421,7 @@ class DecisionStages:
         if not self._allowed:
             return f"LEAST({sql.floor(f'draw_choice * {sql.number(float(K))}')}, {K - 1})"
         counts = [" + ".join(f"a{each}" for each in range(action + 1)) for action in range(K)]
-        # The first action at which the count of eligible actions exceeds the wanted one.
+        # The first action at which the running count of eligible actions exceeds the wanted rank.
         cases = " ".join(
             f"WHEN {each} > wanted THEN {action}" for action, each in enumerate(counts)
         )
@@ -444,7 +444,7 @@ class DecisionStages:
 
 
 def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
-    """Return the expression that joins columns of text into one id."""
+    """Return the expression that joins text columns into one id."""
     if len(columns) == 1:
         return columns[0]
     back, bar = sql.text("\\"), sql.text(BAR)
@@ -457,7 +457,7 @@ def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
 
 
 def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
-    """Return the product of two vectors, term by term; a weight of 0 is left out."""
+    """Return the dot product of two vectors as a flat sum, without terms of weight 0."""
     terms = [
         f"{name} * {sql.number(weight)}"
         for name, weight in zip(vector, weights.tolist(), strict=True)
@@ -467,5 +467,5 @@ def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
 
 
 def summed(terms: Sequence[str]) -> str:
-    """Return a sum without brackets: databases add from left to right."""
+    """Return a sum without parentheses: databases add from left to right."""
     return "\n  + ".join(terms) if len(terms) > 4 else " + ".join(terms)

@@ -1,4 +1,4 @@
-"""Features and eligibility as SQL: what the encoder does, bit for bit."""
+"""Features and eligibility as SQL, with the same bits as the Python encoder."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -30,14 +30,14 @@ from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 
 # ----------------------------------------------------------------------
-# What is wrong with a unit, in few words: the same in a database's answers as on Arrow batches.
+# Short problem messages, identical in SQL and on Arrow batches.
 #
-# Neither the value nor advice is among them: databases spell numbers in ways of their own, and who
-# has a million answers counts them by their problem.
+# They contain neither the value nor advice: databases format numbers differently, and users count
+# the problems of millions of rows by their message.
 
 
 def briefly(column: str, reason: str) -> str:
-    """Return what is wrong with a unit; the column is empty where it is none's.
+    """Return a unit's problem in a few words; `column` is empty if no single column is wrong.
 
     >>> from seqbatch.campaign.files.column_values import Reason
     >>> briefly("age", Reason("must be finite and below 1e+30 in size", "; received inf"))
@@ -47,26 +47,26 @@ def briefly(column: str, reason: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# A unit's columns to the numbers of the model, as SQL: what the encoder does, bit for bit.
+# A unit's columns as the model's numbers, in SQL.
 #
-# Columns have names by their place: g0 is the first column that is read, c0 the level of a
-# category, c1_month the month of a date, x0 the first number of the model.
+# Columns are named by position: g0 is the first column read, c0 a category's level, c1_month a
+# date's month, x0 the model's first number.
 
 
 #: An expression and its name.
 Item = tuple[str, str]
-#: Places that stand for a level that is refused, and for a missing one.
+#: Codes for a refused level and for a missing level.
 UNSEEN, MISSING = -1, -2
 EPOCH = datetime.date(1970, 1, 1)
-#: Days from a Monday before any date that is accepted to 1970.
+#: Days from a Monday before the earliest accepted date to 1970-01-01.
 MONDAY = 7 * 60_000 + EPOCH.weekday()
-#: No two dates that are accepted are so many days apart.
+#: More days than lie between any two accepted dates.
 MOST_DAYS = 4e6
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a feature's largest number is to the model: an expression, and its bound."""
+    """The largest absolute value of a feature in the model: an expression and its bound."""
 
     expression: str
     most: float
@@ -77,24 +77,24 @@ class Size:
 
 @dataclass
 class SqlColumns:
-    """The columns of a statement, stage by stage.
+    """The columns of an SQL statement, stage by stage.
 
     Parameters
     ----------
     read
-        What is read of the table of units.
+        The columns read from the table of units.
     levels
-        The place of each category's level, and what is made of dates.
+        The code of each category's level, and the parts of dates.
     base, crossed
-        The numbers of the model: those of features, and products of two of them.
+        The model's numbers: those of features, and products of two of them.
     problems
-        Conditions under which a unit is refused, and why.
+        Conditions under which a unit is refused, each with the reason.
     keys, cells
-        The categories and booleans, and how many combinations of their values there are.
+        The category and boolean columns, and the number of combinations of their values.
     steady
-        The numbers of the model that those alone determine, each with its expression.
+        The model's numbers that depend only on those columns, each with its expression.
     sizes
-        How large each feature is to the model.
+        The largest absolute value of each feature.
     """
 
     read: list[Item] = field(default_factory=list)
@@ -108,7 +108,7 @@ class SqlColumns:
     sizes: dict[str, Size] = field(default_factory=dict)
 
     def add(self, *expressions: str, steady: bool) -> None:
-        """Add numbers of features."""
+        """Add the numbers of a feature."""
         for expression in expressions:
             name = f"x{len(self.base)}"
             self.base.append((expression, name))
@@ -127,13 +127,13 @@ class SqlColumns:
         self.problems.append((condition, briefly(part.name, reason)))
 
     def refuse_large(self, name: str, size: Size, sql: SqlDialect) -> None:
-        """Refuse units whose numbers are too large for the model, where any can be."""
+        """Refuse units whose numbers are too large for the model, if there can be any."""
         if not size.most < LARGEST_ENCODED:
             condition = f"{size.expression} >= {sql.number(LARGEST_ENCODED)}"
             self.problems.append((condition, briefly(name, TOO_LARGE_ENCODED)))
 
     def key(self, name: str, values: int) -> None:
-        """Count a column among those that make up cells."""
+        """Add a column to those that define cells."""
         self.keys.append(name)
         self.cells *= values
 
@@ -166,7 +166,7 @@ def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
         for left in places[one]:
             for right in places[two]:
                 made.cross(left, right)
-    # In the order of the encoder: a unit is told the first thing that is wrong with it.
+    # In the encoder's order: only a unit's first problem is reported.
     for name, size in made.sizes.items():
         made.refuse_large(name, size, sql)
     for one, two in encoder.features.interactions:
@@ -185,14 +185,14 @@ def _numeric(made: SqlColumns, sql: SqlDialect, part: NumericFeature, given: str
 
 
 def _most(number: ScaledNumber, largest: float) -> float:
-    """Return how large a number can be to the model, by how large it can be in the table."""
-    # What is too large to be a number is too large.
+    """Return the largest number in the model, given the largest number in the table."""
+    # An overflow to infinity correctly counts as too large.
     with np.errstate(over="ignore"):
         return float(number.sizes(np.array([np.nan, -largest, largest])).max())
 
 
 def _scaled(made: SqlColumns, sql: SqlDialect, number: ScaledNumber, given: str) -> str:
-    """Add what becomes of a number, and return the expression of its own column."""
+    """Add a number's model columns; return the expression of the scaled number."""
     frozen, zero = number.frozen, sql.number(0.0)
     value = zero
     if frozen is not None and frozen.sd > 0:
@@ -214,7 +214,7 @@ def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, plac
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
-    # Dates are compared, not days: those of an infinite date are NULL in DuckDB.
+    # Compare dates, not day numbers: DuckDB returns NULL for the day number of an infinite date.
     unlikely = f"{given} NOT BETWEEN DATE '1000-01-01' AND DATE '9999-12-31'"
     made.refuse(unlikely, part, UNLIKELY)
     counted = {"weekday": f"MOD({day} + {MONDAY}, 7)", "month": f"{sql.month(given)} - 1"}
@@ -228,7 +228,7 @@ def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, plac
             largest = f"GREATEST(ABS({value}), {sql.number(1.0)})"
             made.sizes[part.name] = Size(largest, max(_most(part.days, MOST_DAYS), 1.0))
             continue
-        # The last level is that of a missing date.
+        # The last level is for a missing date.
         made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))
         made.key(name, len(LEVELS[each]) + 1)
         for number in range(len(part.names_of(each))):
@@ -274,32 +274,31 @@ def _indicator(sql: SqlDialect, condition: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# Which actions each unit may get, as SQL: a0 is 1 where it may get the first action, else 0.
+# Eligibility as SQL: a0 is 1 if the unit may get the first action, else 0.
 #
-# A rule over NULL is neither true nor false in SQL, as it is in Python (`tables.eligibility`):
-# what is missing makes nobody eligible.
+# In SQL, a rule over NULL is neither true nor false, as in Python (`tables.eligibility`): a missing
+# value never makes a unit eligible.
 
 
-#: An expression and its name.
-#: How many actions a unit may get; NULL where that is none.
+#: The number of actions that a unit may get; NULL if it may get none.
 COUNT = "choices"
 SIGNS = {"==": "=", "!=": "<>"}
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """The columns that say who may get what, stage by stage.
+    """The columns for eligibility, stage by stage.
 
     Parameters
     ----------
     read
-        What is read of the table beside the columns of the model.
+        The columns read from the table in addition to the model's columns.
     asked
-        Whether each rule holds; that of the fallback is still open.
+        Whether each rule holds, without the fallback action's rule.
     settled
-        Every action, and how many there are.
+        Whether the unit may get each action, and the number of such actions.
     problems
-        Conditions under which a unit is refused, and why.
+        Conditions under which a unit is refused, each with the reason.
     """
 
     read: list[Item]
@@ -314,14 +313,14 @@ class Allowed:
 
 
 def beside(encoder: Encoder) -> dict[str, Kind]:
-    """Return the columns that rules use and the model does not, each with what it holds."""
+    """Return the columns that only eligibility rules use, each with its kind of value."""
     rules = () if encoder.eligibility is None else encoder.eligibility.rules
     used = {name: kind for rule in rules if rule is not None for name, kind in columns(rule)}
     return {name: kind for name, kind in used.items() if name not in encoder.parts}
 
 
 def allowed_of(encoder: Encoder, sql: SqlDialect) -> Allowed | None:
-    """Return who may get what; None where everybody may get everything."""
+    """Return the eligibility columns; None if all units may get all actions."""
     if (eligibility := encoder.eligibility) is None:
         return None
     places = {name: f"g{number}" for number, name in enumerate(encoder.parts)}
@@ -346,7 +345,7 @@ def allowed_of(encoder: Encoder, sql: SqlDialect) -> Allowed | None:
 
 
 def _settled(eligibility: Eligibility, sql: SqlDialect, others: str) -> list[Item]:
-    """Return every action, and how many: who may get nothing else may get the fallback."""
+    """Return the final eligibility columns: only units without another action get the fallback."""
     made = [(f"a{place}", f"a{place}") for place in range(len(eligibility.rules))]
     count = f"NULLIF({others}, 0)"
     if (last := eligibility.fallback) is not None:
@@ -369,7 +368,7 @@ def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> st
             return f"NOT ({_holds(inner, sql, places)})"
         case Both(rules, every):
             parts = [_holds(each, sql, places) for each in rules]
-            # `and` binds more closely than `or`, in a rule as in SQL.
+            # `and` binds more tightly than `or`, both in rules and in SQL.
             closed = [
                 f"({part})" if isinstance(each, Both) and every else part
                 for each, part in zip(rules, parts, strict=True)
@@ -378,7 +377,7 @@ def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> st
 
 
 def _value(column: str, beside: object) -> str:
-    """Return a column as it is compared: an empty text is missing."""
+    """Return a column for comparison; an empty text counts as missing."""
     return f"NULLIF({column}, '')" if isinstance(beside, str) else column
 
 

@@ -1,4 +1,4 @@
-"""Decisions and sums of the open wave on Arrow batches, for clusters."""
+"""The open wave's decisions and sums on Arrow batches, for clusters such as Spark."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ from seqbatch.errors import InvalidFileError
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# The sums of units and their outcomes, piece by piece, and merged.
+# Sums over units and outcomes, computed by piece and merged.
 #
-# Sums are whole numbers: they do not depend on the order of rows or on how rows are cut.
+# The sums are integers: they depend neither on the order of rows nor on how rows are split.
 
 
-#: An action's place among the active ones, a part of the evidence, whether outcomes are known.
+#: An action's index among the active ones, a part of the evidence, whether outcomes are known.
 Key = tuple[int, int, int]
-#: Columns of a result that are not sums.
+#: The columns of a result that are not sums.
 APART = ("action", "part", "seen", "distinct_units", "statement")
 #: The columns of a tally that is sent between processes.
 SCHEMA = pa.schema(
@@ -56,14 +56,14 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class GroupTally:
-    """One group of units.
+    """The sums of one group of units.
 
     Parameters
     ----------
     sums
-        Python's own integers, in the order of a result's columns.
+        Python integers, in the order of a result's columns.
     ids
-        64 bits of each unit's id, to find units that come twice.
+        64 bits of each unit's id, to find duplicate units.
     """
 
     sums: NDArray[np.object_]
@@ -73,15 +73,15 @@ class GroupTally:
     def of(
         cls, ids: Sequence[str], counts: Integers, chances: Integers, whole: Integers
     ) -> "GroupTally":
-        """Return the sums of rows.
+        """Return the sums over rows.
 
         Parameters
         ----------
         ids
-            The units.
+            The ids of the units.
         counts, chances, whole
             Counts, rounded probabilities, and the model's rounded columns followed by the reward;
-            one row for each unit.
+            one row per unit.
         """
         parts = [
             counts.sum(axis=0).astype(object),
@@ -94,25 +94,25 @@ class GroupTally:
         return cls(np.concatenate(parts), np.frombuffer(marks, dtype="<u8"))
 
     def merged(self, other: "GroupTally") -> "GroupTally":
-        """Return both groups as one."""
+        """Return the sums of both groups together."""
         return GroupTally(self.sums + other.sums, np.concatenate([self.ids, other.ids]))
 
 
 @dataclass(frozen=True)
 class WaveTally:
-    """The sums of some units of a wave, by action, part of the evidence and known outcome."""
+    """The sums over some units of a wave, by action, part of the evidence and known outcome."""
 
     groups: dict[Key, GroupTally]
 
     def merged(self, other: "WaveTally") -> "WaveTally":
-        """Return the sums of both sets of units together."""
+        """Return the sums over both sets of units together."""
         both = dict(self.groups)
         for key, group in other.groups.items():
             both[key] = both[key].merged(group) if key in both else group
         return WaveTally(both)
 
     def packed(self) -> pa.RecordBatch:
-        """Return the tally as an Arrow batch, which :meth:`unpacked` reads."""
+        """Return the tally as an Arrow batch; :meth:`unpacked` reads it back."""
         rows = [
             (*key, [str(each) for each in group.sums], group.ids.tobytes())
             for key, group in self.groups.items()
@@ -138,7 +138,7 @@ class WaveTally:
         return tally
 
     def table(self, now: Situation, fingerprint: str) -> pa.Table:
-        """Return the result as the SQL statement of sums would, for `record_sums`."""
+        """Return the result in the same form as the SQL statement of sums, for `record_sums`."""
         names = names_of(now)
         added = [name for name in names if name not in APART]
         actions = [now.actions[number].name for number in now.active]
@@ -158,27 +158,27 @@ class WaveTally:
 
 
 def _upper(products: AnyArray) -> NDArray[np.object_]:
-    """Return the products of every two columns, each pair once, in the order of a result."""
+    """Return the products of all pairs of columns, each pair once, in the order of a result."""
     return np.asarray(products[np.triu_indices(len(products))], dtype=object)
 
 
 def _unknown(now: Situation, *, known: bool) -> dict[str, str | None]:
-    """Return nulls for the sums over rewards that are not known, as a database does."""
+    """Return nulls for sums over unknown rewards, as a database does."""
     last = now.encoder().dim
     names = ["rewards", *(f"z{place}_{last}" for place in range(last + 1))]
     return {} if known else dict.fromkeys(names)
 
 
 # ----------------------------------------------------------------------
-# The open wave's rule for Arrow batches: the same as the SQL statements, by this package's kernels.
+# The open wave's rule for Arrow batches.
 #
-# A rule is plain data that can be sent to any process. Its decisions and sums have the same bits as
-# those of the campaign's statements, wherever it runs and however the rows are cut.
+# A rule is plain data that can be sent to any process. Its decisions and sums equal those of the
+# SQL statements bit for bit, wherever it runs and however the rows are split.
 
 
 @dataclass(frozen=True)
 class FrozenRule:
-    """The open wave's rule with the campaign's settings, to be sent to where the rows are.
+    """The open wave's rule with the campaign's settings, to run wherever the rows are.
 
     Parameters
     ----------
@@ -203,18 +203,18 @@ class FrozenRule:
         return self._answers(batch, problems, kept, self._decided(given))
 
     def assign_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers for batches; a function for Spark's mapInArrow."""
+        """Yield the decisions for batches; a function for Spark's mapInArrow."""
         for batch in batches:
             yield self.assign(batch)
 
     def sums(self, batch: pa.RecordBatch) -> WaveTally:
-        """Return the sums of units and their outcomes.
+        """Return the sums over units and their outcomes.
 
         Parameters
         ----------
         batch
-            Units of the open wave, with their columns and the columns of the reward; null where no
-            outcome is known.
+            Units of the open wave, with their columns and the reward's columns, which are null if
+            the outcome is not known.
         """
         require_summable(self.now)
         now, (given, problems) = self.now, self._read(batch)
@@ -233,7 +233,7 @@ class FrozenRule:
         counts = np.column_stack([one, absent, none, outside, decided.randomised]).astype(np.int64)
         places = np.searchsorted(np.array(now.active), decided.actions)
         parts = int(decided.groups.max(initial=0)) + 2
-        # One number for action, part and seen: sorting rows of three takes ten times longer.
+        # One integer encodes action, part and seen: sorting rows of three takes ten times longer.
         keys = (places * parts + decided.groups + 1) * 2 + seen
         tally = WaveTally({})
         for key in np.unique(keys).tolist():
@@ -249,20 +249,20 @@ class FrozenRule:
         yield merge_tree(WaveTally.merged, (WaveTally({}), *map(self.sums, batches))).packed()
 
     def result(self, tally: WaveTally, statement: str) -> pa.Table:
-        """Return the result as the SQL statement of sums would, for `record_sums`.
+        """Return the result in the same form as the SQL statement of sums, for `record_sums`.
 
         Parameters
         ----------
         tally
-            The sums of all units of the wave.
+            The sums over all units of the wave.
         statement
             The campaign's statement of sums.
         """
         return tally.table(self.now, marked(statement))
 
     def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, tuple[str, str]]]:
-        """Return the units' columns, ids first, and each wrong row's column and reason."""
-        # All problems are kept: a unit whose problem is dropped would get an action.
+        """Return the units' columns, ids first, and the column and reason of each invalid row."""
+        # Keep all problems: a unit whose problem is dropped would get an action.
         encoder, problems = self.now.encoder(wave=self.now.wave), Problems(most=None)
         ids, wrong = read_ids(batch, encoder.unit_columns)
         for row, (column, reason) in wrong.items():
@@ -290,7 +290,7 @@ class FrozenRule:
         return decide_by(now, self.rule, given, drawn)
 
     def _judged(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, Bools]:
-        """Return outcomes (NaN for none), which are absent, and which are out of range."""
+        """Return outcomes (NaN if missing), which units are absent, and which are out of range."""
         reward = self.now.spec.reward
         assert reward.range is not None
         terms = []
@@ -313,7 +313,7 @@ class FrozenRule:
         now, K = self.now, len(self.now.active)
         place = np.full(batch.num_rows, -1)
         place[kept] = np.arange(len(kept))
-        # Nulls where nothing was decided.
+        # Null for units without a decision.
         rows = pa.array(place, mask=place < 0)
         names = pa.array([action.name for action in now.actions])
         actions = pa.array(decided.actions)

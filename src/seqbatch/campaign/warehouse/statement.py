@@ -1,4 +1,4 @@
-"""The open wave as one SQL statement, and what a wave that was summed up elsewhere teaches."""
+"""The open wave as one SQL statement, and learning from the sums that it returns."""
 
 import json
 from collections.abc import Sequence
@@ -18,36 +18,36 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# The open wave's rule as one statement to be carried away: decisions, or the wave's sums.
+# The open wave's rule as one SQL statement: decisions, or the wave's sums.
 
 
 What = Literal["assign", "sums"]
-#: The stages of a statement.
+#: The names of a statement's stages.
 STAGES = (
     "given", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
     "shared", "decided", "told", "told_once", "judged", "rounded",
     "counted", "cells", "marked",
 )  # fmt: skip
-#: What stands in a statement for its own fingerprint while that is computed.
+#: The placeholder for a statement's fingerprint while the fingerprint is computed.
 BLANK = "0" * 64
 
 
 def statement(
     store: Store, name: str, *, what: str, dialect: str, units: str, outcomes: str | None
 ) -> str:
-    """Return the open wave's rule as SQL.
+    """Return the open wave's rule as an SQL statement.
 
     Parameters
     ----------
     store, name
         The campaign.
     what
-        ``"assign"``: every unit's action, probabilities and score. ``"sums"``: what a close learns
-        from, by action.
+        ``"assign"``: every unit's action, probabilities and score. ``"sums"``: the sums, by action,
+        from which closing the wave learns.
     dialect
-        Whose SQL; see :data:`seqbatch.campaign.warehouse.dialects.DIALECTS`.
+        The SQL dialect; see :data:`seqbatch.campaign.warehouse.dialects.DIALECTS`.
     units, outcomes
-        The tables, as table or schema.table; outcomes for sums alone.
+        The tables, as table or schema.table; outcomes only for sums.
     """
     if what not in get_args(What):
         raise InvalidArgumentError("what", f"one of {', '.join(get_args(What))}", repr(what))
@@ -98,7 +98,7 @@ def _unless_refused(column: str) -> Item:
 
 
 def summed_up(now: Situation, rule: Rule, sql: SqlDialect, units: str, outcomes: str) -> str:
-    """Return the statement that sums up a wave, with its own fingerprint in every row."""
+    """Return the statement that computes a wave's sums, with its fingerprint in every row."""
     require_summable(now)
     made = DecisionStages(now, rule, sql, units, keep=True)
     items, after = summing(now, made, sql, units, outcomes)
@@ -113,19 +113,19 @@ def summed_up(now: Situation, rule: Rule, sql: SqlDialect, units: str, outcomes:
 
 
 def fingerprint(text: str) -> str:
-    """Return the fingerprint of a statement in which its own is blank."""
+    """Return the fingerprint of a statement whose own fingerprint is left blank."""
     return sha256(text.encode()).hexdigest()
 
 
 def marked(text: str) -> str:
-    """Return the fingerprint that stands in a statement: it is the hash of the text without it."""
+    """Return the fingerprint in a statement: the hash of the text without it."""
     found = text.rpartition(" AS statement\n")[0][-65:-1]
     assert fingerprint(text.replace(found, BLANK)) == found
     return found
 
 
 def require_summable(now: Situation) -> None:
-    """Refuse to sum up what cannot be summed up elsewhere."""
+    """Refuse a campaign whose waves cannot be summed outside the store."""
     spec = now.spec
     reasons = {
         'sums depend on the order of rows (declare sums = "exact")': spec.sums != "exact",
@@ -143,7 +143,7 @@ def require_summable(now: Situation) -> None:
 
 
 def _require_tables(*tables: str | None) -> None:
-    """Refuse tables that a statement's own stages would hide."""
+    """Refuse table names that clash with the names of a statement's stages."""
     for table in tables:
         if table is not None and table.lower() in STAGES:
             raise InvalidArgumentError(
@@ -153,7 +153,7 @@ def _require_tables(*tables: str | None) -> None:
 
 
 def header(text: str) -> dict[str, Any]:
-    """Return what a statement says of itself; empty where it is none of ours."""
+    """Return the header of a statement; empty if seqbatch did not write the statement."""
     first = text.partition("\n")[0]
     try:
         found = json.loads(first.removeprefix("-- "))
@@ -170,7 +170,7 @@ def _headed(
         "what": "assign" if outcomes is None else "sums", "dialect": sql.name,
         "units": units, "outcomes": outcomes,
     }  # fmt: skip
-    # JSON has no line breaks of its own: what stands in a name cannot end the comment.
+    # JSON escapes line breaks, so a name cannot end the comment.
     lines = [json.dumps(about), *said]
     return "\n".join(f"-- {line}" for line in lines) + f"\n{body}"
 
@@ -180,10 +180,10 @@ def _plain(name: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# A wave that was summed up elsewhere: learned from, and proven as far as that goes.
+# Waves summed outside the store: learning from them, and verifying the sums.
 
 
-#: What verify says of such waves.
+#: The note of a verification about such waves.
 UNPROVEN = (
     "the rows of wave {} are kept elsewhere: its estimate follows from the sums on record, which "
     "are said to come from the campaign's own statement. That they follow from the rows is for who "
@@ -192,14 +192,14 @@ UNPROVEN = (
 
 
 def learned_elsewhere(now: Situation, state: Any, rows: Sequence[Row]) -> Any:
-    """Return the state after a wave, by the rows of its result."""
+    """Return the state after a wave, computed from the rows of its result."""
     gathered = GroupSums(now, state)
     gathered.groups = wave_sums(rows, now, state).groups
     return ended(now.made_policy(), state, gathered)
 
 
 def wrong_statement(now: Situation, state: Any, text: str) -> str:
-    """Return why a statement is not the one that sums up the open wave; "" where it is."""
+    """Return why a statement is not the one for the open wave's sums; "" if it is."""
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
         return "is no statement of sums that seqbatch wrote"
@@ -211,7 +211,7 @@ def wrong_statement(now: Situation, state: Any, text: str) -> str:
 
 
 def _of_another(now: Situation, about: dict[str, Any]) -> str:
-    """Return whose a statement is, by what it says of itself; "" where it is the open wave's."""
+    """Return which other campaign or wave a statement's header names; "" if it is the open wave."""
     name, event = about.get("campaign"), about.get("event")
     if (name, event) != (now.name, now.sequence):
         return (
@@ -227,7 +227,7 @@ def _of_another(now: Situation, about: dict[str, Any]) -> str:
 
 
 def wrong_evidence(now: Situation, state: Any, said: dict[str, Any]) -> str:
-    """Return what is wrong with what a closing says of the rows elsewhere; "" for nothing."""
+    """Return what is wrong with a closing's statement and sums; "" if nothing is."""
     if problem := wrong_statement(now, state, said["statement"]):
         return f"the statement {problem}"
     kept = [row["statement"] == said["fingerprint"] for row in said["sums"]]

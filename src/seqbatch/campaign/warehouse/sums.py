@@ -1,4 +1,4 @@
-"""A wave's sums as SQL, and its result read back and checked."""
+"""A wave's sums as SQL, and the reading and checking of the result."""
 
 import re
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from seqbatch.core.exact_sums import ExactSums
 from seqbatch.errors import InvalidFileError
 
 # ----------------------------------------------------------------------
-# A wave summed up by cells, in each of which categories and booleans are the same for all units.
+# Sums by cell: all units of a cell have the same categories and booleans.
 #
-# Only what moves within a cell is multiplied for every unit. The rest are a few numbers for each
-# cell. Whole numbers can be added in any order: the sums are the same.
+# Only the columns that vary within a cell are multiplied for every unit; all others need a few
+# operations per cell. The numbers are integers, so the order of addition does not change the sums.
 
 
 def whole_numbers(now: Situation, sql: SqlDialect, numbers: Sequence[str | None]) -> list[Item]:
-    """Return the model's numbers, and maybe the reward after them, as whole ones: z0 is the first.
+    """Return the model's numbers, and optionally the reward, as integers; z0 is the first.
 
-    None stands for one that is left out.
+    None marks a number to leave out.
     """
     scale, half = scale_of(now), sql.number(0.5)
     pairs = enumerate(zip(numbers, (*scale.columns, scale.reward), strict=False))
@@ -41,14 +41,14 @@ def whole_numbers(now: Situation, sql: SqlDialect, numbers: Sequence[str | None]
 def add_cells(
     now: Situation, made: DecisionStages, sql: SqlDialect, sums: Sequence[Item]
 ) -> list[Item]:
-    """Add the stages that sum up by cells; return the same sums, over cells.
+    """Add the stages that sum by cell; return the same sums, now over cells.
 
     Parameters
     ----------
     now, made, sql
-        Where the campaign stands, the stages so far, and the dialect.
+        The campaign's situation, the stages so far, and the dialect.
     sums
-        What is summed up over units, and its names.
+        The expressions summed over units, and their names.
     """
     columns = made.columns
     last = len(columns.vector)
@@ -76,21 +76,21 @@ def add_cells(
 
 
 # ----------------------------------------------------------------------
-# The stages that sum a wave up: outcomes beside units, whole numbers, sums of products.
+# The stages of a wave's sums: join outcomes to units, round to integers, sum products.
 #
-# The result has a row for each action, part of the evidence, and whether the outcome is known.
+# The result has one row per action, part of the evidence, and known or unknown outcome.
 
 
-#: Probabilities are rounded to multiples of 2^-CHANCES, so that sums of their products are exact.
+#: Probabilities are rounded to multiples of 2^-CHANCES, which makes sums of products exact.
 CHANCES = 30
-#: What is counted of the units.
+#: The counts of units.
 WAVE_COUNTS = ("absent", "conflicting", "outside", "randomised")
 
 
 def summing(
     now: Situation, made: DecisionStages, sql: SqlDialect, units: str, outcomes: str
 ) -> tuple[list[Item], str]:
-    """Add the stages to those that decide; return what is selected of the last, and the rest."""
+    """Add the stages that sum; return the final items to select, and the clauses that follow."""
     _judged(now, made, sql, outcomes)
     _rounded(now, made, sql)
     counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
@@ -110,7 +110,7 @@ def summing(
 
 
 def _beside(options: int) -> list[Item]:
-    """Return what is summed up beside the numbers of the model."""
+    """Return the sums besides those of the model's numbers."""
     pairs = [(a, b) for a in range(options) for b in range(a, options)]
     return [
         *named(*WAVE_COUNTS, *(f"e{a}" for a in range(options))),
@@ -119,21 +119,21 @@ def _beside(options: int) -> list[Item]:
 
 
 def _products(made: DecisionStages) -> list[Item]:
-    """Return the reward, and the products of every two numbers of the model and it."""
+    """Return the reward, and the products of all pairs of the model's numbers and the reward."""
     last = len(made.columns.vector)
     pairs = [(i, j) for i in range(last + 1) for j in range(i, last + 1)]
     return [(f"z{last}", "rewards"), *((f"z{i} * z{j}", f"z{i}_{j}") for i, j in pairs)]
 
 
 def _counted(now: Situation, made: DecisionStages, sql: SqlDialect, units: str) -> None:
-    """Find out how often a unit is in the table once more, whatever its action is there."""
+    """Count how often units are repeated in the table, whatever their action."""
     joined = id_of(sql, [sql.as_text(sql.name_of(name)) for name in now.spec.unit])
     repeated = f"COUNT({joined}) - COUNT(DISTINCT {joined})"
     made.stages.add("counted", [(repeated, "repeated")], source=sql.table(units))
 
 
 def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str) -> None:
-    """Put each unit's outcome beside it: one value, within the declared range."""
+    """Join each unit's outcome to it: one value, within the declared range."""
     reward, columns = now.spec.reward, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
     value = terms[0]
@@ -172,7 +172,7 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
 
 
 def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
-    """Turn vectors, rewards and probabilities into whole numbers."""
+    """Round vectors, rewards and probabilities to integers."""
     sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(
         f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
@@ -191,22 +191,22 @@ def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
 
 
 # ----------------------------------------------------------------------
-# What comes back of a statement of sums, checked and made into evidence.
+# The result of a statement of sums: checked, and turned into evidence.
 
 
-#: A row of the result: texts and whole numbers, None where a sum is over nothing.
+#: A row of the result: texts and integers; None for a sum over no rows.
 Row = dict[str, Any]
-#: Columns that are texts; all others are whole numbers.
+#: The text columns; all others are integers.
 TEXTS = ("action", "statement")
 RESULT_COUNTS = ("part", "seen", "units", "distinct_units", "absent", "conflicting", "outside",
           "randomised")  # fmt: skip
-#: A sum as it is written: more digits have no products of two billion units.
+#: A sum as text: products over two billion units have no more digits than this.
 WHOLE = re.compile("-?[0-9]{1,28}")
 
 
 @dataclass(frozen=True)
 class WaveSums:
-    """What a wave sums up to: its counts, and for each part of the evidence sums of products."""
+    """The sums of a wave: its counts, and the sums of products of each part of the evidence."""
 
     counts: Counts
     groups: list[ExactSums]
@@ -223,7 +223,7 @@ def names_of(now: Situation) -> list[str]:
 
 
 def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
-    """Return the rows of a result, as they are kept; refuse what is no result of the statement."""
+    """Return the rows of a result as stored; refuse a file that is not the statement's result."""
     wanted, found = names_of(now), source.columns()
     spelled = {name.lower(): name for name in found}
     if missing := [name for name in wanted if name not in spelled]:
@@ -241,7 +241,7 @@ def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
 
 
 def _cell(name: str, value: Any) -> Any:
-    """Return a cell as it is kept: whole numbers as text, which no reader of JSON rounds."""
+    """Return a cell as stored: integers as text, because JSON readers may round them."""
     text = "" if value is None else str(value).strip()
     if name in RESULT_COUNTS:
         return int(text) if text.lstrip("-").isdigit() else None
@@ -249,7 +249,7 @@ def _cell(name: str, value: Any) -> Any:
 
 
 def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
-    """Yield what is wrong with the rows of a result."""
+    """Yield the problems of a result's rows."""
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
     if not rows:
@@ -281,13 +281,13 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
 
 def _whole(name: str, row: Row) -> bool:
     value = row[name]
-    # Where no outcome is known, there is no reward to be summed up.
+    # Where no outcome is known, there is no reward to sum.
     nothing = not row["seen"] and (name == "rewards" or name.startswith("z")) and value == ""
     return nothing or isinstance(value, int) or WHOLE.fullmatch(value) is not None
 
 
 def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
-    """Return what the rows of a result say; actions have the places of those that are given."""
+    """Return the sums in a result's rows; actions are indexed among the active ones."""
     places = {now.actions[number].name: place for place, number in enumerate(now.active)}
     sign, power = now.spec.reward.sign, scale_of(now).reward
     counts, groups = Counts.zero(now), GroupSums(now, state).groups
@@ -305,7 +305,7 @@ def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
 
 
 def _allocate(allocation: Allocation, active: tuple[int, ...], place: int, row: Row) -> None:
-    """Add the units of a row to those that were counted."""
+    """Add a row's units to the counts."""
     size, every = len(allocation.counts), range(len(active))
     counts, expected = np.zeros(size, dtype=np.int64), np.zeros(size)
     products = np.zeros((size, size))
@@ -319,7 +319,7 @@ def _allocate(allocation: Allocation, active: tuple[int, ...], place: int, row: 
 
 
 def _chance(text: str, factors: int) -> float:
-    """Return a sum of products of probabilities that were rounded to whole numbers."""
+    """Return a sum of products of probabilities, converted back from integers."""
     return float(np.ldexp(float(int(text)), -CHANCES * factors))
 
 
