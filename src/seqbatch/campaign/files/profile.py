@@ -84,7 +84,7 @@ class ColumnProfile:
 
     @property
     def empty(self) -> int:
-        """The number of empty rows, not counting words such as NA, which may be an id or a level."""
+        """The number of empty rows; words such as NA, which may be ids or levels, do not count."""
         return self.missing - sum(self.words.values())
 
     @property
@@ -219,7 +219,7 @@ class OddRows:
         return []
 
     def doubts(self) -> list[RowProblem]:
-        """Return rows before the last that may hold totals, by the first column that suggests it."""
+        """Return rows before the last that may hold totals, by the first column suggesting it."""
         for found in self.subtotals.values():
             if doubted := [each for each in found if each[0] < self.rows]:
                 return doubted
@@ -619,7 +619,7 @@ def _mark(column: ColumnProfile, numbers: Floats | None) -> bytes:
         return b"values" + blake2b(ranks[column.codes].tobytes()).digest()
     values = _by_row(column, numbers)
     there = values[~np.isnan(values)]
-    # Rescale so that the first two distinct values become 0 and 1: multiples then have equal digits.
+    # The first two distinct values become 0 and 1, which gives all multiples the same digits.
     other = there[int(np.argmax(there != there[0]))]
     return b"numbers" + blake2b((np.round((values - there[0]) / (other - there[0]), 6) + 0.0)
                                 .tobytes()).digest()  # fmt: skip
