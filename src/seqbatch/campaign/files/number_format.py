@@ -42,7 +42,7 @@ SPACES = "\u00a0\u2007\u2009\u202f"
 SAME = {**dict.fromkeys(SPACES, " "), "\u2212": "-", "\u2019": "'"}
 #: Thousands separators and decimal marks.
 MARKS = ".,' "
-#: A whole number with separators and decimal marks in it.
+#: A complete number, with separators and a decimal mark.
 DIGITS = re.compile(r"\d(?:[\d.,' ]*\d)?")
 #: Characters that may come before and after the digits of a number.
 SIGNS = "+-()"
