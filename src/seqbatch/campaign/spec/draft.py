@@ -156,7 +156,7 @@ def proposed_as(
 
 
 def _useless(column: ColumnProfile) -> str:
-    """Return why a column carries no information, or "" if it may."""
+    """Return why a column cannot be a useful feature, or "" if it may be one."""
     if not 0 < len(column.name) <= 200:
         return "a name must have 1 to 200 characters; rename the column to use it"
     if not column.readable:
@@ -169,7 +169,7 @@ def _useless(column: ColumnProfile) -> str:
 
 
 def _is_boolean(column: ColumnProfile) -> bool:
-    """Return whether the values are exactly one yes and one no."""
+    """Return whether every value means yes or no, and both occur."""
     if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
         return False
     read = read_booleans(column.values)
