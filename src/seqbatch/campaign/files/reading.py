@@ -177,7 +177,7 @@ class Source:
 
     @property
     def has_semicolons(self) -> bool:
-        """Whether semicolons separate the cells, which is usual where the decimal mark is a comma."""
+        """Whether semicolons separate the cells, as is usual where the decimal mark is a comma."""
         return self.file_format == "csv" and self.dialect.delimiter == ";"
 
     @property
@@ -384,7 +384,7 @@ class Source:
                     raise self.invalid([(line, "", reason)])
 
     def _note_lines(self, read: int, lines: Integers) -> None:
-        """Record where line numbers run ahead of row numbers; usually only the header causes this."""
+        """Record where line numbers run ahead of row numbers; usually only at the header."""
         rows = np.arange(read + 1, read + 1 + len(lines))
         ahead = lines - rows
         # The header precedes all rows, which puts lines at least 1 ahead.
