@@ -126,7 +126,7 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     rule, received = "must be dates, or text", f"; received {kind}"
     wrong = every(column, Reason(rule, received))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        # Do not read them as whole numbers: a 32-bit float cannot represent the eight digits of a date.
+        # Not read as whole numbers: a 32-bit float cannot represent the eight digits of a date.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
             wrong[row] = Reason(rule, received + _excel(str(cell)))
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
