@@ -47,25 +47,25 @@ class Encoder:
     Parameters
     ----------
     unit, unit_columns
-            The name of the ids, and the columns of a file that they consist of.
+        The name of the ids, and the columns of a file that they consist of.
     cluster
-            The column that groups units into clusters, or None; stored, but not part of a vector.
+        The column that groups units into clusters, or None; stored, but not part of a vector.
     features
-            The features that the spec declares.
+        The features that the spec declares.
     start
-            The day from which dates are counted back.
+        The day from which dates are counted back.
     other
-            Whether an unseen category level counts as `other` instead of being refused, unless the
-            category's own rules say otherwise.
+        Whether an unseen category level counts as `other` instead of being refused, unless the
+        category's own rules say otherwise.
     learned
-            What was learned from the first wave; None until it closes. Until then features that
-            learn are 0: the first wave is assigned at random, and nothing depends on them.
+        What was learned from the first wave; None until it closes. Until then features that
+        learn are 0: the first wave is assigned at random, and nothing depends on them.
     actions
-            Each action's own features under a shared model; empty under one model per action.
+        Each action's own features under a shared model; empty under one model per action.
     beside
-            Columns stored for rules and strata; not part of a vector.
+        Columns stored for rules and strata; not part of a vector.
     eligibility
-            Which units may get which action; None if there are no rules.
+        Which units may get which action; None if there are no rules.
     """
 
     unit: str
@@ -288,9 +288,9 @@ def learn(
     encoder
         The encoder of the first wave.
     pieces
-            Each call starts a new pass over the units.
+        Each call starts a new pass over the units.
     units
-            The number of units.
+        The number of units.
     """
     parts = encoder.parts
     numbers = [
@@ -391,11 +391,11 @@ class _Numbers:
     Parameters
     ----------
     values, rules
-            Numbers that are only scaled, one array per column, and their scalings.
+        Numbers that are only scaled, one array per column, and their scalings.
     others
-            The number of columns of each other feature, and its input.
+        The number of columns of each other feature, and its input.
     room
-            The memory for the numbers.
+        The memory for the numbers.
     """
 
     values: list[Floats]

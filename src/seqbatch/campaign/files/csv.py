@@ -111,13 +111,13 @@ class Records:
     Parameters
     ----------
     data
-            The bytes of the records.
+        The bytes of the records.
     starts, ends, quoted
-            The position of each cell, and whether it is in quotes.
+        The position of each cell, and whether it is in quotes.
     firsts
-            The index of each record's first cell, followed by the number of cells.
+        The index of each record's first cell, followed by the number of cells.
     lines
-            The line on which each record begins.
+        The line on which each record begins.
     """
 
     data: AnyArray
@@ -260,11 +260,11 @@ class CsvDialect:
     Parameters
     ----------
     delimiter
-            The character between cells.
+        The character between cells.
     encoding
-            The encoding, by a name that Python knows.
+        The encoding, by a name that Python knows.
     before
-            The number of characters before the header that are not part of the table.
+        The number of characters before the header that are not part of the table.
     """
 
     delimiter: str = ","

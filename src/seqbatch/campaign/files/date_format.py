@@ -260,7 +260,7 @@ class DateSpelling:
     Parameters
     ----------
     format
-            ``"iso"``, or a strptime format.
+        ``"iso"``, or a strptime format.
     """
 
     format: str

@@ -202,11 +202,11 @@ class Summed:
     Parameters
     ----------
     total
-            The sum of all numbers.
+        The sum of all numbers.
     counted
-            How many numbers are present and not 0.
+        How many numbers are present and not 0.
     last
-            The last number; 0 if it is missing.
+        The last number; 0 if it is missing.
     """
 
     total: float
@@ -250,11 +250,11 @@ def refusal(unit: str, others: Iterable[Any], sums: Collection[str] = ()) -> str
     Parameters
     ----------
     unit
-            The id, or its first part.
+        The id, or its first part.
     others
         The row's other cells.
     sums
-            The columns whose last number is the sum of all the others.
+        The columns whose last number is the sum of all the others.
 
     Examples
     --------
@@ -385,7 +385,7 @@ class UnclearDots:
     source
         The file.
     columns
-            The columns of numbers without a declared format.
+        The columns of numbers without a declared format.
     """
 
     def __init__(self, source: Source, columns: Iterable[str]) -> None:

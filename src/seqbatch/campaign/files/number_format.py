@@ -61,15 +61,15 @@ class NumberFormat:
     Parameters
     ----------
     example
-            The example as it was declared.
+        The example as it was declared.
     decimal, thousands
-            The decimal mark and the thousands separator; "" if the format has none.
+        The decimal mark and the thousands separator; "" if the format has none.
     percent
-            Whether numbers have a percent sign and are divided by 100.
+        Whether numbers have a percent sign and are divided by 100.
     trailing, brackets
         Whether ``5-`` and ``(5)`` are negative; ``-5`` always is.
     currency
-            The text allowed before or after the number; "" for none.
+        The text allowed before or after the number; "" for none.
 
     Examples
     --------
@@ -230,9 +230,9 @@ def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, d
     Parameters
     ----------
     column
-            Numbers of any Arrow type, which are used unchanged, or text.
+        Numbers of any Arrow type, which are used unchanged, or text.
     form
-            The format of numbers in text; None for plain numbers: ``-1234.5`` or ``1e3``.
+        The format of numbers in text; None for plain numbers: ``-1234.5`` or ``1e3``.
     """
     read = read_numbers(column, form=form)
     if not read.missing.any():
@@ -436,9 +436,9 @@ class Spelling:
     Parameters
     ----------
     example
-            The format for a spec; "" for plain numbers.
+        The format for a spec; "" for plain numbers.
     numbers
-            The distinct values, read in this format.
+        The distinct values, read in this format.
     """
 
     example: str
@@ -456,7 +456,7 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
     Parameters
     ----------
     texts
-            The distinct values of a column, without missing-value markers.
+        The distinct values of a column, without missing-value markers.
 
     Examples
     --------

@@ -42,17 +42,17 @@ class ColumnProfile:
     Parameters
     ----------
     name
-            The column's name.
+        The column's name.
     kind
-            The Arrow type of its values; always text in a CSV file.
+        The Arrow type of its values; always text in a CSV file.
     values
-            The distinct values, without missing-value markers; text is unchanged.
+        The distinct values, without missing-value markers; text is unchanged.
     codes
-            The index of each row's value in `values`; -1 where it is missing.
+        The index of each row's value in `values`; -1 where it is missing.
     words
-            The count of each text that often marks a missing value, such as NA.
+        The count of each text that often marks a missing value, such as NA.
     readable
-            Whether values of this type can be profiled; lists and other nested types cannot.
+        Whether values of this type can be profiled; lists and other nested types cannot.
     """
 
     name: str
@@ -210,7 +210,7 @@ class OddRows:
         Parameters
         ----------
         sums
-                The columns whose last number is the sum of all the others.
+            The columns whose last number is the sum of all the others.
         """
         for unit in self.ids if self.rows > 1 else ():
             cells = (self.last.column(name)[0].as_py() for name in self.names if name != unit)
@@ -440,11 +440,11 @@ class Habits:
     Parameters
     ----------
     decimal_comma
-            Whether the decimal mark is a comma.
+        Whether the decimal mark is a comma.
     day_first
-            Whether the day comes before the month.
+        Whether the day comes before the month.
     semicolons
-            Whether semicolons separate cells, which is usual where the decimal mark is a comma.
+        Whether semicolons separate cells, which is usual where the decimal mark is a comma.
     """
 
     decimal_comma: bool | None = None
@@ -523,11 +523,11 @@ def unit_columns(
     Parameters
     ----------
     columns
-            The columns of the file.
+        The columns of the file.
     numbers
-            The distinct values of the numeric columns.
+        The distinct values of the numeric columns.
     dates
-            The names of the date columns.
+        The names of the date columns.
     """
     usable = [column for column in columns if _may_tell(column)]
     whole = [
@@ -658,7 +658,7 @@ def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list
     opened, profile
         The file.
     sums
-            The columns whose last number is the sum of all the others.
+        The columns whose last number is the sum of all the others.
     """
     columns, odd = profile.columns, profile.odd
     rows: list[RowProblem] = [(row, "", HEADER) for row in odd.headers] or [

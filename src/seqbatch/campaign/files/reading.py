@@ -68,14 +68,14 @@ class Source:
     Parameters
     ----------
     given
-            A path, ``"-"`` for standard input, or any object with Arrow's table interface
-            (``__arrow_c_stream__``), from PyArrow, Polars, pandas, DuckDB and others.
-        name
-            The name used in messages, if not the path.
-        file_format
-            csv, parquet or arrow; by default from the name's ending, and csv for standard input.
-        delimiter, encoding
-            The dialect of a CSV file; detected by default.
+        A path, ``"-"`` for standard input, or any object with Arrow's table interface
+        (``__arrow_c_stream__``), from PyArrow, Polars, pandas, DuckDB and others.
+    name
+        The name used in messages, if not the path.
+    file_format
+        csv, parquet or arrow; by default from the name's ending, and csv for standard input.
+    delimiter, encoding
+        The dialect of a CSV file; detected by default.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class Source:
         columns
             The columns to read.
         longest
-                The most bytes that a cell may have; None for no limit.
+            The most bytes that a cell may have; None for no limit.
         """
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size))

@@ -51,7 +51,7 @@ def unpacked_sizes(file: Any) -> Iterator[int]:
     Parameters
     ----------
     file
-            A seekable file; its position is reset to the start.
+        A seekable file; its position is reset to the start.
     """
     size = file.seek(0, 2)
     try:

@@ -85,15 +85,15 @@ class ColumnProposal:
     Parameters
     ----------
     column
-            The column's name.
-        became
-            The spec's table for this feature, or the column's role if it is not a feature.
-        setting
-            The value of its setting, as TOML; "" if it has none.
-        why
-            The reason, as a comment.
-        among
-            For a question: the table that would hold the feature.
+        The column's name.
+    became
+        The spec's table for this feature, or the column's role if it is not a feature.
+    setting
+        The value of its setting, as TOML; "" if it has none.
+    why
+        The reason, as a comment.
+    among
+        For a question: the table that would hold the feature.
     """
 
     column: str
@@ -365,28 +365,28 @@ class Choices:
     Parameters
     ----------
     name, actions, control, reward
-            As in a spec; `control` defaults to the first action.
+        As in a spec; `control` defaults to the first action.
     seed
-            As in a spec; by default a fresh, unpredictable one.
+        As in a spec; by default a fresh, unpredictable one.
     costs
-            The cost of each action that has one.
+        The cost of each action that has one.
     direction, range
         Of the reward, as in a spec.
     randomised, floor, required_outcomes
-            As in a spec; by default the floor depends on the number of actions.
+        As in a spec; by default the floor depends on the number of actions.
     waves
-            The number of waves; by default 3, or the number that the plan recommends.
+        The number of waves; by default 3, or the number that the plan recommends.
     sizes
-            The waves' sizes; overrides `units_in_all` and `plan`.
+        The waves' sizes; overrides `units_in_all` and `plan`.
     units_in_all
-            The expected number of units; by default the rows of the file.
+        The expected number of units; by default the rows of the file.
     plan
-            Whether the planner chooses the sizes; otherwise the waves have equal sizes.
+        Whether the planner chooses the sizes; otherwise the waves have equal sizes.
     unit, kinds
-            The columns that identify units, and the roles of other columns where they should differ
-            from the proposed ones.
+        The columns that identify units, and the roles of other columns where they should differ
+        from the proposed ones.
     today
-            The campaign's start, needed if a feature is a date.
+        The campaign's start, needed if a feature is a date.
     """
 
     name: str = NAME
@@ -458,15 +458,15 @@ class Draft:
     Parameters
     ----------
     origin
-            The file's name.
-        rows
-            The number of units.
-        unit
-            The column, or the two columns, that identify units.
-        columns
-            The role of each column, in the order of the file.
-        decimal_comma
-            Whether the file's decimal mark is a comma, which then may hold for outcomes too.
+        The file's name.
+    rows
+        The number of units.
+    unit
+        The column, or the two columns, that identify units.
+    columns
+        The role of each column, in the order of the file.
+    decimal_comma
+        Whether the file's decimal mark is a comma, which then may hold for outcomes too.
     """
 
     origin: str
@@ -496,11 +496,11 @@ def draft_of(
     opened
         The file.
     reward
-            The column of outcomes, which is not a feature.
+        The column of outcomes, which is not a feature.
     today
-            The day that dates are compared with.
+        The day that dates are compared with.
     unit, kinds
-            Your choices: the columns that identify units, and the roles of other columns.
+        Your choices: the columns that identify units, and the roles of other columns.
     """
     found, kinds = profile_of(opened), kinds or {}
     columns = found.columns

@@ -37,7 +37,7 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
     text
         The spec, with any sizes.
     units, waves
-            The number of each; if `waves` is None the plan chooses it.
+        The number of each; if `waves` is None the plan chooses it.
     """
     spec = parse_spec(text)
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
@@ -115,9 +115,9 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     Parameters
     ----------
     units
-            A source, or a file or table of units to make one from.
+        A source, or a file or table of units to make one from.
     choices
-            What you already know about the campaign.
+        What you already know about the campaign.
     """
     choices = choices or Choices()
     choices.check()

@@ -37,7 +37,7 @@ def remedy(line: str, said: str) -> str:
     line
         The line at which the parser stopped.
     said
-            The parser's message.
+        The parser's message.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def reason(found: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     found
         The error.
     known
-            The names of settings, to suggest one for a misspelled name.
+        The names of settings, to suggest one for a misspelled name.
 
     >>> reason({"type": "greater_than", "ctx": {"gt": 0}, "input": -1, "loc": ("sd",)})
     'must be above 0; received -1'
@@ -244,7 +244,7 @@ def read_spec(path: str | Path) -> Spec:
     Raises
     ------
     InvalidSpecError
-            If the file cannot be read or breaks a rule; every problem is named with its line.
+        If the file cannot be read or breaks a rule; every problem is named with its line.
     """
     return parse_spec(read_text(path), name=str(path))
 
@@ -505,11 +505,11 @@ def setting(name: str, given: str, why: str = "", *, active: bool = True) -> str
     Parameters
     ----------
     name, given
-            The setting's name, and its value as TOML.
+        The setting's name, and its value as TOML.
     why
         The reason.
     active
-            Whether the setting takes effect; otherwise the line is commented out.
+        Whether the setting takes effect; otherwise the line is commented out.
     """
     line = f"{'' if active else '# '}{key(name)} = {given}"
     if not why:
