@@ -1,1 +1,1 @@
-"""The features of units as numbers of the model: one file for each kind."""
+"""Encode the features of units as numbers of the model: one file for each kind."""

@@ -1,4 +1,4 @@
-"""What every kind of feature can do."""
+"""The interface of all kinds of features."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pyarrow as pa
 from seqbatch.core.arrays import Floats
 from seqbatch.core.kernels.texts import mark
 
-#: What stands in a column's name for the value that is not there.
+#: The word for a missing value in a column's name.
 MISSING_LEVEL = "missing"
 
 
@@ -21,11 +21,11 @@ class Feature(ABC):
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     """
 
     name: str
-    #: The Arrow type that is kept of it.
+    #: The Arrow type in which the column is stored.
     kept: ClassVar[pa.DataType]
 
     @property
@@ -35,31 +35,31 @@ class Feature(ABC):
 
     @abstractmethod
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return what is kept of a column of a file, and what is wrong with its rows."""
+        """Return the stored form of a column of a file, and the problems of its rows."""
 
     @abstractmethod
     def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
+        """Write the model's columns into `out`, which contains only zeros."""
 
     @abstractmethod
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
 
     def sizes(self, kept: Any) -> Floats:
-        """Return how large the largest number of each row is."""
+        """Return the largest absolute number of each row."""
         return np.ones(len(kept))
 
     def largest(self, kept: Any) -> float:
-        """Return a size that no number of any row exceeds."""
+        """Return an upper bound on the absolute numbers of all rows."""
         return float(self.sizes(kept).max(initial=0.0))
 
     def clipped(self, kept: Any) -> int:  # noqa: ARG002
-        """Return how many values are moved to a bound."""
+        """Return the number of values that are clipped to a bound."""
         return 0
 
 
 def one_of(rng: np.random.Generator, count: int, width: int, places: Any) -> Floats:
-    """Return rows with a 1 at one of these places, at random."""
+    """Return rows with a 1 in a random one of these positions."""
     made = np.zeros((count, width))
     mark(made, rng.choice(np.asarray(places, dtype=np.int64), size=count))
     return made

@@ -21,7 +21,7 @@ from seqbatch.campaign.files.column_values import (
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.core.arrays import Floats
 
-#: Case and spaces around are ignored. 1.0 and 0.0 are what programs make of 1 and 0.
+#: Case and surrounding spaces are ignored. Some programs write 1.0 and 0.0 for 1 and 0.
 YES = ("true", "t", "yes", "y", "on", "1", "1.0", "ja", "j", "wahr", "oui", "vrai", "si", "sí",
        "sì", "vero", "verdadero", "sim", "tak")  # fmt: skip
 NO = ("false", "f", "no", "n", "off", "0", "0.0", "nein", "falsch", "non", "faux", "falso", "nee",
@@ -30,7 +30,7 @@ RULE = "must be a yes or a no, such as true, yes, 1, false, no, 0"
 
 
 def read_booleans(column: Any) -> Read:
-    """Return a column of text, booleans or the numbers 0 and 1 as numbers 0 and 1."""
+    """Read a column of text, booleans or the numbers 0 and 1 as numbers 0 and 1."""
     column = undictionaried(column)
     if not is_text(column.type):
         found = read_numbers(column)
@@ -48,14 +48,14 @@ def read_booleans(column: Any) -> Read:
 
 @dataclass(frozen=True)
 class BooleanFeature(Feature):
-    """A column of yes and no.
+    """A boolean column.
 
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     missing
-        What to do with a missing one: "refuse", "level" (a column of its own), or what it means.
+        How to treat a missing value: "refuse", "level" (a separate column), or its meaning.
     """
 
     missing: bool | str
@@ -68,7 +68,7 @@ class BooleanFeature(Feature):
         return (*own, f"{self.name} {MISSING_LEVEL}") if self.missing == "level" else own
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return the values, null where they are missing, and what is wrong with the rows."""
+        """Return the values, null if missing, and the problems of the rows."""
         found = read_booleans(column)
         wrong = found.wrong
         if self.missing == "refuse" and found.missing.any():
@@ -77,12 +77,12 @@ class BooleanFeature(Feature):
         return pa.array(found.values > 0, mask=found.missing), wrong
 
     def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
+        """Write the model's columns into `out`, which contains only zeros."""
         out[:, 0] = np.asarray(kept.fill_null(self.missing is True))
         if self.missing == "level":
             out[:, 1] = np.asarray(kept.is_null())
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
         values = rng.integers(0, 2 + (self.missing == "level"), size=count)
         return np.stack([values == 1, values == 2], axis=1)[:, : len(self.names)] * 1.0

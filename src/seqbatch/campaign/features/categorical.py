@@ -19,18 +19,18 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class CategoricalFeature(Feature):
-    """What both kinds of category share: how they are read.
+    """The base of both kinds of category: reads the texts and writes the indicators.
 
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     """
 
     kept: ClassVar[pa.DataType] = pa.string()
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return the texts, and what is wrong with the rows."""
+        """Return the texts, and the problems of the rows."""
         encoded, wrong = categories(column)
         if self.accepts_missing:
             # A column of the wrong type is still refused.
@@ -42,42 +42,42 @@ class CategoricalFeature(Feature):
 
     @property
     def accepts_missing(self) -> bool:
-        """Whether a missing value has a place."""
+        """Whether a missing value has a column of the model."""
         raise NotImplementedError
 
     def places_of(self, levels: Sequence[str]) -> tuple[list[int], int]:
-        """Return the place of each level among the model's columns, and of a missing value."""
+        """Return the column index of each level, and that of a missing value."""
         raise NotImplementedError
 
     def unseen(self, encoded: Any) -> dict[int, str]:  # noqa: ARG002
-        """Return the rows whose level has no place."""
+        """Return the rows whose level has no column, with the reasons."""
         return {}
 
     def places(self, kept: Any) -> Integers:
-        """Return each row's place among the columns of the model."""
+        """Return each row's column index in the model."""
         made = np.empty(len(kept), dtype=np.int64)
         self.write_places(kept, 0, made)
         return made
 
     def write_places(self, kept: Any, first: int, out: Integers) -> None:
-        """Write each row's place among the columns of the model, the first of which is given."""
+        """Write each row's column index, counted from `first`."""
         column = kept.combine_chunks() if isinstance(kept, pa.ChunkedArray) else kept
         levels = column.dictionary.to_pylist()
         found, missing = self.places_of(levels)
-        # A file that was written by hand may spell what is missing in both ways.
+        # A file written by hand may mark missing values both as null and as empty text.
         table = [place if level else missing for place, level in zip(found, levels, strict=True)]
         codes = np.array([*table, missing], dtype=np.int64) + first
         rows = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
-        # All kinds of indexes as one: compiled code is made for each.
+        # Convert all index types to one: the function is compiled for each type.
         look_up(codes, rows.astype(np.int32, copy=False), out)
 
     @property
     def known(self) -> bool:
-        """Whether levels have their places; until then all columns are 0."""
+        """Whether the columns of levels are settled; until then all columns are 0."""
         return True
 
     def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
+        """Write the model's columns into `out`, which contains only zeros."""
         if self.known:
             mark(out, self.places(kept))
 
@@ -89,13 +89,13 @@ class LevelsFeature(CategoricalFeature):
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     rules
-        What the spec says of it.
+        The category's rules in the spec.
     other
-        Whether a level that is not declared counts as `other`.
+        Whether an undeclared level counts as `other`.
     rare
-        The levels that count as `other` since the first wave had too few; None before.
+        The levels that count as `other` because the first wave had too few; None before that.
     """
 
     rules: Levels
@@ -104,7 +104,7 @@ class LevelsFeature(CategoricalFeature):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The levels with a column: those declared, and what stands for others and missing."""
+        """The levels with a column: the declared ones, and those for other and missing values."""
         more = [OTHER] if self.other or self.rules.learns else []
         more += [MISSING_LEVEL] if self.accepts_missing else []
         return (*self.rules.levels, *(level for level in more if level not in self.rules.levels))
@@ -116,11 +116,11 @@ class LevelsFeature(CategoricalFeature):
 
     @property
     def accepts_missing(self) -> bool:
-        """Whether a missing value has a place."""
+        """Whether a missing value has a column of the model."""
         return self.rules.missing == "level"
 
     def places_of(self, levels: Sequence[str]) -> tuple[list[int], int]:
-        """Return the place of each level among the model's columns, and of a missing value."""
+        """Return the column index of each level, and that of a missing value."""
         known = {level: place for place, level in enumerate(self.levels)}
         other = known.get(OTHER, 0)
         declared = set(self.rules.levels) - set(self.rare or ())
@@ -129,22 +129,22 @@ class LevelsFeature(CategoricalFeature):
 
     @property
     def known(self) -> bool:
-        """Whether it is known which levels are rare, or none are looked for."""
+        """Whether the rare levels are known, or need not be."""
         return self.rare is not None or not self.rules.learns
 
     def counts(self, kept: Any) -> Integers:
-        """Return how many rows have each level."""
+        """Return the number of rows with each level."""
         return np.bincount(self.places(kept), minlength=len(self.levels))
 
     def too_rare(self, counts: Integers) -> tuple[str, ...]:
-        """Return the declared levels that have too few rows, by the counts of the first wave."""
+        """Return the declared levels with too few rows, from the counts of the first wave."""
         kept = {OTHER, *([MISSING_LEVEL] if self.accepts_missing else [])}
         pairs = zip(self.levels, counts.tolist(), strict=True)
         few = [level for level, count in pairs if count < self.rules.least]
         return tuple(level for level in few if level not in kept)
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
         width = len(self.levels)
         if self.rules.learns and self.rare is None:
             return np.zeros((count, width))
@@ -156,12 +156,12 @@ class LevelsFeature(CategoricalFeature):
 
     @property
     def rule(self) -> str:
-        """What a level must be that has a place."""
+        """The rule for levels that are accepted."""
         levels = self.rules.levels
         return f"must be one of {', '.join(levels[:8])}" + (", ..." if len(levels) > 8 else "")
 
     def unseen(self, encoded: Any) -> dict[int, str]:
-        """Return the rows whose level has no place."""
+        """Return the rows whose level has no column, with the reasons."""
         if self.other:
             return {}
         known = set(self.rules.levels)
@@ -185,7 +185,7 @@ class LevelsFeature(CategoricalFeature):
 
 @dataclass(frozen=True)
 class HashedFeature(CategoricalFeature):
-    """A category whose levels fall into cells; what is missing falls into the cell of no text."""
+    """A category whose levels are hashed into cells; a missing value is hashed as empty text."""
 
     rules: Hashed
 
@@ -196,7 +196,7 @@ class HashedFeature(CategoricalFeature):
 
     @property
     def accepts_missing(self) -> bool:
-        """Whether a missing value has a place."""
+        """Whether a missing value has a column of the model."""
         return self.rules.missing == "level"
 
     def places_of(self, levels: Sequence[str]) -> tuple[list[int], int]:
@@ -205,11 +205,11 @@ class HashedFeature(CategoricalFeature):
         return [cell(self.name, level, width) for level in levels], cell(self.name, "", width)
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
         return one_of(rng, count, self.rules.hash, range(self.rules.hash))
 
 
 def cell(name: str, level: str, width: int) -> int:
-    """Return the cell that a level of a hashed category falls into."""
+    """Return the cell into which a level of a hashed category falls."""
     made = blake2b(f"{name}\n{level}".encode(), digest_size=8).digest()
     return int.from_bytes(made, "little") % width

@@ -18,7 +18,7 @@ from seqbatch.campaign.spec.features import DateRules
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.core.kernels.texts import mark
 
-#: The levels of parts that are categories, and the Arrow function that counts them, from where.
+#: The levels of the parts that are categories; then Arrow's functions for them, with first values.
 LEVELS = {"weekday": tuple(calendar.day_name), "month": tuple(calendar.month_name)[1:]}
 COUNTED = {"weekday": (pc.day_of_week, 0), "month": (pc.month, 1)}
 
@@ -30,13 +30,13 @@ class DateFeature(Feature):
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     rules
-        What the spec says of it.
+        The date's rules in the spec.
     start
-        The day from which days are counted back; None where they are not.
+        The day from which days are counted back; None if days are not used.
     learned
-        What the first wave taught of the days; None before.
+        What was learned about the days from the first wave; None before that.
     """
 
     rules: DateRules
@@ -46,11 +46,11 @@ class DateFeature(Feature):
 
     @property
     def days(self) -> ScaledNumber:
-        """What the model makes of the days."""
+        """The days before the start as a scaled number."""
         return ScaledNumber(f"{self.name} days", self.rules, self.learned)
 
     def names_of(self, part: str) -> tuple[str, ...]:
-        """Return the columns of the model that one part becomes."""
+        """Return the model's columns for one part."""
         if part == "days":
             return self.days.names
         levels = LEVELS[part] + (() if self.rules.missing == "refuse" else (MISSING_LEVEL,))
@@ -62,7 +62,7 @@ class DateFeature(Feature):
         return tuple(name for part in self.rules.parts for name in self.names_of(part))
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return the days, null where they are missing, and what is wrong with the rows."""
+        """Return the days, null if missing, and the problems of the rows."""
         dates, missing, wrong = read_dates(column, form=self.rules.format)
         if self.rules.missing == "refuse" and missing.any():
             advice = '; missing = "median" would accept it'
@@ -70,14 +70,14 @@ class DateFeature(Feature):
         return dates, wrong
 
     def values(self, kept: Any) -> Floats:
-        """Return the days before the start, NaN where the date is missing."""
+        """Return the days before the start, NaN if the date is missing."""
         assert self.start is not None
         days = kept.cast(pa.int32()).cast(pa.float64()).to_numpy()
         since: Floats = (self.start - datetime.date(1970, 1, 1)).days - days
         return since
 
     def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
+        """Write the model's columns into `out`, which contains only zeros."""
         place = 0
         for part in self.rules.parts:
             width = len(self.names_of(part))
@@ -89,17 +89,17 @@ class DateFeature(Feature):
             place += width
 
     def sizes(self, kept: Any) -> Floats:
-        """Return how large the largest number of each row is to the model."""
+        """Return the largest absolute number of each row, as the model sees it."""
         if "days" not in self.rules.parts:
             return np.ones(len(kept))
         return np.maximum(self.days.sizes(self.values(kept)), 1.0)
 
     def clipped(self, kept: Any) -> int:
-        """Return how many days are moved to a bound."""
+        """Return the number of days that are clipped to a bound."""
         return self.days.clipped(self.values(kept)) if "days" in self.rules.parts else 0
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
         missing = rng.random(count) < 0.5 * (self.rules.missing != "refuse")
         blocks = []
         for part in self.rules.parts:
@@ -114,7 +114,7 @@ class DateFeature(Feature):
 
 
 def _levels(kept: Any, part: str) -> Integers:
-    """Return the place of each date among the levels of a part, the last for a missing one."""
+    """Return the index of each date among the levels of a part; the last one means missing."""
     count, first = COUNTED[part]
     places = count(kept).fill_null(len(LEVELS[part]) + first)
     found: Integers = np.asarray(places).astype(np.int64) - first

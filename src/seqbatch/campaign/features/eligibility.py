@@ -1,4 +1,4 @@
-"""Which actions each unit may get, computed from its columns."""
+"""Evaluate eligibility rules: which actions each unit may get."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Bools
 
 # ----------------------------------------------------------------------
-# Columns of units that are kept for rules and strata, and are no part of the model.
+# Columns of units that are stored for rules and strata, and are not part of the model.
 
 
 @dataclass(frozen=True)
 class BesideColumn:
-    """One such column; what is missing in it is null, and no mistake.
+    """A column stored for rules or strata; a missing value is null, and not an error.
 
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     kind
-        What it holds.
+        The type of its values.
     """
 
     name: str
@@ -44,11 +44,11 @@ class BesideColumn:
 
     @property
     def kept(self) -> pa.DataType:
-        """The Arrow type that is kept of it."""
+        """The Arrow type in which the column is stored."""
         return {"text": pa.string(), "number": pa.float64(), "yes or no": pa.bool_()}[self.kind]
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return what is kept of a column of a file, and what is wrong with its rows."""
+        """Return the stored form of a column of a file, and the problems of its rows."""
         if self.kind == "text":
             encoded, wrong = categories(column)
             return encoded, {row: why for row, why in wrong.items() if why != MISSING}
@@ -60,7 +60,7 @@ class BesideColumn:
 
 
 # ----------------------------------------------------------------------
-# Which actions each unit may get, by its own columns.
+# Evaluate which actions each unit may get, from its columns.
 
 
 COMPARED = {
@@ -71,16 +71,16 @@ COMPARED = {
 
 @dataclass(frozen=True)
 class Eligibility:
-    """The rules of the actions that are given.
+    """The eligibility rules of the active actions.
 
     Parameters
     ----------
     names
-        The actions, in their order.
+        The actions, in order.
     rules
-        Who may get each; None for everybody.
+        The rule of each action; None if all units may get it.
     fallback
-        The place of the action of units that no action is eligible for; None where there is none.
+        The index of the action for units that are eligible for no other; None if there is none.
     """
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ class Eligibility:
 
     @classmethod
     def of(cls, spec: Spec, names: Sequence[str]) -> "Eligibility | None":
-        """Return the rules of these actions; None where everybody may get everything."""
+        """Return the rules of these actions; None if there are no rules."""
         rules = spec.rules
         if not any(name in rules for name in names):
             return None
@@ -97,9 +97,10 @@ class Eligibility:
         return cls(tuple(names), tuple(rules.get(name) for name in names), fallback)
 
     def mask(self, given: pa.Table) -> Bools:
-        """Return which actions units may get, shape (n, K); none at all only without a fallback.
+        """Return which actions units may get, shape (n, K); without a fallback, a row may be empty.
 
-        What a rule needs and is missing makes nobody eligible: who cannot be asked is not phoned.
+        A missing value makes a unit ineligible if the rule needs it: without a recorded consent to
+        calls, for example, a unit is not phoned.
         """
         allowed = np.ones((given.num_rows, len(self.rules)), dtype=np.bool_)
         for place, rule in enumerate(self.rules):
@@ -107,24 +108,24 @@ class Eligibility:
                 allowed[:, place] = np.asarray(_holds(rule, given).fill_null(False))
         if self.fallback is not None:
             others = np.delete(allowed, self.fallback, axis=1)
-            # Everybody may get the fallback, but only who can get nothing else does.
+            # Any unit may get the fallback, but only units without another action do.
             allowed[:, self.fallback] = ~others.any(axis=1)
         return allowed
 
     def nothing(self, given: pa.Table) -> dict[int, str]:
-        """Return the rows of units that may get no action, with what to do."""
+        """Return the rows of units that may get no action, with advice."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
         advice = "leave it out, or declare the action that such units get (fallback)"
         return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}"))
 
     @property
     def refusal(self) -> str:
-        """What is wrong with a unit that may get no action."""
+        """The reason for a unit that may get no action."""
         return f"no action is eligible for this unit ({', '.join(self.names)})"
 
 
 def _holds(rule: EligibilityRule, given: pa.Table) -> Any:
-    """Return whether a rule holds of each unit: yes, no, or null where that is not known."""
+    """Return whether a rule holds for each unit: true, false, or null if unknown."""
     match rule:
         case BooleanColumn(name):
             return _plain(given.column(name))
@@ -133,7 +134,7 @@ def _holds(rule: EligibilityRule, given: pa.Table) -> Any:
         case Among(name, values):
             column = _plain(given.column(name))
             if pa.types.is_floating(column.type):
-                # A look-up tells -0 from 0; no person and no comparison does.
+                # A look-up distinguishes -0 from 0; people and comparisons do not.
                 column, values = pc.add(column, 0.0), tuple(float(v) + 0.0 for v in values)
             found = pc.is_in(column, value_set=pa.array(values, type=column.type))
             return pc.if_else(column.is_null(), None, found)
@@ -148,7 +149,7 @@ def _holds(rule: EligibilityRule, given: pa.Table) -> Any:
 
 
 def _plain(column: Any) -> Any:
-    """Return a column without a dictionary, and with null for what is missing."""
+    """Return a column without dictionary encoding, and with null for missing values."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""The encoder: from a unit's columns to the numbers of the model, always the same way."""
+"""Encode units: turn their columns into the model's feature vectors."""
 
 import datetime
 import threading
@@ -27,45 +27,45 @@ from seqbatch.core.exact_sums import Vectors
 from seqbatch.core.kernels.texts import scale_columns
 
 # ----------------------------------------------------------------------
-# A unit's columns to the numbers of the model, the same at assignment, at close and in a replay.
+# Encode units in the same way at assignment, when a wave closes, and in a replay.
 #
-# Columns of the model have names that a person can read: ``age``, ``zip=Urban``,
-# ``age*zip=Urban``, ``city#3`` for the cell of a hashed category. Under a shared model
-# ``price*age`` is the product of an action's feature and a unit's.
+# The model's columns have readable names: ``age``, ``zip=Urban``, ``age*zip=Urban``, and ``city#3``
+# for a cell of a hashed category. Under a shared model ``price*age`` is the product of an action's
+# feature and a unit's feature.
 
 
-#: Numbers of the first wave that are sorted at once: as many columns as fit into 256 MB.
+#: The number of first-wave values sorted at once: as many columns as fit into 256 MB.
 AT_ONCE = 1 << 25
-#: A model with more columns than this is not asked how many directions it could have.
+#: The rank of a model with more columns than this is not computed.
 LARGEST_RANK = 600
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns what was given into vectors.
+    """Turns units into feature vectors.
 
     Parameters
     ----------
     unit, unit_columns
-        What the ids are called, and the columns of a file that they are made of.
+        The name of the ids, and the columns of a file that they consist of.
     cluster
-        The column whose units belong together, None for none; kept, and no part of a vector.
+        The column that groups units into clusters, or None; stored, but not part of a vector.
     features
-        What the spec says of the columns.
+        The features that the spec declares.
     start
-        The day from which the days of dates are counted back.
+        The day from which dates are counted back.
     other
-        Whether a category never seen is counted as `other` instead of being refused, where its
-        own rules say nothing.
+        Whether an unseen category level counts as `other` instead of being refused, unless the
+        category's own rules say otherwise.
     learned
-        What the first wave taught; None before. Until then features that learn are 0: the first
-        wave is assigned at random, and nothing depends on them.
+        What was learned from the first wave; None until it closes. Until then features that
+        learn are 0: the first wave is assigned at random, and nothing depends on them.
     actions
         Each action's own features under a shared model; empty under one model per action.
     beside
-        Columns that are kept for rules and strata; no part of a vector.
+        Columns stored for rules and strata; not part of a vector.
     eligibility
-        Who may get which action; None where everybody may get everything.
+        Which units may get which action; None if there are no rules.
     """
 
     unit: str
@@ -88,7 +88,7 @@ class Encoder:
         learned: LearnedFeatures | None,
         given: Sequence[str] | None = None,
     ) -> "Encoder":
-        """Return the encoder of a spec, for these actions, of which some may still be given."""
+        """Return the encoder of a spec for these actions; `given` names those still assigned."""
         names = [action.name for action in actions] if given is None else given
         traits = tuple(action.features for action in actions)
         return cls(
@@ -106,12 +106,12 @@ class Encoder:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are kept of units: the ids, and what the model is made of."""
+        """The stored columns of units: the ids, and the inputs of the model."""
         return (self.unit, *self.features.columns)
 
     @cached_property
     def parts(self) -> dict[str, Feature]:
-        """The features, each by the column that it is made of."""
+        """The features, by the column that each is made from."""
         made: dict[str, Feature] = {}
         numbers = {} if self.learned is None else self.learned.numbers
         for name, numeric in self.features.numeric.items():
@@ -151,18 +151,18 @@ class Encoder:
 
     @property
     def _own(self) -> int:
-        """How many numbers the unit's own part of a vector has."""
+        """The length of the unit's own part of a vector."""
         widths = self._widths
         crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
         return self.features.intercept + sum(widths.values()) + crossed
 
     @property
     def dim(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         return self._own * (1 + len(self.actions[0])) if self.actions else self._own
 
     def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[pa.Array, pa.Table]:
-        """Check a piece of a file; return its ids and what is to be kept of it."""
+        """Check a piece of a file; return its ids and the columns to store."""
         units, wrong = texts(batch.column(self.unit))
         problems.add(start, self.unit, wrong)
         kept = [units]
@@ -175,12 +175,12 @@ class Encoder:
         return units, given
 
     def check_sizes(self, given: pa.Table, start: int, problems: Problems) -> None:
-        """Find the rows whose numbers are too large for the model, as it scales and crosses them.
+        """Find rows whose numbers are too large for the model after scaling and interactions.
 
-        One such row would be in the sums of every later estimate, and none could be made. What is
-        scaled by the first wave is, until that is closed, bounded by what may be in a file.
+        One such row would enter the sums of every later estimate and make them all impossible.
+        Until the first wave closes, features with a learned scale are bounded by the file limits.
         """
-        # What is too large to be a number is too large.
+        # A number that overflows is too large.
         with np.errstate(over="ignore", invalid="ignore"):
             if self._all_fit(given):
                 return
@@ -198,11 +198,11 @@ class Encoder:
 
     @property
     def _trait(self) -> float:
-        """The largest size of an action's own feature."""
+        """The largest absolute value among the actions' own features."""
         return max((abs(value) for own in self.actions for value in own.values()), default=0.0)
 
     def _all_fit(self, given: pa.Table) -> bool:
-        """Say whether no number can be too large, by the largest one of each column."""
+        """Return whether no number can be too large, given the largest one of each column."""
         most = {name: part.largest(given.column(name)) for name, part in self.parts.items()}
         crossed = [most[one] * most[two] for one, two in self.features.interactions]
         return all(
@@ -218,7 +218,7 @@ class Encoder:
         return out
 
     def places(self) -> dict[str, slice]:
-        """Return where the columns of each feature are."""
+        """Return the positions of each feature's columns."""
         place, places = int(self.features.intercept), {}
         for name, width in self._widths.items():
             places[name] = slice(place, place + width)
@@ -226,7 +226,7 @@ class Encoder:
         return places
 
     def _complete(self, out: Floats) -> None:
-        """Add the intercept, and the products of the features that are there."""
+        """Add the intercept and the interactions of the encoded features."""
         if self.features.intercept:
             out[:, 0] = 1.0
         at, count = self.places(), len(out)
@@ -238,16 +238,16 @@ class Encoder:
             place += size
 
     def clipped(self, given: pa.Table) -> dict[str, int]:
-        """Return how many values of each column are moved to a bound, where any are."""
+        """Return the number of clipped values of each column that has any."""
         counts = {name: part.clipped(given.column(name)) for name, part in self.parts.items()}
         return {name: count for name, count in counts.items() if count}
 
     def directions(self) -> tuple[int, int] | None:
-        """Return how many columns are ever used, and how many directions all data could determine.
+        """Return how many columns are ever used, and the largest rank that data could give them.
 
-        These are fewer where columns always sum to another, as all levels of a category do to the
-        intercept. Found by random rows, of which enough are drawn to meet every pair of levels.
-        None for a model of very many columns.
+        The rank is lower if some columns always sum to another, as all levels of a category sum to
+        the intercept. It is found from random rows, enough of them to contain every pair of levels.
+        None for a model with very many columns.
         """
         if self.dim > LARGEST_RANK:
             return None
@@ -261,14 +261,14 @@ class Encoder:
             gram += out.T @ out
         traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
         used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
-        # A column filled with a mean of a billion must not hide one of zeros and ones.
+        # Normalize: a column filled with a mean of a billion must not hide one of zeros and ones.
         size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
         gram /= np.outer(size, size)
         rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
         return used, int(rank)
 
     def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:
-        """Return what a policy takes: the vectors as they are, or one for each action."""
+        """Return a policy's input: the vectors unchanged, or one for each action."""
         if not self.actions:
             return own
         traits = np.array([list(self.actions[action].values()) for action in active])
@@ -281,16 +281,16 @@ class Encoder:
 def learn(
     encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]], *, units: int
 ) -> LearnedFeatures:
-    """Return what the units of the first wave teach.
+    """Learn scales, bounds and rare levels from the units of the first wave.
 
     Parameters
     ----------
     encoder
         The encoder of the first wave.
     pieces
-        Starts over with the units each time that it is called.
+        Each call starts a new pass over the units.
     units
-        How many there are.
+        The number of units.
     """
     parts = encoder.parts
     numbers = [
@@ -316,7 +316,7 @@ def learn(
 def _learn_rare(
     encoder: Encoder, pieces: Callable[[], Iterable[pa.Table]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the levels that the first wave has too few of."""
+    """Return the levels that are too rare in the first wave."""
     counting = [
         part
         for name in encoder.features.learning
@@ -330,25 +330,25 @@ def _learn_rare(
 
 
 # ----------------------------------------------------------------------
-# Vectors of units as sums take them: numbers apart from categories, which need no products.
+# Vectors for sums: numbers are kept apart from categories, which need no multiplication.
 
 
 class Room(threading.local):
-    """Memory that every thread uses again: to get it anew takes longer than to fill it."""
+    """Memory that each thread reuses: allocating it takes longer than filling it."""
 
     _kept: Floats = np.empty(0)
 
     def floats(self, rows: int, count: int) -> Floats:
-        """Return an array of any numbers, which is that of the thread's last call."""
+        """Return an uninitialized array, which shares its memory with the thread's last one."""
         if self._kept.size < rows * count:
             self._kept = np.empty(rows * count)
         return self._kept[: rows * count].reshape(rows, count)
 
 
 def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
-    """Return the unit's own part of the vectors, the same as by :meth:`Encoder.encode`.
+    """Return the unit's own part of the vectors, equal to :meth:`Encoder.encode`.
 
-    Numbers lie in the room, until the same thread makes others there.
+    The numbers use the memory of `room` until the same thread asks for more of it.
     """
     if encoder.features.interactions:
         return Vectors.of(encoder.encode(given))
@@ -386,16 +386,16 @@ def vectors(encoder: Encoder, given: pa.Table, room: Room) -> Vectors:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The columns of the model that are numbers: those that are scaled alone, and then others.
+    """The numeric columns of the model: first those that are only scaled, then the others.
 
     Parameters
     ----------
     values, rules
-        Numbers that are scaled alone, one array a column, and what by.
+        Numbers that are only scaled, one array per column, and their scalings.
     others
-        How many columns each of the others has, and what they are made of.
+        The number of columns of each other feature, and its input.
     room
-        Where they are put.
+        The memory for the numbers.
     """
 
     values: list[Floats]
@@ -404,11 +404,11 @@ class _Numbers:
     room: Room
 
     def some(self, some: slice) -> Floats:
-        """Return the numbers of units between two places."""
+        """Return the numbers of a range of units."""
         count, first = some.stop - some.start, len(self.values)
         rows = self.room.floats(first + sum(width for width, *_ in self.others), count)
         if first:
-            # All at once: threads that run Python by turns wait for each other at every call.
+            # In one call: threads that take turns in Python wait for each other at every call.
             np.concatenate([each[some] for each in self.values], out=rows[:first].reshape(-1))
             scale_columns(rows[:first], self.rules)
         for width, part, kept in self.others:
@@ -420,7 +420,7 @@ class _Numbers:
 
 
 # ----------------------------------------------------------------------
-# How large the numbers of the model can be, by what is declared and frozen of each feature.
+# Bounds on the model's numbers, from each feature's declared and learned settings.
 
 
 #: The largest number of a column, and whether its numbers are whole.
@@ -429,7 +429,7 @@ INDICATOR: Size = (1.0, True)
 
 
 def largest(encoder: Encoder) -> list[Size]:
-    """Return the largest size of each column of the model, and whether it holds whole numbers."""
+    """Return the largest size of each column of the model, and whether its numbers are whole."""
     parts = {name: _of(part) for name, part in encoder.parts.items()}
     own = [INDICATOR] if encoder.features.intercept else []
     own += [size for sizes in parts.values() for size in sizes]
@@ -443,7 +443,7 @@ def largest(encoder: Encoder) -> list[Size]:
 
 
 def _of(part: Feature) -> list[Size]:
-    """Return the sizes of the columns that one feature becomes."""
+    """Return the sizes of one feature's columns."""
     if isinstance(part, NumericFeature):
         return _scaled(part.number)
     if isinstance(part, DateFeature):
@@ -456,7 +456,7 @@ def _of(part: Feature) -> list[Size]:
 
 
 def _scaled(number: ScaledNumber) -> list[Size]:
-    """Return the size of a scaled number, and of the column that says that it is missing."""
+    """Return the size of a scaled number, and of its indicator of missing values."""
     frozen, more = number.frozen, [INDICATOR] * (len(number.names) - 1)
     if frozen is None or frozen.sd <= 0:
         return [(0.0, False), *more]

@@ -1,7 +1,7 @@
-"""What the encoder learns from the first wave: bounds, scales, fill values, rare levels.
+"""Learn from the first wave: bounds, scales, fill values and rare levels.
 
-All of it is computed from sorted values or counts, so that neither the order of the units nor the
-pieces they come in have a part in it, not even by rounding.
+Everything is computed from sorted values or counts. The result does not depend on the order of the
+units or on the pieces they come in, not even by rounding.
 """
 
 import math
@@ -17,20 +17,20 @@ from seqbatch.core.arrays import Floats
 
 @dataclass(frozen=True)
 class FrozenNumber:
-    """How a number is treated once nothing about it is open.
+    """How a number is encoded once all of its settings are known.
 
     Parameters
     ----------
     low, high
-        The bounds that it is moved to; None where there are none.
+        The bounds to which it is clipped; None if there are none.
     fill
-        What stands for a missing one.
+        The value that replaces a missing one.
     mean, sd
-        What is subtracted, and by what is divided; a number without spread (0) says nothing.
+        The number to subtract, and the one to divide by; a number with sd 0 carries no information.
     indicator
-        Whether a column says which are missing.
+        Whether a column indicates missing values.
     clipped
-        How many values of the first wave lie beyond its own quantiles.
+        The number of first-wave values outside the wave's own quantiles.
     """
 
     low: float | None
@@ -44,13 +44,13 @@ class FrozenNumber:
 
 @dataclass(frozen=True)
 class LearnedFeatures:
-    """What the first wave taught, by column: numbers, and the levels that are too rare."""
+    """What was learned from the first wave, by column: numbers, and levels that are too rare."""
 
     numbers: Mapping[str, FrozenNumber] = field(default_factory=dict)
     rare: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values, from which :meth:`of` makes it again."""
+        """Return plain values, from which :meth:`of` restores this object."""
         return {
             "numbers": {name: asdict(number) for name, number in self.numbers.items()},
             "rare": {name: list(levels) for name, levels in self.rare.items()},
@@ -58,7 +58,7 @@ class LearnedFeatures:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "LearnedFeatures":
-        """Return what plain values say."""
+        """Restore the object from plain values."""
         return cls(
             {name: FrozenNumber(**number) for name, number in plain["numbers"].items()},
             {name: tuple(levels) for name, levels in plain["rare"].items()},
@@ -66,10 +66,10 @@ class LearnedFeatures:
 
 
 def learn_number(values: Floats, rules: NumberRules) -> FrozenNumber:
-    """Return what the values of the first wave teach; NaN is a missing one.
+    """Learn a number's encoding from the values of the first wave; NaN means missing.
 
-    Values are first moved to the declared range or to their own quantiles; mean, standard deviation
-    and median are those of what is then there.
+    Values are first clipped to the declared range or to their own quantiles; mean, standard
+    deviation and median are those of the clipped values.
     """
     present = np.sort(values[~np.isnan(values)])
     count = len(present)
@@ -94,28 +94,28 @@ def learn_number(values: Floats, rules: NumberRules) -> FrozenNumber:
 
 
 def outside(values: Floats, low: float | None, high: float | None) -> int:
-    """Return how many values lie beyond bounds; a missing one lies nowhere."""
+    """Return how many values lie outside the bounds; missing values do not count."""
     if low is None or high is None:
         return 0
     return int(np.count_nonzero((values < low) | (values > high)))
 
 
 def _bounds(ordered: Floats, low: float, high: float) -> tuple[float, float]:
-    """Return values beyond which there are at most these shares of all, rounded down."""
+    """Return bounds with at most these shares of all values outside them, rounded down."""
     count = len(ordered)
-    # A product may miss the whole number that is meant.
+    # Rounding may put the product slightly below a whole number.
     below, above = (math.floor(share * count + 1e-9) for share in (low, 1 - high))
     below = min(below, count - 1)
     return float(ordered[below]), float(ordered[max(count - 1 - above, below)])
 
 
 def _moments(ordered: Floats) -> tuple[float, float, float]:
-    """Return mean, population standard deviation and median of ordered values, 0 of none."""
+    """Return mean, population standard deviation and median of sorted values; 0 if empty."""
     count = len(ordered)
     if not count:
         return 0.0, 0.0, 0.0
     median = ordered[(count - 1) // 2] / 2 + ordered[count // 2] / 2
-    # The mean of equal numbers may miss them by a rounding, which must not be scaled up.
+    # The mean of equal numbers may differ from them by rounding, which scaling would magnify.
     if ordered[0] == ordered[-1]:
         return float(ordered[0]), 0.0, float(ordered[0])
     mean = ordered.sum() / count
@@ -123,7 +123,7 @@ def _moments(ordered: Floats) -> tuple[float, float, float]:
 
 
 def scaling_of(rules: NumberRules) -> tuple[float, float] | None:
-    """Return the mean and standard deviation that are declared, None where they are learned."""
+    """Return the declared mean and standard deviation, or None if they are learned."""
     if not isinstance(rules, NumericRules) or rules.scale == "learn":
         return None
     return (rules.scale.mean, rules.scale.sd) if isinstance(rules.scale, Scaling) else (0.0, 1.0)

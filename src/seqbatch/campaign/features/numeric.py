@@ -1,4 +1,4 @@
-"""Numeric features: read, bounded, filled where missing, scaled."""
+"""Numeric features: read, clip, fill missing values, scale."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +18,16 @@ from seqbatch.core.kernels.texts import scale
 
 @dataclass(frozen=True)
 class ScaledNumber:
-    """A number of each unit, NaN where it is missing, and what the model makes of it.
+    """A number of each unit (NaN if missing), and its encoding in the model.
 
     Parameters
     ----------
     name
         Its column of the model.
     rules
-        What the spec says of it.
+        The number's rules in the spec.
     learned
-        What the first wave taught; None before.
+        What was learned from the first wave; None before that.
     """
 
     name: str
@@ -36,13 +36,13 @@ class ScaledNumber:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The number's own column, and one that says that it is missing where that may be."""
+        """The number's column, and an indicator of missing values if there may be one."""
         own = (self.name,)
         return (*own, f"{self.name} {MISSING_LEVEL}") if self.rules.indicates else own
 
     @cached_property
     def frozen(self) -> FrozenNumber | None:
-        """How the number is treated; None as long as something about it is open."""
+        """How the number is encoded; None while a setting is still to be learned."""
         scaling = scaling_of(self.rules)
         if self.rules.learns or scaling is None:
             return self.learned
@@ -62,30 +62,30 @@ class ScaledNumber:
 
     @property
     def scaling(self) -> tuple[float, float, float, float, float] | None:
-        """What a number alone is scaled by; None where the model's columns are made otherwise."""
+        """The scaling of a number that is only scaled; None if it needs other columns."""
         frozen = self.frozen
         alone = len(self.names) == 1 and frozen is not None and frozen.sd > 0
         return _rules(frozen) if alone and frozen is not None else None
 
     def sizes(self, values: Floats) -> Floats:
-        """Return how large the number of each row is to the model."""
+        """Return the absolute number of each row, as the model sees it."""
         out = np.zeros((len(values), len(self.names)))
         self.encode(values, out)
         return np.abs(out[:, 0])
 
     def clipped(self, values: Floats) -> int:
-        """Return how many values are moved to a bound."""
-        # What is declared bounds from the start; quantiles bound once they are known.
+        """Return the number of values that are clipped to a bound."""
+        # A declared range applies from the start; quantiles apply once they are known.
         if self.rules.range is not None:
             return outside(values, *self.rules.range)
         return 0 if self.frozen is None else outside(values, self.frozen.low, self.frozen.high)
 
     def possible(self, rng: np.random.Generator, missing: Bools) -> Floats:
-        """Return random rows of the model's columns, where these are missing."""
+        """Return random rows of the model's columns, with these values missing."""
         made = np.zeros((len(missing), len(self.names)))
         if (frozen := self.frozen) is None:
             return made
-        # Any numbers do that the bounds let through: those of a first wave have mean 0.
+        # Any numbers within the bounds will do: those of a first wave have mean 0.
         self.encode(np.where(missing, np.nan, 0.0), made)
         if frozen.sd > 0:
             made[:, 0] = np.where(missing, made[:, 0], rng.normal(size=len(missing)))
@@ -93,7 +93,7 @@ class ScaledNumber:
 
 
 def _rules(frozen: FrozenNumber) -> tuple[float, float, float, float, float]:
-    """Return the bounds, what stands for a missing number, the mean and the spread."""
+    """Return the bounds, the fill value, the mean and the standard deviation."""
     low = -np.inf if frozen.low is None else float(frozen.low)
     high = np.inf if frozen.high is None else float(frozen.high)
     return low, high, float(frozen.fill), float(frozen.mean), float(frozen.sd)
@@ -106,11 +106,11 @@ class NumericFeature(Feature):
     Parameters
     ----------
     name
-        The column.
+        The column's name.
     rules
-        What the spec says of it.
+        The number's rules in the spec.
     learned
-        What the first wave taught; None before.
+        What was learned from the first wave; None before that.
     """
 
     rules: NumericRules
@@ -119,7 +119,7 @@ class NumericFeature(Feature):
 
     @property
     def number(self) -> ScaledNumber:
-        """What the model makes of it."""
+        """The number as a scaled number."""
         return ScaledNumber(self.name, self.rules, self.learned)
 
     @property
@@ -128,7 +128,7 @@ class NumericFeature(Feature):
         return self.number.names
 
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
-        """Return the numbers, null where they are missing, and what is wrong with the rows."""
+        """Return the numbers, null if missing, and the problems of the rows."""
         form = None if self.rules.format is None else NumberFormat.of(self.rules.format)
         found = read_numbers(column, form=form)
         if not found.missing.any():
@@ -140,30 +140,30 @@ class NumericFeature(Feature):
         return pa.array(found.values, mask=found.missing), wrong
 
     def values(self, kept: Any) -> Floats:
-        """Return the numbers that were kept, NaN where they are missing."""
+        """Return the stored numbers, NaN if missing."""
         found: Floats = kept.to_numpy()
         return found
 
     def encode(self, kept: Any, out: Floats) -> None:
-        """Write the model's columns into `out`, which is all 0."""
+        """Write the model's columns into `out`, which contains only zeros."""
         self.number.encode(self.values(kept), out)
 
     def sizes(self, kept: Any) -> Floats:
-        """Return how large the number of each row is to the model."""
+        """Return the absolute number of each row, as the model sees it."""
         return self.number.sizes(self.values(kept))
 
     def largest(self, kept: Any) -> float:
-        """Return a size that no number of any row exceeds: scaling keeps the order of numbers."""
+        """Return an upper bound on the absolute numbers of all rows: scaling keeps their order."""
         values = self.values(kept)
-        # Neither end minds what is missing, and both are missing where everything is.
+        # fmin and fmax ignore NaN unless all values are NaN.
         ends = (np.fmin.reduce(values), np.fmax.reduce(values)) if len(values) else ()
         return float(self.number.sizes(np.array([np.nan, *ends])).max())
 
     def clipped(self, kept: Any) -> int:
-        """Return how many values are moved to a bound."""
+        """Return the number of values that are clipped to a bound."""
         return self.number.clipped(self.values(kept))
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return random rows of the model's columns, such as units could have."""
+        """Return random rows of the model's columns that units could have."""
         missing = rng.random(count) < 0.5 * (self.rules.missing != "refuse")
         return self.number.possible(rng, missing)

@@ -1,1 +1,1 @@
-"""Files and columns in, files out: the only room of a campaign that knows file formats."""
+"""Read and write files of units and outcomes: all code that knows file formats."""

@@ -1,4 +1,4 @@
-"""Columns of Arrow: texts and categories, missing values, and rows that cannot be read."""
+"""Convert Arrow columns: texts and categories, missing values, and reasons for bad rows."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats
 
 # ----------------------------------------------------------------------
-# One column of a file at a time: texts and categories, with the reason why rows cannot be read.
+# Read one column of a file: texts and categories, with the reason for each unreadable row.
 
 
 class Reason(str):
-    """Why a cell cannot be used: a text that knows its rule apart from the value and the advice.
+    """Why a cell cannot be used: a text whose rule is kept apart from the value and the advice.
 
     >>> why = Reason("must be a number", "; received 'x'")
     >>> why, why.rule
@@ -31,33 +31,33 @@ class Reason(str):
     code: str
 
     def __new__(cls, rule: str, more: str = "", code: str = "") -> "Reason":
-        """Return the text of a rule and of what follows it; the code is for programs."""
+        """Return the rule followed by `more` as text; the code is for programs."""
         made = super().__new__(cls, rule + more)
         made.rule, made.more, made.code = rule, more, code
         return made
 
 
 def reasoned(reason: str) -> Reason:
-    """Return a reason; a text alone is its own rule."""
+    """Return a reason; a plain text becomes its own rule."""
     return reason if isinstance(reason, Reason) else Reason(reason)
 
 
-#: The reason where a value is missing.
+#: The reason for a missing value.
 MISSING = "is missing"
-#: What people and programs write where a value is missing, in lower case, without outer spaces.
+#: Texts that mark a missing value, in lower case, without surrounding spaces.
 NO_VALUE = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?")
 _NO_VALUE = pa.array([*NO_VALUE, None])
-#: Rows of one piece of a file that are told which setting would accept them.
+#: The number of rows in a piece whose reasons suggest a setting that would accept them.
 ADVISED = 20
 
 
 class Problems:
-    """What is wrong with a file, found piece by piece.
+    """The problems of a file, collected piece by piece.
 
     Parameters
     ----------
     most
-        How many problems are kept; None for all.
+        The number of problems to keep; None for all.
     """
 
     def __init__(self, *, most: int | None = MOST_PROBLEMS) -> None:
@@ -65,7 +65,7 @@ class Problems:
         self._most = most
 
     def add(self, start: int, column: str, reasons: dict[int, str]) -> None:
-        """Add reasons by row of a piece whose first row of data is number `start` + 1."""
+        """Add reasons by row, for a piece whose first row of data is number `start` + 1."""
         room = None if self._most is None else max(self._most - len(self.found), 0)
         for row in sorted(reasons)[:room]:
             self.found.append((start + row + 1, column, reasons[row]))
@@ -76,9 +76,9 @@ class Problems:
 
 
 def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
-    """Return a column as text, ids as they stand, and what is wrong with its rows.
+    """Return a column as text, with ids unchanged, and the problems of its rows.
 
-    A date is its text, 2026-03-01, as in a file of text and as databases spell it.
+    A date becomes text such as 2026-03-01, as in text files and databases.
     """
     column = undictionaried(column)
     kind = column.type
@@ -96,16 +96,16 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
 
 @dataclass(frozen=True)
 class Read:
-    """A column as values, 0 where there is none to be used.
+    """A column as values, with 0 in rows without a usable value.
 
     Parameters
     ----------
     values
         The numbers.
     missing
-        Which rows have no value: a null, NaN, or text that usually stands for none.
+        Which rows have no value: a null, NaN, or text that usually marks a missing value.
     wrong
-        What is wrong with the other rows that have none.
+        The reasons for the other rows without a usable value.
     """
 
     values: Floats
@@ -114,7 +114,7 @@ class Read:
 
 
 def missing_rows(missing: Bools, reason: str = MISSING) -> dict[int, str]:
-    """Return the rows that are missing, each with the reason."""
+    """Return the missing rows, each with the reason."""
     return dict.fromkeys(np.flatnonzero(missing).tolist(), reason)
 
 
@@ -130,7 +130,7 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     wrong = {}
     if column.null_count:
         wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
-    # A file that was written by hand may spell what is missing in both ways.
+    # A file written by hand may mark missing values both as null and as empty text.
     if (place := encoded.dictionary.index("").as_py()) >= 0:
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         wrong |= {int(r): MISSING for r in np.flatnonzero(places == place)}
@@ -138,7 +138,7 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
 
 
 def every(column: Any, reason: str) -> dict[int, str]:
-    """Say the same of every row: each of them is judged by itself."""
+    """Return the same reason for every row, since each row is checked separately."""
     return dict.fromkeys(range(len(column)), reason)
 
 
@@ -147,14 +147,14 @@ def _texty(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Say whether a type is one of text."""
+    """Return whether a type is text."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
 def undictionaried(column: Any) -> Any:
-    """Return a column with each value in its row, and text of the one kind."""
+    """Return a column without dictionary encoding, with text as plain strings."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = _spread(column), kind.value_type
@@ -162,10 +162,10 @@ def undictionaried(column: Any) -> Any:
 
 
 def _spread(column: Any) -> Any:
-    """Return a dictionary column with each value in its row."""
+    """Decode a dictionary column."""
     if not pa.types.is_string_view(column.type.value_type):
         return column.cast(column.type.value_type)
-    # As Polars hands categories over; Arrow neither casts them nor takes rows of such text.
+    # Polars exports categories like this; Arrow can neither cast them nor take rows of such text.
     chunked = isinstance(column, pa.ChunkedArray)
     parts = column.chunks if chunked else [column]
     made = [part.dictionary.cast(pa.string()).take(part.indices) for part in parts]
@@ -173,7 +173,7 @@ def _spread(column: Any) -> Any:
 
 
 def means_missing(text: Any) -> Bools:
-    """Say which trimmed texts, or nulls, mean that a value is missing.
+    """Return which trimmed texts, or nulls, mark a missing value.
 
     >>> means_missing(pa.array(["N/A", "", None, "0"])).tolist()
     [True, True, True, False]
@@ -186,7 +186,7 @@ def means_missing(text: Any) -> Bools:
 def refused(
     text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None, code: str = ""
 ) -> dict[int, str]:
-    """Return what is wrong with rows whose text breaks a rule, the first ones with advice."""
+    """Return the reasons for rows whose text breaks a rule; the first few include advice."""
     wrong: dict[int, str] = {}
     for place, row in enumerate(np.flatnonzero(rows).tolist()):
         said = text[row].as_py()
@@ -196,7 +196,7 @@ def refused(
 
 
 def decoded(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionary columns are plain, and whose text is of the one kind."""
+    """Return a table without dictionary columns, with text as plain strings."""
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
@@ -206,28 +206,28 @@ def decoded(table: pa.Table) -> pa.Table:
 
 
 # ----------------------------------------------------------------------
-# Columns of text as Arrow keeps them, for ids by the million.
+# Text columns as Arrow arrays, for millions of ids.
 
 
-#: Texts: Python's own, or a column of Arrow.
+#: Texts, as Python strings or as an Arrow array.
 Texts: TypeAlias = "Sequence[str] | pa.Array"
 
 
 def as_column(texts: Texts) -> pa.Array:
-    """Return texts as one column."""
+    """Return texts as an Arrow array."""
     if isinstance(texts, pa.ChunkedArray):
         return texts.chunk(0) if texts.num_chunks == 1 else texts.combine_chunks()
     return texts if isinstance(texts, pa.Array) else pa.array(texts, type=pa.string())
 
 
 def as_list(texts: Texts) -> list[str]:
-    """Return texts as Python's own."""
+    """Return texts as Python strings."""
     found: list[str] = texts.to_pylist() if isinstance(texts, pa.Array) else list(texts)
     return found
 
 
 def buffers(texts: Texts) -> tuple[Bytes, AnyArray]:
-    """Return the bytes of texts, and where each starts and ends in them.
+    """Return the bytes of texts, and the offset at which each one starts and ends.
 
     >>> data, places = buffers(["a", "é"])
     >>> bytes(data[:3]).decode(), places.tolist()
@@ -238,17 +238,17 @@ def buffers(texts: Texts) -> tuple[Bytes, AnyArray]:
         return np.zeros(1, dtype=np.uint8), np.zeros(1, dtype=np.int32)
     _, offsets, data = column.buffers()
     places = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1]
-    # Texts that are all empty may have no bytes at all.
+    # If all texts are empty there may be no bytes at all.
     some = data is not None and data.size > 0
     return np.frombuffer(data, dtype=np.uint8) if some else np.zeros(1, dtype=np.uint8), places
 
 
 # ----------------------------------------------------------------------
-# Texts that look the same and are not.
+# Distinguish texts that look the same.
 
 
 def told_apart(text: str, in_quotes: Callable[[str], str] = repr) -> str:
-    r"""Return a text in quotes, written out where it would look like another Unicode form of it.
+    r"""Quote a text, and escape it if it would look like another Unicode form of itself.
 
     >>> print(told_apart("Köln"), told_apart("Ko\u0308ln"), told_apart("Köln\xa0"))
     'Köln' 'Ko\u0308ln' 'Köln\xa0'

@@ -1,4 +1,4 @@
-"""Delimited text: encoding and delimiter, records and cells, and formulas."""
+"""Read delimited text: detect encoding and delimiter, split records, escape formulas."""
 
 import codecs
 import re
@@ -18,22 +18,22 @@ from seqbatch.core.arrays import AnyArray, Bools, Integers
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Text of CSV files that a spreadsheet would run as a formula: marked, and read back unmarked.
+# Escape text that a spreadsheet would run as a formula, and restore it when reading.
 #
-# A spreadsheet runs a cell that begins with =, +, -, @, a tab or a line break, unless it is a
-# number. Such text is written with an apostrophe before it, and so is text that begins like this
-# after apostrophes of its own. Reading takes exactly one away, and so every text comes back as it
-# was.
+# A spreadsheet runs a cell that begins with =, +, -, @, a tab or a line break, unless the cell is
+# a number. Such text is written with an apostrophe in front, and so is text that already begins
+# with apostrophes followed by one of these characters. Reading removes exactly one apostrophe,
+# which restores every text exactly.
 
 
-#: The wide forms are taken for the plain ones in some languages.
+#: In some languages spreadsheets treat the full-width forms like the plain ones.
 FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"
 MARKED = r"^'+[=+\-@\t\r\n＝＋－＠]"
 NUMBER = r"^'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def marked(table: pa.Table) -> pa.Table:
-    """Return a table whose text and column names a spreadsheet shows and does not run.
+    """Return a table whose text and column names a spreadsheet shows instead of running.
 
     >>> marked(pa.table({"=a": ["=1+1", "-5", "'@x", "plain"]})).to_pydict()
     {"'=a": ["'=1+1", '-5', "''@x", 'plain']}
@@ -43,12 +43,12 @@ def marked(table: pa.Table) -> pa.Table:
 
 
 def unmarked(column: Any) -> Any:
-    """Return a column of text as it was before it was marked.
+    """Return a column of text as it was before :func:`marked`.
 
     >>> unmarked(pa.array(["'=1+1", "-5", "''@x", "'tis"])).to_pylist()
     ['=1+1', '-5', "'@x", "'tis"]
     """
-    # Hardly any file has an apostrophe there, and looking for one is fast.
+    # Few files have such an apostrophe, and checking for one is fast.
     if not pc.any(pc.starts_with(column, "'")).as_py():
         return column
     chosen = _matches(column, MARKED)
@@ -56,7 +56,7 @@ def unmarked(column: Any) -> Any:
 
 
 def unmarked_name(name: str) -> str:
-    """Return a column's name as it was before it was marked."""
+    """Return a column's name as it was before :func:`marked`."""
     return name[1:] if re.search(MARKED, name) and not _numeric(name) else name
 
 
@@ -73,7 +73,7 @@ def _marked(column: Any) -> Any:
 
 def _matches(column: Any, pattern: str) -> Any:
     found = pc.match_substring_regex(column, pattern)
-    # Mostly there is none, and numbers need not be told apart.
+    # Usually nothing matches, and there are no numbers to exclude.
     if not pc.any(found).as_py():
         return found
     return pc.and_not(found, pc.match_substring_regex(column, NUMBER))
@@ -84,24 +84,24 @@ def _marked_name(name: str) -> str:
 
 
 def _numeric(name: str) -> bool:
-    # Python's $ would also stand before a last line break.
+    # Python's $ would also match before a final line break.
     return re.search(NUMBER.replace("$", r"\Z"), name) is not None
 
 
 # ----------------------------------------------------------------------
-# Delimited text, cut into records and cells block by block, with the line that each begins on.
+# Split delimited text into records and cells, block by block, with the line of each record.
 #
-# Quotes, quoted line breaks and all three ends of lines are read as spreadsheets and Python's own
-# reader do. Nothing is read ahead: Arrow's reader does that on threads of its own, which outlive a
-# file that is refused and have brought down the process at its end.
+# Quotes, quoted line breaks and all three line endings are handled as in spreadsheets and Python's
+# csv module. Nothing is read ahead: Arrow's CSV reader reads ahead on background threads, which
+# outlive a refused file and have crashed the process at exit.
 
 
-#: Bytes that are read at once; no row is longer.
+#: The number of bytes read at once; no row may be longer.
 BLOCK = 8 << 20
 
 
 class DelimitedError(ValueError):
-    """Text that cannot be cut into cells, or not in one way alone."""
+    """Text that cannot be split into cells, or is ambiguous."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +111,13 @@ class Records:
     Parameters
     ----------
     data
-        Their bytes.
+        The bytes of the records.
     starts, ends, quoted
-        Where each cell is, and whether it stands in quotes.
+        The position of each cell, and whether it is in quotes.
     firsts
-        The first cell of each record, and one past the last cell of all.
+        The index of each record's first cell, followed by the number of cells.
     lines
-        The line that each record begins on.
+        The line on which each record begins.
     """
 
     data: AnyArray
@@ -132,11 +132,11 @@ class Records:
 
     @property
     def widths(self) -> AnyArray:
-        """How many cells each record has."""
+        """The number of cells in each record."""
         return np.diff(self.firsts)
 
     def fits(self, width: int) -> Bools:
-        """Say which records have so many cells, empty ones after them not counted."""
+        """Return which records have `width` cells, ignoring empty cells at the end."""
         widths = self.widths
         fits: Bools = widths == width
         if (longer := np.flatnonzero(widths > width)).size:
@@ -163,7 +163,7 @@ class Records:
 
 
 def records(blocks: Iterable[bytes], delimiter: str, *, line: int = 1) -> Iterator[Records]:
-    r"""Yield the records of UTF-8 text that comes in blocks and begins on a line.
+    r"""Yield the records of UTF-8 text that comes in blocks and begins on line `line`.
 
     >>> for found in records([b'a,b\n"x', b'\ny",2\n3,4'], ","):
     ...     print([found.record(row) for row in range(len(found))], found.lines.tolist())
@@ -192,7 +192,7 @@ def _with_end(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _cut(text: bytes, delimiter: str, line: int, *, final: bool) -> tuple[Records, int, int]:
-    """Return the records that end in a text, the bytes used up, and the line of the next record."""
+    """Return the complete records of a text, the bytes used, and the line of the next record."""
     data = np.frombuffer(text, dtype=np.uint8)
     ends_of_lines = text.count(b"\n") + text.count(b"\r") + 1
     most = ends_of_lines + text.count(delimiter.encode())
@@ -213,25 +213,25 @@ def _cut(text: bytes, delimiter: str, line: int, *, final: bool) -> tuple[Record
 
 
 def record_widths(text: str, delimiter: str, *, final: bool) -> tuple[list[int], list[int]]:
-    """Return how many cells the records of a text have, and the lines they begin on."""
+    """Return the number of cells of each record of a text, and the line on which it begins."""
     try:
         found, _, _ = _cut(text.encode(), delimiter, 1, final=final)
     except DelimitedError:
-        # A quote is left open; what comes before it tells as much as there is.
+        # A quote is not closed: use only the records before it.
         found, _, _ = _cut(text.encode(), delimiter, 1, final=False)
     return found.widths.tolist(), found.lines.tolist()
 
 
 # ----------------------------------------------------------------------
-# How a file of delimited text is spelled: its encoding, and what stands between its cells.
+# The dialect of a delimited text file: its encoding and its delimiter.
 #
-# Both are found in the file, unless they are stated, and both are said to who reads it. What a
-# file holds is never guessed: a file that could be meant in two ways is refused.
+# Both are detected unless they are stated, and both are reported to the user. An ambiguous file is
+# refused instead of guessed.
 
 
-#: What may stand between cells, and what it is called.
+#: Delimiters and their names.
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
-#: Encodings by what they are called in messages.
+#: Encodings by their names in messages.
 ENCODINGS = {
     "utf-8": "UTF-8", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Windows-1252",
     "latin-1": "Latin-1",
@@ -239,11 +239,11 @@ ENCODINGS = {
 MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 #: Bytes that Windows-1252 leaves undefined; Latin-1 does not.
 UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
-#: Characters in which the delimiter is looked for.
+#: The number of characters in which the delimiter is searched.
 LOOKED_AT = 1 << 18
-#: What spreadsheets write before the header to say what stands between cells.
+#: The line that spreadsheets write before the header to state the delimiter.
 STATED = re.compile(r"\Asep=([\t -~])\r?\n", re.IGNORECASE)
-#: First bytes of files that are something else, whatever they are called.
+#: The first bytes of files in other formats, whatever their names.
 OTHERWISE = {
     b"PK\x03\x04": "an Excel workbook or another archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
@@ -255,16 +255,16 @@ OTHERWISE = {
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How a file is spelled.
+    """The encoding and the delimiter of a file.
 
     Parameters
     ----------
     delimiter
-        What stands between cells, one character.
+        The character between cells.
     encoding
-        How its characters are written, by a name that Python knows.
+        The encoding, by a name that Python knows.
     before
-        Characters before the header that are no part of the table.
+        The number of characters before the header that are not part of the table.
     """
 
     delimiter: str = ","
@@ -277,12 +277,12 @@ class CsvDialect:
 
     @property
     def usual(self) -> bool:
-        """Whether nobody needs to be told."""
+        """Whether the dialect is too common to mention."""
         return (self.delimiter, self.encoding) == (",", "utf-8")
 
 
 def stated_delimiter(value: str) -> str:
-    r"""Return a delimiter that a person stated, by itself or by its name.
+    r"""Return a delimiter that the user stated, either itself or by name.
 
     >>> stated_delimiter("tab"), stated_delimiter(";")
     ('\t', ';')
@@ -296,7 +296,7 @@ def stated_delimiter(value: str) -> str:
 
 
 def stated_encoding(value: str) -> str:
-    """Return an encoding that a person stated, by Python's name for it."""
+    """Return an encoding that the user stated, by Python's name for it."""
     try:
         name = codecs.lookup(value).name
         "".encode(name)
@@ -308,7 +308,7 @@ def stated_encoding(value: str) -> str:
 
 
 def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> CsvDialect:
-    """Return how a file is spelled, looking for what was not stated."""
+    """Return the dialect of a file, detecting whatever was not stated."""
     _refuse_otherwise(path)
     encoding = stated_encoding(encoding) if encoding else _encoding(path)
     text = ""
@@ -328,7 +328,7 @@ def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> Cs
 
 
 def decoded(path: Path, encoding: str) -> Iterator[bytes]:
-    """Yield the bytes of a file block by block, its characters in UTF-8, without a mark."""
+    """Yield a file block by block, converted to UTF-8 without a byte order mark."""
     decoder = codecs.getincrementaldecoder(encoding)()
     first = True
     for block in _blocks(path):
@@ -358,7 +358,7 @@ def _refuse_otherwise(path: Path) -> None:
 
 
 def _encoding(path: Path) -> str:
-    """Return how a file's characters are written: by its mark, its zeros, or as its bytes fit."""
+    """Detect a file's encoding: from its byte order mark, its zero bytes, or its contents."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     first, genuine = True, 0
     for block in _blocks(path):
@@ -378,7 +378,7 @@ def _encoding(path: Path) -> str:
 
 
 def _wide(start: bytes) -> str | None:
-    """Return UTF-16 without a mark: text in which every other byte is zero."""
+    """Detect UTF-16 without a byte order mark: every other byte is zero."""
     pairs = len(start) // 2
     low, high = start[0 : 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
     if pairs and high > 0.5 * pairs and low < 0.1 * pairs:
@@ -387,10 +387,10 @@ def _wide(start: bytes) -> str | None:
 
 
 def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: int) -> str:
-    """Return the encoding of one byte a character that a file which is not UTF-8 may be in.
+    """Return the single-byte encoding of a file that is not valid UTF-8.
 
-    Characters of two bytes and more that are right in UTF-8 hardly ever arise by chance: a file
-    with such ones is damaged UTF-8, and read otherwise its names would be garbled.
+    Valid multi-byte UTF-8 characters hardly ever arise by chance: a file that contains some is
+    damaged UTF-8, and any other encoding would garble its names.
     """
     text = block.decode("utf-8", errors="surrogateescape")
     wrong = sum("\udc80" <= character <= "\udcff" for character in text)
@@ -406,7 +406,7 @@ def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: i
 
 
 def _delimiter(text: str) -> str:
-    """Return what stands between the cells: what gives most rows the header's number of cells."""
+    """Detect the delimiter: the one that gives most rows as many cells as the header."""
     best: tuple[bool, float, int] = (False, 0.0, 1)
     chosen, above = ",", 0
     for mark in DELIMITERS:

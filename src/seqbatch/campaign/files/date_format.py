@@ -1,4 +1,4 @@
-"""Date formats: declared as for strptime, read in columns, and found for a column or a cell."""
+"""Date formats: declare one as for strptime, read columns with it, or detect it."""
 
 import datetime
 import re
@@ -23,31 +23,31 @@ from seqbatch.campaign.files.column_values import (
 from seqbatch.core.arrays import Bools, Floats
 
 # ----------------------------------------------------------------------
-# How dates are spelled in a file: ``"iso"``, or a format as for strptime.
+# The format of dates in a file: ``"iso"``, or a strptime format.
 #
-# The day of a cell is the day that is written there. A time of day is checked and dropped, and so
-# is a timezone: nothing is moved from one day to another.
+# A cell means the day written in it. A time of day or a timezone is checked and dropped; it never
+# moves a date to another day.
 
 
 ISO = "iso"
-#: What a cell of ISO dates looks like: a day, and perhaps a time and a timezone.
+#: The pattern of an ISO date: a day, optionally with a time and a timezone.
 ISO_PATTERN = (
     r"^\d{4}-\d{2}-\d{2}(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?"
     r" ?(?:Z|[+-]\d{2}(?::?\d{2})?)?)?$"
 )
-#: What each part of a format looks like in a cell.
+#: The pattern of each part of a format.
 PARTS = {
     "%Y": r"\d{4}", "%y": r"\d{2}", "%m": r"\d{1,2}", "%d": r"\d{1,2}", "%j": r"\d{3}",
     "%b": r"[A-Za-z]{3}", "%B": r"[A-Za-z]{3,9}", "%a": r"[A-Za-z]{3}", "%A": r"[A-Za-z]{6,9}",
     "%H": r"\d{1,2}", "%I": r"\d{1,2}", "%M": r"\d{1,2}", "%S": r"\d{1,2}", "%f": r"\d{1,9}",
     "%p": r"[AaPp][Mm]", "%z": r"(?:Z|[+-]\d{2}:?\d{2})", "%%": "%",
 }  # fmt: skip
-#: A part of a format, or a character that means itself.
+#: A part of a format, or a literal character.
 TOKEN = re.compile(r"%.|[^%]", re.DOTALL)
 
 
 def cell_pattern(form: str) -> str:
-    r"""Return the regular expression of a cell of a format, for RE2 and for Python.
+    r"""Return the regular expression for cells of a format, for RE2 and for Python.
 
     >>> print(cell_pattern("%d.%m.%Y"))
     ^\d{1,2}\.\d{1,2}\.\d{4}$
@@ -58,7 +58,7 @@ def cell_pattern(form: str) -> str:
     made = []
     for place, token in enumerate(tokens):
         pattern = PARTS.get(token, re.escape(token))
-        # Where nothing parts two numbers, only a fixed width does.
+        # Adjacent numbers without a separator need a fixed width.
         beside = (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])
         if any(each in PARTS and each != "%%" for each in beside):
             pattern = pattern.replace(r"\d{1,2}", r"\d{2}")
@@ -89,24 +89,24 @@ DateFormat = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_
 
 
 # ----------------------------------------------------------------------
-# A column of dates, with the reason why some of its rows cannot be read.
+# Read a column of dates, with the reason for each row that cannot be read.
 
 
-#: Days from 1970 to the first day of the year 1000, and to the last of 9999.
+#: The days from 1970 to the first day of the year 1000, and to the last day of 9999.
 FIRST, LAST = -354_285, 2_932_896
-#: What is wrong with other days.
+#: The reason for days outside this range.
 UNLIKELY = "must be a date between the years 1000 and 9999"
-#: The day that Excel numbers 0, and numbers of days that people meet: 1954 to 2064. What stands
-#: behind a point or a comma is the time of day.
+#: Excel's day 0, and the day numbers that are plausible: 1954 to 2064. Digits after a point or a
+#: comma are the time of day.
 EXCEL = datetime.date(1899, 12, 30)
 EXCEL_DAY = re.compile(r"([2-5][0-9]{4}|60000)(?:[.,][0-9]+)?")
 
 
 def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
-    """Return days, null where there is none, which are missing, and what is wrong with others.
+    """Return the days (null if missing), which rows are missing, and the problems of other rows.
 
     The day is the one that is written, or shown in the timezone of the column's type: times and
-    timezones are dropped, and move nothing to another day.
+    timezones are dropped, and never move a date to another day.
     """
     column = undictionaried(column)
     if pa.types.is_integer(column.type):
@@ -117,7 +117,7 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         column = pc.local_timestamp(column)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # The cast goes back to the day's beginning; floor_temporal would overflow on the earliest.
+        # The cast truncates to the day; floor_temporal would overflow on the earliest days.
         days = column.cast(pa.date32())
         return days, np.asarray(days.is_null()), _unlikely(days)
     nothing = pa.nulls(len(column), pa.date32())
@@ -126,7 +126,7 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     rule, received = "must be dates, or text", f"; received {kind}"
     wrong = every(column, Reason(rule, received))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        # Not read as whole numbers are: a float of 32 bits holds no eight digits, as days may have.
+        # Not read as whole numbers: a 32-bit float cannot represent the eight digits of a date.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
             wrong[row] = Reason(rule, received + _excel(str(cell)))
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
@@ -144,7 +144,7 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
         bare, chrono = pc.utf8_slice_codeunits(bare, 0, 10), "%Y-%m-%d"
     else:
         rule = f"must be a date in the format {form}"
-        # A timezone is dropped before it could move the day; fractions are spelled otherwise.
+        # Drop the timezone before it can move the day; fractions of seconds use another code.
         if form.endswith("%z"):
             bare = pc.replace_substring_regex(bare, r" *(?:Z|[+-]\d{2}:?\d{2})$", "")
         chrono = form.removesuffix("%z").rstrip().replace(".%f", "%.f").replace("%f", "%9f")
@@ -152,7 +152,7 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
     assert isinstance(parsed, pl.Series)
     read = parsed.str.to_date(chrono, strict=False)
     if "%y" in TOKEN.findall(form):
-        # 69 is 1969, as everywhere else: years of two digits begin with it.
+        # 69 means 1969, as in other programs: two-digit years start there.
         read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
     days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
@@ -161,20 +161,20 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
 
 
 def _begun_with_69(day: Any) -> Any:
-    """Return days of 2069 as such of 1969."""
+    """Move days in 2069 to 1969."""
     import polars as pl
 
     return pl.when(day.dt.year() == 2069).then(day.dt.offset_by("-100y")).otherwise(day)
 
 
 def _date_remedy(cell: str) -> str:
-    """Say which setting would accept a cell that is no ISO date, if one would."""
+    """Suggest a setting that would accept a cell that is not an ISO date, if there is one."""
     formats = " or ".join(f'format = "{form}"' for form in date_formats_for(cell))
     return f"; {formats} would accept it" if formats else _excel(cell)
 
 
 def _excel(cell: str) -> str:
-    """Say what to do about a cell that may be Excel's number of a day.
+    """Suggest what to do about a cell that may be an Excel day number.
 
     >>> _excel("43466.75")[:52]
     "; it looks like Excel's number of the day 2019-01-01"
@@ -192,17 +192,17 @@ def _excel(cell: str) -> str:
 
 
 def _unlikely(days: Any) -> dict[int, str]:
-    """Refuse dates that other programs could not take, or that were meant otherwise."""
+    """Refuse dates that other programs cannot represent, or that are probably mistakes."""
     numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
     return dict.fromkeys(rows, UNLIKELY)
 
 
 # ----------------------------------------------------------------------
-# Formats that accept a cell: advice for whoever wrote the file.
+# Suggest formats that accept a cell.
 
 
-#: Formats that are proposed for a cell that is not ISO, each alone and with a time of day.
+#: Formats suggested for a cell that is not ISO, each alone and with a time of day.
 USUAL = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
     "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%Y-%m-%d",
@@ -212,7 +212,7 @@ USUAL_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 
 @lru_cache(maxsize=1024)
 def date_formats_for(cell: str) -> tuple[str, ...]:
-    """Return the usual formats that accept a cell; several where it does not tell which is meant.
+    """Return the usual formats that accept a cell; several if the cell is ambiguous.
 
     >>> date_formats_for("31.12.2025"), date_formats_for("3/4/2025 9:30"), date_formats_for("soon")
     (('%d.%m.%Y',), ('%d/%m/%Y %H:%M', '%m/%d/%Y %H:%M'), ())
@@ -232,24 +232,24 @@ def _spells_a_day(cell: str, form: str) -> bool:
 
 
 # ----------------------------------------------------------------------
-# Formats that fit every value of a column.
+# Detect the formats that fit every value of a column.
 
 
-#: Values that are looked at first: most columns of text are told from dates by these.
+#: The number of values checked first; they rule out most columns of text.
 FEW_DATES = 500
-#: Ways to spell a day; where two differ by the order of day and month, the usual one is first.
+#: Formats of a day; if two differ in the order of day and month, the usual one comes first.
 DAYS = (
     "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y/%m/%d",
     "%d-%m-%Y", "%m-%d-%Y", "%d-%m-%y", "%m-%d-%y", "%Y.%m.%d", "%m.%d.%Y", "%d %b %Y",
     "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d. %B %Y", "%d %b %y",
 )  # fmt: skip
-#: Ways to spell a time of day behind it.
+#: Formats of a time of day after it.
 TIMES = (
     "", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", ", %H:%M", ", %H:%M:%S", "T%H:%M:%S",
     " %H:%M:%S %z", " %H:%M:%S.%f",
 )  # fmt: skip
 COMPACT = "%Y%m%d"
-#: Years in which eight digits are a date.
+#: Eight digits that are a date: the years 1900 to 2099.
 YEARS = r"^(19|20)\d{6}$"
 
 
@@ -260,14 +260,14 @@ class DateSpelling:
     Parameters
     ----------
     format
-        ``"iso"``, or a format of strptime.
+        ``"iso"``, or a strptime format.
     """
 
     format: str
 
     @property
     def day_first(self) -> bool | None:
-        """Whether a day stands before its month; None where the format leaves no doubt."""
+        """Whether the day comes before the month; None if the format is unambiguous."""
         if "%m" not in self.format or self.format.startswith("%Y"):
             return None
         return self.format.index("%d") < self.format.index("%m")
@@ -280,7 +280,7 @@ class DateSpelling:
 
 
 def date_spellings(texts: pa.Array, *, compact: bool = False) -> tuple[DateSpelling, ...]:
-    """Return the ways to read distinct texts as dates: two where day and month may be either.
+    """Return the formats that read distinct texts as dates: two if day and month are unclear.
 
     Examples
     --------
@@ -294,7 +294,7 @@ def date_spellings(texts: pa.Array, *, compact: bool = False) -> tuple[DateSpell
         formats.append(COMPACT)
     formats = [way for way in formats if re.search(cell_pattern(way), texts[0].as_py())]
     ways = [way for way in formats if _fits(texts[:FEW_DATES], way) and _fits(texts, way)]
-    # May is the short name of a month and its full name.
+    # May is both the short and the full name of its month.
     short = [way for way in ways if "%B" not in way]
     return tuple(DateSpelling(way) for way in short or ways)
 

@@ -23,23 +23,23 @@ from seqbatch.display import counted
 from seqbatch.errors import Doubt
 
 # ----------------------------------------------------------------------
-# Texts of units that differ by case or spaces alone: from those of a spec, or from each other.
+# Find texts that differ only by case or spaces, from those of a spec or from each other.
 #
-# Who may get what hangs on them: `region != 'north'` lets `North` through. So does what is
-# balanced: `North` and `north` are two strata; and what is learned: `NORTH` may count as `other`.
+# Such texts affect eligibility (`region != 'north'` lets `North` through), balance (`North` and
+# `north` are two strata) and learning (`NORTH` may count as `other`).
 
 
-#: Texts that are named.
+#: The number of texts named in a doubt.
 NAMED = 5
-#: Texts of a column of strata that are compared with each other, the first ones: all of them are
-#: kept in memory, and a column with more of them holds ids rather than strata.
+#: The number of distinct texts of a strata column that are compared. All are kept in memory, and a
+#: column with more of them holds ids rather than strata.
 COMPARED = 10_000
-#: So many spellings of one value are shown.
+#: The number of spellings shown for one value.
 SPELLINGS = 3
 
 
 def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> tuple[Doubt, ...]:
-    """Return a doubt for each column whose texts may be meant for those of a rule."""
+    """Return a doubt for each column with texts that look like misspelled values of a rule."""
     said: dict[str, list[str]] = {}
     for rule in () if eligibility is None else eligibility.rules:
         for column, text in _texts(rule):
@@ -53,7 +53,7 @@ def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> 
 def misspelled_levels(
     tables: Iterable[pa.Table], features: Mapping[str, Feature]
 ) -> tuple[Doubt, ...]:
-    """Return a doubt for each category with texts that may be levels, and count as other."""
+    """Return a doubt for each category with texts that look like misspelled levels."""
     levels = {
         name: [level for level in part.rules.levels if level != OTHER]
         for name, part in features.items()
@@ -69,13 +69,13 @@ def _misspellings(
     tables: Iterable[pa.Table], wanted: Mapping[str, Sequence[str]], *, kind: str, than: str,
     counted: str, instead: str,
 ) -> tuple[Doubt, ...]:  # fmt: skip
-    """Return a doubt for each column with texts that may be among the wanted, and are not."""
+    """Return a doubt for each column with texts that look like misspelled wanted texts."""
     known = {column: pa.array(texts, type=pa.string()) for column, texts in wanted.items()}
     found: dict[str, dict[str, None]] = {column: {} for column in wanted}
     for table in tables if wanted else ():
         for column, texts in found.items():
             for chunk in table.column(column).chunks:
-                # No more than are shown: a file may have very many.
+                # Keep only as many as are shown: a file may have very many.
                 more = _misspelled(_distinct(chunk), known[column]).slice(0, NAMED + 1)
                 texts.update(dict.fromkeys(more.to_pylist()) if len(texts) <= NAMED else {})
     made = []
@@ -92,34 +92,34 @@ def _misspellings(
 
 
 def _distinct(chunk: pa.Array) -> pa.Array:
-    """Return the different texts of a piece of a column."""
+    """Return the distinct texts of a piece of a column."""
     values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else pc.unique(chunk)
     return values.cast(pa.string())
 
 
 def _misspelled(texts: pa.Array, levels: pa.Array) -> pa.Array:
-    """Return the texts that are no levels, and would be but for case, spaces or Unicode form."""
+    """Return texts that differ from a level only by case, spaces or Unicode form."""
     own = pc.or_(pc.is_in(texts, value_set=levels), pc.equal(texts, ""))
     others = texts.filter(pc.invert(own))
-    # Mostly there are none, and a category may have thousands of levels.
+    # Usually there are none, and a category may have thousands of levels.
     if not len(others):
         return others
     return others.filter(pc.is_in(_plainly(others), value_set=_plainly(levels)))
 
 
 def _plainly(texts: pa.Array) -> pa.Array:
-    """Return texts without what people spell in several ways, all at once.
+    """Return texts without the differences of case, spaces and Unicode form.
 
     >>> _plainly(pa.array(["Saint Denis ", "SAINT  DENIS", "Weißsee", "WEISSSEE"])).to_pylist()
     ['saintdenis', 'saintdenis', 'weisssee', 'weisssee']
     """
-    # Letters with two lower cases become one by way of the upper.
+    # Upper case first: it merges letters that have two lower-case forms.
     text = pc.utf8_lower(pc.utf8_upper(pc.utf8_normalize(texts, form="NFKC")))
     return pc.replace_substring_regex(pc.replace_substring(text, "ß", "ss"), r"[\s\pZ]+", "")
 
 
 def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tuple[Doubt, ...]:
-    """Return a doubt for each column of strata with texts that may be one, spelled otherwise."""
+    """Return a doubt for each strata column with several spellings of one value."""
     found: dict[str, dict[str, None]] = {column: {} for column in strata}
     for table in tables if strata else ():
         for column, texts in found.items():
@@ -138,7 +138,7 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
 
 
 def several_spellings(values: Iterable[str]) -> str:
-    """Say which values differ only by case, spaces or Unicode form; "" where none do.
+    """Say which values differ only by case, spaces or Unicode form; "" if none do.
 
     >>> several_spellings(["Urban", "Rural", "URBAN", "Urban "])
     '"Urban", "URBAN", "Urban " differ only by case or spaces, and none counts as another'
@@ -175,38 +175,38 @@ def _texts(rule: EligibilityRule | None) -> Iterator[tuple[str, str]]:
 
 
 # ----------------------------------------------------------------------
-# Rows that are no units: totals, as reports put below a table, and headers between rows.
+# Find rows that are not units: totals below a table, and repeated headers.
 
 
-#: What stands where ids stand in a row of totals, in lower case.
+#: Words that appear in place of an id in a row of totals, in lower case.
 WORDS = frozenset((
     "total", "totals", "grand total", "subtotal", "sum", "sums", "summe", "summen", "gesamt",
     "gesamtsumme", "gesamtergebnis", "insgesamt", "zwischensumme", "somme", "total general",
     "total général", "totale", "totaal", "suma", "soma",
 ))  # fmt: skip
 
-#: So many other numbers make a sum that chance hardly hits, and so far may rounding move it.
+#: The other numbers needed for a sum to rule out chance, and its largest relative rounding error.
 LEAST, ROUNDED = 3, 1e-4
-#: Columns that end in their sums where the id says nothing, and those of them that are named.
+#: Columns that must end in their sum if the id is not a word for totals, and how many are named.
 SEVERAL, NAMED_TOTALS = 2, 3
-#: What is wrong with a row that repeats the header.
+#: The message for a row that repeats the header.
 HEADER = "repeats the header; delete the row"
-#: An id with a word for totals in it, and the share of ids that may have one before it is a habit.
+#: An id that contains a word for totals, and the share of ids above which such words are usual.
 WORDED, RARE = r"(?i)(^|\PL)(" + "|".join(sorted(WORDS)) + r")(\PL|$)", 0.25
 
 
 @dataclass(frozen=True)
 class Summed:
-    """A column of numbers as far as it was read.
+    """A running summary of a column of numbers.
 
     Parameters
     ----------
     total
-        The sum of all.
+        The sum of all numbers.
     counted
-        How many are there and not 0.
+        How many numbers are present and not 0.
     last
-        The last one; 0 where it is missing.
+        The last number; 0 if it is missing.
     """
 
     total: float
@@ -215,19 +215,19 @@ class Summed:
 
     @classmethod
     def of(cls, values: Floats) -> "Summed":
-        """Sum up a piece; NaN is missing."""
+        """Summarize a piece; NaN means missing."""
         there = np.where(np.isnan(values), 0.0, values)
-        # What is not finite is refused elsewhere.
+        # Infinite numbers are refused elsewhere.
         with np.errstate(over="ignore", invalid="ignore"):
             return cls(float(there.sum()), int(np.count_nonzero(there)), float(there[-1]))
 
     def then(self, later: "Summed") -> "Summed":
-        """Return the column with a piece that follows."""
+        """Return this summary joined with that of the next piece."""
         return Summed(self.total + later.total, self.counted + later.counted, later.last)
 
     @property
     def ends_in_sum(self) -> bool:
-        """Whether the last number is the sum of all others, but for rounding.
+        """Whether the last number is the sum of all the others, up to rounding.
 
         >>> Summed.of(np.array([3.0, 3.0, 5.0, 11.0])).ends_in_sum
         True
@@ -237,24 +237,24 @@ class Summed:
 
 
 def ending_in_sums(columns: Mapping[str, Summed]) -> tuple[str, ...]:
-    """Return the columns whose last number is the sum of all others."""
+    """Return the columns whose last number is the sum of all the others."""
     return tuple(name for name, column in columns.items() if column.ends_in_sum)
 
 
 def refusal(unit: str, others: Iterable[Any], sums: Collection[str] = ()) -> str:
-    """Return what is wrong with a file's last row if its id says that it holds totals, else "".
+    """Return the message for a last row whose id marks it as totals, or "".
 
-    The id is a word for them with nothing but numbers beside it; or has such a word in it, and
-    some number is the sum of all others.
+    Either the id is a word for totals and the other cells hold only numbers, or the id contains
+    such a word and some column ends in its sum.
 
     Parameters
     ----------
     unit
-        The id, or the first part of it.
+        The id, or its first part.
     others
         The row's other cells.
     sums
-        The columns whose last number is the sum of all others.
+        The columns whose last number is the sum of all the others.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def refusal(unit: str, others: Iterable[Any], sums: Collection[str] = ()) -> str
 
 
 def doubt(unit: str, place: str, sums: Collection[str]) -> str:
-    """Return a warning of a last row whose numbers say that it holds totals, else "".
+    """Return a warning if the numbers of the last row suggest totals, or "".
 
     >>> doubt("A4", "line 5", ["age", "orders"])
     "line 5 ('A4') may be a row of totals, with sums in age, orders; if it is, delete the row"
@@ -286,7 +286,7 @@ def doubt(unit: str, place: str, sums: Collection[str]) -> str:
 
 
 def worded(ids: pa.Array) -> list[int]:
-    """Return the places of ids that have a word for totals in them, where few do.
+    """Return the positions of ids that contain a word for totals, if few do.
 
     >>> worded(pa.array(["A1", "A2", "A3", "Rural total", None]))
     [3]
@@ -301,7 +301,7 @@ def worded(ids: pa.Array) -> list[int]:
 
 
 def subtotals(unit: str, others: Collection[Any]) -> str:
-    """Return a doubt about a row that is not the last where it may hold totals, else "".
+    """Return a doubt about a row before the last that may hold totals, or "".
 
     >>> subtotals("Rural total", ["29", ""])
     "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete the row"
@@ -315,7 +315,7 @@ def subtotals(unit: str, others: Collection[Any]) -> str:
 
 
 def subtotal_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
-    """Return doubts about rows that may hold totals; the first of the columns is that of ids."""
+    """Return doubts about rows that may hold totals; the first column holds the ids."""
     unit, *others = dict.fromkeys(names)
     ids = undictionaried(batch.column(unit))
     said = {
@@ -326,7 +326,7 @@ def subtotal_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
 
 
 def header_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
-    """Return the rows that repeat the header, as in files that were put one below another."""
+    """Return the rows that repeat the header, as in concatenated files."""
     rows = np.arange(batch.num_rows)
     for name in dict.fromkeys(names):
         column = undictionaried(batch.column(name))
@@ -347,30 +347,30 @@ def _is_number_or_none(cell: Any) -> bool:
     if text.lower() in NO_VALUE:
         return True
     letters = sum(character.isalpha() for character in text)
-    # A currency's letters may stand beside a number; a dash often stands where there is none.
+    # A currency's letters may accompany a number; a dash often marks a missing one.
     return not letters or (letters <= 3 and any(map(str.isdigit, text)))
 
 
 # ----------------------------------------------------------------------
-# Columns of plain numbers whose dots may part thousands: 2.750 is 2750 where decimals have commas.
+# Find columns of plain numbers whose dots may separate thousands (2.750 may mean 2750).
 #
-# A single cell never tells. A column does as soon as one of its dots cannot part thousands, as in
-# 12.5 or 0.125. Where none tells, and the file has semicolons between its cells or numbers without
-# a dot beside those with one, the file is refused instead of being read a thousand times too
-# small.
+# A single cell is ambiguous. A column is clear as soon as one of its dots cannot separate
+# thousands, as in 12.5 or 0.125. If no dot settles it, and the file separates cells by semicolons
+# or mixes numbers with and without a dot, the file is refused: otherwise its numbers might be read
+# as a thousand times too small.
 
 
-#: A number as programs spell it that has a dot.
+#: A plain number with a dot.
 DOTTED = r"^\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*$"
-#: What has a digit, and no dot.
+#: A text with a digit and without a dot.
 WITHOUT = r"^[^.]*\d[^.]*$"
-#: Cells that are looked at first: they tell of most columns.
+#: The number of cells checked first; they settle most columns.
 FEW = 1000
 
 
 @dataclass
 class _Seen:
-    """What was seen of a column: its first unclear cell, and whether some have no dot."""
+    """The state of a column: its first unclear cell, and whether some numbers have no dot."""
 
     row: int = 0
     cell: str = ""
@@ -378,14 +378,14 @@ class _Seen:
 
 
 class UnclearDots:
-    """Looks at the pieces of a file for columns of numbers that can be read in two ways.
+    """Checks the pieces of a file for columns of numbers that can be read in two ways.
 
     Parameters
     ----------
     source
         The file.
     columns
-        Those that hold numbers for which no format is declared.
+        The columns of numbers without a declared format.
     """
 
     def __init__(self, source: Source, columns: Iterable[str]) -> None:
@@ -393,7 +393,7 @@ class UnclearDots:
         self._seen = {name: _Seen() for name in columns}
 
     def look(self, batch: Any, start: int) -> None:
-        """Look at a piece whose first row of data is number `start` + 1."""
+        """Check a piece whose first row of data is number `start` + 1."""
         for name in list(self._seen):
             column = undictionaried(batch.column(name))
             if not is_text(column.type) or _is_clear(column[:FEW]) or _is_clear(column):
@@ -413,7 +413,7 @@ class UnclearDots:
         )
 
     def problems(self, advice: str) -> list[RowProblem]:
-        """Return a problem for each column that remains unclear, by its first such row.
+        """Return a problem for each column that remains unclear, at its first unclear row.
 
         Parameters
         ----------
@@ -428,14 +428,14 @@ class UnclearDots:
 
 
 def _is_clear(column: Any) -> bool:
-    """Say whether some dot cannot part thousands."""
+    """Return whether some dot cannot separate thousands."""
     dotted = column.filter(pc.match_substring(column, "."))
     dotted = dotted.filter(pc.match_substring_regex(dotted, DOTTED))
     return not pc.all(pc.match_substring_regex(dotted, UNCLEAR), min_count=0).as_py()
 
 
 def _readings(cell: str) -> str:
-    """Return what a cell may mean.
+    """List the possible meanings of a cell.
 
     >>> _readings("2.750")
     '2.750 may be 2.75 (format = "1234.56") or 2750 (format = "1.234,56")'

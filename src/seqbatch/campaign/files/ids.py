@@ -1,4 +1,4 @@
-"""Unit ids: one column or several joined, repeated ids, and ids that differ only in spelling."""
+"""Read unit ids: join id columns, find repeated ids, and ids that differ only in spelling."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,9 @@ from seqbatch.core.kernels.texts import hash_texts
 from seqbatch.errors import Doubt
 
 # ----------------------------------------------------------------------
-# Ids of units: the text of one column, or of several that are joined into one.
+# The ids of units: the text of one column, or of several columns joined.
 #
-# What is joined can be parted again, whatever the columns hold: a bar within a column is marked by
-# a backslash, and so is a backslash.
+# Joined ids can always be split again: a backslash escapes a bar or a backslash within a column.
 #
 # >>> joined([["7", "a|b"], ["w1", ""]])
 # ['7|w1', 'a\\|b|']
@@ -40,14 +39,14 @@ _PART = re.compile(r"((?:[^\\|]|\\.)*)(?:\||$)", re.DOTALL)
 
 
 def joined(columns: Sequence[Sequence[str]]) -> list[str]:
-    """Return one id for each row: the same only where all columns are the same."""
+    """Return one id for each row; two ids are equal only if all columns are equal."""
     if len(columns) == 1:
         return list(columns[0])
     return [BAR.join(map(_marked, parts)) for parts in zip(*columns, strict=True)]
 
 
 def parted(ids: Sequence[str], columns: int) -> list[list[str]]:
-    """Return the columns that ids were joined of."""
+    """Split ids into the columns that they were joined from."""
     if columns == 1:
         return [list(ids)]
     rows = [_parts(each, columns) for each in ids]
@@ -69,7 +68,7 @@ def _parts(text: str, columns: int) -> list[str]:
 
 
 def read_ids(batch: Any, columns: Sequence[str]) -> tuple[pa.Array, dict[int, tuple[str, str]]]:
-    """Return the ids of a piece of a file, and what is wrong: by row, the column and the reason."""
+    """Return the ids of a piece of a file, and the column and reason of each row's problem."""
     read: list[pa.Array] = []
     wrong: dict[int, tuple[str, str]] = {}
     for column in reversed(columns):
@@ -82,7 +81,7 @@ def read_ids(batch: Any, columns: Sequence[str]) -> tuple[pa.Array, dict[int, tu
 
 
 def with_nul(ids: pa.Array) -> list[int]:
-    """Return the rows whose text holds a NUL character, which not every database could keep."""
+    """Return the rows whose text contains a NUL character, which some databases cannot store."""
     data, places = buffers(ids)
     if not (data[places[0] : places[-1]] == 0).any():
         return []
@@ -90,7 +89,7 @@ def with_nul(ids: pa.Array) -> list[int]:
 
 
 def id_columns(ids: Texts, columns: Sequence[str]) -> dict[str, pa.Array]:
-    """Return ids as the columns that people know them by."""
+    """Return ids as their original columns."""
     if len(columns) == 1:
         return {columns[0]: as_column(ids)}
     parts = parted(as_list(ids), len(columns))
@@ -100,15 +99,15 @@ def id_columns(ids: Texts, columns: Sequence[str]) -> dict[str, pa.Array]:
 
 
 # ----------------------------------------------------------------------
-# Ids without what is easily changed on the way, and hashes to find those that may be the same.
+# Normalize ids, and hash them to find those that may be the same.
 
 
-#: Bits of a hash by which many are sorted in parts.
+#: The number of leading bits by which hashes are split into parts for sorting.
 PART_BITS = 3
 
 
 def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
-    """Return a keyed hash of each id, good enough to find candidates by."""
+    """Return a keyed hash of each id, to find candidates for equal ids."""
     data, places = buffers(ids)
     made = np.empty((len(ids), 2), dtype=np.uint64)
     hash_texts(data, places, key, made)
@@ -116,12 +115,12 @@ def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
 
 
 def repeated_prints(prints: AnyArray) -> AnyArray:
-    """Return the hashes that are there more than once, in their order.
+    """Return the hashes that occur more than once, sorted.
 
     >>> repeated_prints(np.array([3, 1, 3, 2**63], dtype=np.uint64)).tolist()
     [3]
     """
-    # Sorted part by part, by any thread: those that begin with the same bits.
+    # Sort in parallel, one part for each value of the leading bits.
     return np.concatenate(list(over(partial(_repeated_among, prints), range(1 << PART_BITS))))
 
 
@@ -131,7 +130,7 @@ def _repeated_among(prints: AnyArray, part: int) -> AnyArray:
 
 
 def plain_forms(ids: Texts) -> pa.Array:
-    """Return ids without what is easily changed on the way: case, outer spaces, leading zeros.
+    """Return ids without differences that arise easily: case, outer spaces, leading zeros.
 
     >>> plain_forms(["007", "Ann ", "0"]).to_pylist()
     ['7', 'ann', '']
@@ -144,7 +143,7 @@ def plain_forms(ids: Texts) -> pa.Array:
 
 
 def plain_ids(ids: pa.Array, columns: int) -> pa.Array:
-    """Return the plain forms of ids, each of the columns that they are made of by itself."""
+    """Return the normalized forms of ids, with each of their columns normalized separately."""
     if columns == 1:
         return plain_forms(ids)
     parts = parted(as_list(ids), columns)
@@ -152,34 +151,34 @@ def plain_ids(ids: pa.Array, columns: int) -> pa.Array:
 
 
 # ----------------------------------------------------------------------
-# Ids that a file has twice, and those that may be meant for the same unit.
+# Find ids that occur twice in a file, and ids that may mean the same unit.
 
 
-#: Pairs of similar ids that are named.
+#: The number of pairs of similar ids named in a doubt.
 NAMED = 5
 
 
 class _Ids(Protocol):
-    """Ids that can be read in pieces as often as needed."""
+    """Ids that can be read in pieces repeatedly."""
 
     def pieces(self) -> Iterator[tuple[pa.Array, Any]]:
-        """Yield ids, and what is kept beside them."""
+        """Yield ids, and the columns stored with them."""
 
     def place(self, row: int) -> str:
-        """Return where a row is in the file."""
+        """Return the position of a row in the file."""
 
 
 def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt, ...]:
-    """Return a doubt where different ids of a file may be meant for the same unit.
+    """Return a doubt if different ids of a file may mean the same unit.
 
     Parameters
     ----------
     units
         The ids.
     alike
-        The hashes of their plain forms, piece by piece.
+        The hashes of their normalized forms, piece by piece.
     columns
-        How many columns ids are made of.
+        The number of columns that ids consist of.
     """
     every = np.concatenate(alike)
     twins = repeated_prints(every)
@@ -209,7 +208,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt
 
 
 def repeats_id(unit: str, earlier: str) -> str:
-    """Return the reason where a row has the id of an earlier one.
+    """Return the reason for a row that has the id of an earlier row.
 
     >>> repeats_id("A7", "line 3")
     "repeats the id 'A7' of line 3"
@@ -218,7 +217,7 @@ def repeats_id(unit: str, earlier: str) -> str:
 
 
 def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProblem]:
-    """Return the rows whose id stood in an earlier row, found by hash and then by text.
+    """Return the rows whose id occurs in an earlier row, found by hash and then by text.
 
     Parameters
     ----------
@@ -227,7 +226,7 @@ def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProb
     prints
         Their hashes, piece by piece.
     unit
-        What the ids are called.
+        The name of the ids.
     """
     every = np.concatenate(prints) if prints else np.zeros(0, dtype=np.uint64)
     twins = repeated_prints(every)

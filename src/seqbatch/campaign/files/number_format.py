@@ -1,4 +1,4 @@
-"""Number formats: declared by an example, read in columns, and found for a column or a cell."""
+"""Number formats: declare one by an example, read columns with it, or detect it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,28 +25,28 @@ from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.core.arrays import Floats
 
 # ----------------------------------------------------------------------
-# How numbers are spelled in a file, declared by an example of one: ``"1.234,56 EUR"``.
+# The format of numbers in a file, declared by an example such as ``"1.234,56 EUR"``.
 #
-# The example says which mark parts the decimals and which the thousands, whether a number is a
-# percentage, how negative numbers look beyond a leading minus, and which currency may stand beside
-# a number. A cell either fits, as a whole, or is refused: nothing is guessed from the cells.
+# The example shows the decimal mark and the thousands separator, whether numbers are percentages,
+# how negative numbers look besides a leading minus, and which currency may accompany a number. A
+# cell must fit the format as a whole, or it is refused: nothing is guessed from the cells.
 #
-# In cells the thousands may be left out, and the currency too; a percent sign may not, since
-# without it the same digits may mean a hundred times as much. A leading sign and an exponent
+# Cells may omit the thousands separator and the currency. They may not omit a percent sign, since
+# the same digits without it may mean a hundred times as much. A leading sign and an exponent
 # always fit.
 
 
-#: Spaces that part thousands in files: all of them count as the plain one.
+#: Spaces that separate thousands in files; all of them are read as the plain space.
 SPACES = "\u00a0\u2007\u2009\u202f"
-#: Signs that are spelled in several ways, and the one that they count as.
+#: Characters with several variants, and the variant that they are read as.
 SAME = {**dict.fromkeys(SPACES, " "), "\u2212": "-", "\u2019": "'"}
-#: Marks that part thousands or decimals.
+#: Thousands separators and decimal marks.
 MARKS = ".,' "
-#: A number with marks in it, as a whole.
+#: A complete number, with separators and a decimal mark.
 DIGITS = re.compile(r"\d(?:[\d.,' ]*\d)?")
-#: What stands before and after the digits of a number.
+#: Characters that may come before and after the digits of a number.
 SIGNS = "+-()"
-#: Examples of numbers whose dot parts decimals, and of those whose dots part thousands.
+#: Examples with a dot as the decimal mark, and with dots as thousands separators.
 PLAIN, THOUSANDS = "1234.56", "1.234,56"
 RULE = (
     "an example of a number as it is spelled in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % "
@@ -56,20 +56,20 @@ RULE = (
 
 @dataclass(frozen=True, kw_only=True)
 class NumberFormat:
-    """A way to spell numbers.
+    """A format of numbers.
 
     Parameters
     ----------
     example
-        The example that shows it, as it was declared.
+        The example as it was declared.
     decimal, thousands
-        The marks; "" where there is none, so that numbers are whole or never parted.
+        The decimal mark and the thousands separator; "" if the format has none.
     percent
-        Whether a number has a percent sign, and is divided by 100.
+        Whether numbers have a percent sign and are divided by 100.
     trailing, brackets
         Whether ``5-`` and ``(5)`` are negative; ``-5`` always is.
     currency
-        What may stand before or after the number; "" for nothing.
+        The text allowed before or after the number; "" for none.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class NumberFormat:
 
     @classmethod
     def of(cls, example: str) -> "NumberFormat":
-        """Return the format that an example shows; one that shows none, or two, is refused."""
+        """Return the format that an example shows; refuse an unclear or ambiguous example."""
         text = plain(example)
         brackets = text.startswith("(") and text.endswith(")")
         found = DIGITS.findall(text)
@@ -115,7 +115,7 @@ class NumberFormat:
 
     @property
     def pattern(self) -> str:
-        """The regular expression of a cell as :func:`plain` makes it, for RE2 and for Python."""
+        """The regular expression of a cell after :func:`plain`, for RE2 and for Python."""
         money = f"(?:{_quoted(self.currency)})?" if self.currency else ""
         whole = r"\d+"
         if self.thousands:
@@ -123,7 +123,7 @@ class NumberFormat:
         if self.decimal:
             whole = rf"(?:{whole}(?:{_quoted(self.decimal)}\d+)?|{_quoted(self.decimal)}\d+)"
         number = rf"{whole}(?:[eE][+-]?\d{{1,3}})? *{'%' if self.percent else ''}"
-        # A sign and a currency come in either order, with spaces or without.
+        # Sign and currency may come in either order, with or without spaces.
         forms = [rf"(?:[+-] *{money}|{money} *[+-]?) *{number} *{money}"]
         if self.trailing:
             forms.append(rf"{money} *{number} *(?:- *{money}|{money} *-)")
@@ -134,13 +134,13 @@ class NumberFormat:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """What is taken out of a cell that fits, in this order, to leave digits and signs."""
+        """The texts to remove from a matching cell, in this order, to leave digits and signs."""
         return tuple(text for text in (self.currency, self.thousands, " ", "%") if text)
 
     def read(self, cell: str) -> float | None:
-        """Return the number that one cell spells, None where it does not fit."""
+        """Return the number in one cell, or None if the cell does not fit."""
         text = plain(cell)
-        # Digits of other scripts are none to RE2, by which columns are read.
+        # RE2, which reads the columns, does not accept digits of other scripts.
         if not re.fullmatch(self.pattern, text, re.ASCII):
             return None
         for each in self.dropped:
@@ -150,10 +150,9 @@ class NumberFormat:
         return -size if text[0] in "-(" or text[-1] == "-" else size
 
     def wider_for(self, cell: str) -> tuple[str, ...]:
-        """Return the example with which a cell could be read too, if it is a negative number.
+        """Return the example with which a cell could be read as well, if it is a negative number.
 
-        All that differs is how negative numbers may be spelled; what else a cell may mean is not
-        guessed.
+        Only the notation of negative numbers is widened; no other meaning of a cell is guessed.
 
         >>> NumberFormat.of("$1,234.56").wider_for("($25.50)")
         ('($1,234.56)',)
@@ -168,7 +167,7 @@ class NumberFormat:
 
 
 def _marks(digits: str, example: str) -> tuple[str, str]:
-    """Return the decimal mark and the thousands mark of an example."""
+    """Return the decimal mark and the thousands separator of an example."""
     kinds = list(dict.fromkeys(character for character in digits if character in MARKS))
     groups = re.split(f"[{MARKS}]", digits)
     last = kinds[-1] if kinds else ""
@@ -192,12 +191,12 @@ def _marks(digits: str, example: str) -> tuple[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a pattern that means itself, in RE2 as in Python."""
+    """Escape a text for use as a pattern, in RE2 and in Python."""
     return "".join(c if c.isalnum() else f"\\{c}" if c.isascii() else c for c in text)
 
 
 def plain(cell: str) -> str:
-    """Return a cell without outer spaces, and with one spelling of spaces, signs and marks.
+    """Trim a cell, and replace variants of spaces, signs and separators by one form.
 
     >>> plain(" 1\u202f234,5 \u2212")
     '1 234,5 -'
@@ -215,25 +214,25 @@ NumberExample = Annotated[str, Field(min_length=1, max_length=60), AfterValidato
 
 
 # ----------------------------------------------------------------------
-# A column of numbers, with the reason why some of its rows cannot be read.
+# Read a column of numbers, with the reason for each row that cannot be read.
 
 
-#: The reason where a number is too large for any sum, or for the model.
+#: The reason for a number too large to sum or to use in the model.
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
-#: The code of a text that is no number.
+#: The code of a text that is not a number.
 NO_NUMBER = "no-number"
 
 
 def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
-    """Return a column as finite numbers, and what is wrong with its rows, the missing ones too.
+    """Return a column as finite numbers, and the problem of each unreadable or missing row.
 
     Parameters
     ----------
     column
-        Numbers of any Arrow type, which pass as they are, or text.
+        Numbers of any Arrow type, which are used unchanged, or text.
     form
-        How the text spells numbers; None: as programs do, ``-1234.5`` or ``1e3``.
+        The format of numbers in text; None for plain numbers: ``-1234.5`` or ``1e3``.
     """
     read = read_numbers(column, form=form)
     if not read.missing.any():
@@ -255,7 +254,7 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
         nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
         return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
-    # Nulls become NaN: both are how programs say that there is no number.
+    # Nulls become NaN: programs use both for a missing number.
     found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
     values = np.where(missing, 0.0, found) if missing.any() else found
@@ -263,7 +262,7 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
 
 
 def holds_numbers(kind: Any) -> bool:
-    """Say whether values of a type are numbers, or may be read as such."""
+    """Return whether values of a type are numbers or can be read as numbers."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(
@@ -276,7 +275,7 @@ def holds_numbers(kind: Any) -> bool:
 
 
 def _parsed_numbers(column: Any) -> Read:
-    """Read numbers as programs spell them."""
+    """Read plain numbers, such as -1234.5 or 1e3."""
     import polars as pl
 
     trimmed = pc.utf8_trim_whitespace(column)
@@ -293,19 +292,19 @@ def _parsed_numbers(column: Any) -> Read:
 
 
 def _number_remedy(cell: str) -> str:
-    """Say which setting would accept a cell that is no plain number, if one would."""
+    """Suggest a setting that would accept a cell that is not a plain number, if there is one."""
     formats = " or ".join(f'format = "{example}"' for example in number_formats_for(cell))
     return f"; {formats} would accept it" if formats else ""
 
 
 def _widening(form: NumberFormat, cell: str) -> str:
-    """Say which setting would also accept a negative number, if a cell looks like one."""
+    """Suggest a setting that would also accept a negative number, if a cell looks like one."""
     formats = " or ".join(f'format = "{example}"' for example in form.wider_for(cell))
     return f"; it looks like a negative number: {formats} would accept it, too" if formats else ""
 
 
 def _spelled(column: Any, form: NumberFormat) -> Read:
-    """Read numbers as they are spelled in this file; :meth:`NumberFormat.read`, for a column."""
+    """Read numbers in this file's format: :meth:`NumberFormat.read` for a column."""
     text = _plain_column(column)
     missing = means_missing(text)
     fits = pc.match_substring_regex(text, form.pattern)
@@ -328,14 +327,14 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
 
 
 def _plain_column(column: Any) -> Any:
-    """Return texts with one spelling of spaces, signs and marks, and none around them."""
+    """Trim texts, and replace variants of spaces, signs and separators by one form."""
     for spelling, meant in SAME.items():
         column = pc.replace_substring(column, spelling, meant)
     return pc.utf8_trim_whitespace(column)
 
 
 def _unfit(values: Floats) -> dict[int, str]:
-    # One pass finds NaN, infinity and overflow to come: a comparison with NaN is false.
+    # One pass finds NaN, infinity and overflow: a comparison with NaN is false.
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
     return {
@@ -345,18 +344,18 @@ def _unfit(values: Floats) -> dict[int, str]:
 
 
 # ----------------------------------------------------------------------
-# Formats that accept a cell, or the most of some cells: advice for whoever wrote the file.
+# Suggest formats that accept a cell, or as many as possible of some cells.
 
 
-#: How digits look with marks between thousands; the order in which they are proposed.
+#: Examples with thousands separators, in the order in which they are suggested.
 PARTED = (THOUSANDS, "1,234.56", "1 234,56", "1 234.56", "1'234.56")
 
 
 @lru_cache(maxsize=1024)
 def number_formats_for(cell: str) -> tuple[str, ...]:
-    """Return examples of the formats that would accept a cell, none where no usual one does.
+    """Return examples of the usual formats that accept a cell.
 
-    Where there are several the cell does not tell which is meant.
+    If there are several, the cell is ambiguous.
 
     >>> number_formats_for("1.234,5 EUR"), number_formats_for("1,234")
     (('1.234,56 EUR',), ('1.234,56', '1,234.56'))
@@ -380,7 +379,7 @@ def number_formats_for(cell: str) -> tuple[str, ...]:
 
 
 def formats_for_most(cells: list[str], declared: str | None = None) -> list[str]:
-    """Return the formats that accept the most of some cells; wider ones than what is declared.
+    """Return the formats that accept the most cells; only extensions of `declared` if given.
 
     >>> formats_for_most(["1.234,50 EUR", "310,00 EUR", "1,500 EUR", "none yet"])
     ['1.234,56 EUR']
@@ -404,26 +403,26 @@ def most_read(examples: Sequence[str], cells: list[str]) -> int:
 
 
 # ----------------------------------------------------------------------
-# Formats that fit every value of a column.
+# Detect the formats that fit every value of a column.
 
 
-#: Values that are looked at first: most columns of text are told from numbers by these.
+#: The number of values checked first; they rule out most columns of text.
 FEW_NUMBERS = 500
-#: Cells that are quoted in a reason.
+#: The number of cells quoted in a reason.
 SHOWN = 3
-#: What the digits may look like, by thousands and decimals.
+#: Examples for each combination of thousands separator and decimal mark.
 MARKED = (PLAIN, "1234,56", *PARTED)
-#: What is no currency and no unit of measure: digits, marks, signs.
+#: Characters that cannot be part of a currency or a unit: digits, punctuation, signs.
 NO_UNIT = r"[\d\s.,'’()+%−-]"
-#: Digits whose mark parts thousands or decimals: three follow it, and no single zero is before it.
+#: Ambiguous digits: three follow the only mark, and the digits before it do not start with 0.
 UNCLEAR = r"^[^\d.,]*[1-9]\d{0,2}[.,]\d{3}[^\d.,]*$"
-#: Currencies, which stand before or behind a number, in lower case, ...
+#: Currencies, which come before or after a number, in lower case, ...
 CURRENCIES = frozenset((
     "€", "$", "£", "¥", "₹", "us$", "a$", "c$", "r$", "zł", "kč", "kr", "ft", "fr", "eur", "euro",
     "usd", "gbp", "chf", "jpy", "cny", "inr", "sek", "nok", "dkk", "pln", "czk", "huf", "try",
     "brl", "mxn", "aud", "cad", "nzd", "zar",
 ))  # fmt: skip
-#: ... and measures, which stand behind it. Other words make a name of it, as in "House 12".
+#: ... and units, which come after it. With any other word the text is a name, as in "House 12".
 MEASURES = frozenset((
     "kg", "g", "km", "m", "cm", "mm", "l", "ml", "h", "min", "s", "pts", "stk", "Stk", "ST", "St",
     "pcs", "PC",
@@ -437,9 +436,9 @@ class Spelling:
     Parameters
     ----------
     example
-        The format of a spec; "" for plain numbers.
+        The format for a spec; "" for plain numbers.
     numbers
-        The distinct values, read in this way.
+        The distinct values, read in this format.
     """
 
     example: str
@@ -447,17 +446,17 @@ class Spelling:
 
     @property
     def decimal_comma(self) -> bool:
-        """Whether a comma parts the decimals."""
+        """Whether the decimal mark is a comma."""
         return bool(self.example) and NumberFormat.of(self.example).decimal == ","
 
 
 def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
-    """Return the ways to read distinct texts as numbers, with different results; often one.
+    """Return the formats that read distinct texts as different numbers; often only one.
 
     Parameters
     ----------
     texts
-        The distinct values of a column, without those that mean that one is missing.
+        The distinct values of a column, without missing-value markers.
 
     Examples
     --------
@@ -471,7 +470,7 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
     for example in _examples(texts):
         form = NumberFormat.of(example) if example else None
         comma = form is not None and form.decimal == ","
-        # Formats of the same decimal mark that fit all texts read the same numbers.
+        # Formats with the same decimal mark that fit all texts read the same numbers.
         if comma in found or _wrong(texts[:FEW_NUMBERS], form):
             continue
         read = read_numbers(texts, form=form)
@@ -483,7 +482,7 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
 
 
 def _is_unclear(texts: pa.Array) -> bool:
-    """Say whether the marks may part thousands as well as decimals, as in 1,234, in every text."""
+    """Return whether the mark in every text may be decimal or separate thousands, as in 1,234."""
     if not pa.types.is_string(texts.type):
         return False
     marked = texts.filter(pc.match_substring_regex(texts, "[.,]"))
@@ -496,7 +495,7 @@ def _is_unclear(texts: pa.Array) -> bool:
 
 
 def no_numbers(texts: pa.Array) -> tuple[float, list[str]]:
-    """Return the share of texts that are no numbers by the format that fits most, and some of them.
+    """Return the share of texts that the best format cannot read, and some of these texts.
 
     >>> no_numbers(pa.array(["1,5", "2,5", "about 3", "4"]))
     (0.25, ['about 3'])
@@ -508,7 +507,7 @@ def no_numbers(texts: pa.Array) -> tuple[float, list[str]]:
 
 
 def currencies(texts: pa.Array) -> list[str]:
-    """Return what stands beside the digits, each text once."""
+    """Return the distinct texts that accompany the digits."""
     import polars as pl
 
     beside = pl.Series(texts).str.replace_all(NO_UNIT, "")
@@ -516,17 +515,17 @@ def currencies(texts: pa.Array) -> list[str]:
 
 
 def is_amount(beside: str) -> bool:
-    """Say whether a text beside digits is a currency or a measure."""
+    """Return whether a text next to digits is a currency or a unit."""
     return beside.lower() in CURRENCIES or beside in MEASURES
 
 
 def _stands_well(texts: pa.Array, beside: str) -> bool:
-    """Say whether a measure is behind the number everywhere: S12 is a code, 12 s are seconds."""
+    """Return whether a unit always follows the number: S12 is a code, 12 s are seconds."""
     return beside.lower() in CURRENCIES or not _any(texts, r"^\s*[^\d\s(+-]")
 
 
 def in_words(example: str) -> str:
-    """Return what a format means, for a comment."""
+    """Describe a format in words, for a comment."""
     if not example:
         return ""
     form = NumberFormat.of(example)
@@ -541,7 +540,7 @@ def in_words(example: str) -> str:
 
 
 def _examples(texts: pa.Array) -> Iterator[str]:
-    """Yield the formats that may fit, by the signs that are in the texts; plain numbers first."""
+    """Yield the formats that may fit the characters in the texts, plain numbers first."""
     yield ""
     if not pa.types.is_string(texts.type):
         return  # numbers that are not plain, such as infinity, are spelled in no other way

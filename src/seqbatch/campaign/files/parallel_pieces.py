@@ -1,4 +1,4 @@
-"""Pieces of a file, processed by threads."""
+"""Process the pieces of a file in parallel threads."""
 
 import os
 from collections import deque
@@ -8,23 +8,23 @@ from typing import TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: Items that are asked for before they are needed.
+#: The number of items requested before they are needed.
 EARLY = 2
 
 
 def workers() -> int:
-    """Return how many threads work at once: one a core, or as many as OMP_NUM_THREADS says."""
+    """Return the number of parallel threads: one per core, or OMP_NUM_THREADS."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     cores = os.cpu_count() or 1
     return min(cores, int(said)) if said.isdigit() and int(said) else cores
 
 
 def over(function: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, None]:
-    """Yield what a function makes of items, in their order, a few of them ahead.
+    """Yield a function's results for items, in order, computing a few of them ahead.
 
-    Items are asked for by the caller's own thread. The function must be pure, or write to nothing
-    that another call of it reads. Where a call fails, or the generator is closed, those that were
-    begun are waited for: nothing goes on behind the caller's back.
+    The caller's thread iterates over the items. The function must be pure, or at least not write
+    to anything that another call reads. If a call fails or the generator is closed, the running
+    calls are awaited: nothing continues in the background.
 
     >>> list(over(abs, [-3, 2, -1]))
     [3, 2, 1]
@@ -46,10 +46,10 @@ def over(function: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, N
 
 
 def ahead(items: Iterator[T]) -> Generator[T, None, None]:
-    """Yield items that a thread of their own asks for, a few before the caller wants them.
+    """Yield items that a separate thread requests, a few before the caller needs them.
 
-    Whoever makes them must share nothing with the caller until they are over. Where the generator
-    is closed, an item that was begun is waited for.
+    The iterator must share nothing with the caller until it is exhausted. If the generator is
+    closed, the item in progress is awaited.
 
     >>> list(ahead(iter([-3, 2, -1])))
     [-3, 2, -1]

@@ -1,4 +1,4 @@
-"""The profile of a file: what its columns hold, which are ids, and which rows are not units."""
+"""Profile a file: the contents of its columns, its id columns, and rows that are not units."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,34 +25,34 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidFileError
 
 # ----------------------------------------------------------------------
-# What the columns of a file look like: the values there are, how often, and in which rows.
+# Column profiles: the distinct values of each column, their counts and their rows.
 #
-# Every row is looked at. A file of a million rows fits into memory because each column is kept as
-# its distinct values and, for each row, the place of its value among them.
+# Every row is read. A file of a million rows fits into memory because each column is stored as
+# its distinct values plus, for each row, an index into them.
 
 
-#: What is not done with a file that cannot be looked at.
+#: The end of the message for a file that cannot be profiled.
 NOTHING = "nothing was made"
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnProfile:
-    """What a column of a file of units looks like: its values, and the formats that fit them.
+    """A column of a file of units: its values, and the formats that fit them.
 
     Parameters
     ----------
     name
-        What it is called.
+        The column's name.
     kind
-        The type of its values; text in every CSV file.
+        The Arrow type of its values; always text in a CSV file.
     values
-        The distinct ones, without those that mean that a value is missing; text as it stands.
+        The distinct values, without missing-value markers; text is unchanged.
     codes
-        The place of each row's value among `values`; -1 where it is missing.
+        The index of each row's value in `values`; -1 where it is missing.
     words
-        How often each text occurs that often means that a value is missing, such as NA.
+        The count of each text that often marks a missing value, such as NA.
     readable
-        Whether values of this type can be looked at; lists and the like cannot.
+        Whether values of this type can be profiled; lists and other nested types cannot.
     """
 
     name: str
@@ -64,50 +64,50 @@ class ColumnProfile:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.codes)
 
     @cached_property
     def counts(self) -> Integers:
-        """How many rows have each value."""
+        """The number of rows with each value."""
         return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
 
     @property
     def present(self) -> int:
-        """How many rows have a value."""
+        """The number of rows with a value."""
         return int(self.counts.sum())
 
     @property
     def missing(self) -> int:
-        """How many rows have none."""
+        """The number of rows without a value."""
         return self.rows - self.present
 
     @property
     def empty(self) -> int:
-        """How many rows have none and no word for that, such as NA, which may be an id or level."""
+        """The number of empty rows; words such as NA, which may be ids or levels, do not count."""
         return self.missing - sum(self.words.values())
 
     @property
     def distinct(self) -> int:
-        """How many different values there are."""
+        """The number of distinct values."""
         return len(self.values)
 
     @property
     def is_text(self) -> bool:
-        """Whether its values are text."""
+        """Whether the values are text."""
         return bool(pa.types.is_string(self.values.type))
 
     @cached_property
     def texts(self) -> pa.Array:
-        """The distinct values as text, spaces around them taken away."""
+        """The distinct values as text, without surrounding spaces."""
         spelled = self.values.cast(pa.string())
         trimmed = pc.utf8_trim_whitespace(spelled)
-        # Where nothing was taken away, one copy is enough.
+        # If there was nothing to trim, keep only one copy.
         return spelled if trimmed.equals(spelled) else trimmed
 
     @cached_property
     def by_count(self) -> Integers:
-        """The places of the values, the most frequent first, equals in their own order."""
+        """The indices of the values, most frequent first; ties keep their order."""
         return np.argsort(-self.counts, kind="stable")
 
     @property
@@ -116,17 +116,17 @@ class ColumnProfile:
         return str(self.values[int(self.by_count[0])].as_py())
 
     def any(self, pattern: str) -> bool:
-        """Say whether some value, as text, has a part that fits a regular expression."""
+        """Return whether any value, as text, contains a match of a regular expression."""
         return bool(pc.any(pc.match_substring_regex(self.texts, pattern)).as_py())
 
     @property
     def has_leading_zeros(self) -> bool:
-        """Whether whole numbers begin with zeros, which would be lost if they were numbers."""
+        """Whether whole numbers have leading zeros, which reading them as numbers would lose."""
         return self.is_text and self.any(r"^0\d+$")
 
     @cached_property
     def dates(self) -> tuple[DateSpelling, ...]:
-        """The ways in which all values can be read as dates; often none."""
+        """The formats in which all values can be read as dates; often empty."""
         kind = self.values.type
         if not self.distinct:
             return ()
@@ -138,7 +138,7 @@ class ColumnProfile:
 
     @cached_property
     def numbers(self) -> tuple[Spelling, ...]:
-        """The ways in which all values can be read as numbers; none where they are dates."""
+        """The formats in which all values can be read as numbers; empty if they are dates."""
         kind = self.values.type
         texty = self.is_text or pa.types.is_integer(kind)
         if not self.distinct or self.dates or not (texty or pa.types.is_floating(kind)):
@@ -152,20 +152,20 @@ class ColumnProfile:
 class OddRows:
     """Rows of a file that may not be units: repeated headers and totals.
 
-    Made of each piece of a file, and put together by `then`; rows are counted from 1.
+    One is made for each piece of a file, and `then` joins them; rows are counted from 1.
 
     Parameters
     ----------
     rows
-        How many rows were looked at.
+        The number of rows checked.
     names, ids
-        The columns that were looked at, and those of them whose texts may say "total".
+        The columns checked, and those among them whose text may contain "total".
     headers
         Rows that repeat the header.
     subtotals
-        Rows that may hold totals, by the column that says so.
+        Rows that may hold totals, by the column that suggests it.
     last
-        The last row, a piece of its own.
+        The last row, as a batch of one row.
     """
 
     rows: int
@@ -177,7 +177,7 @@ class OddRows:
 
     @classmethod
     def of(cls, batch: Any, start: int, *, names: Iterable[str], ids: Iterable[str]) -> "OddRows":
-        """Look at a piece of a file whose first row is number `start` + 1."""
+        """Check a piece of a file whose first row is number `start` + 1."""
         names, ids = tuple(dict.fromkeys(names)), tuple(ids)
         said = {
             unit: subtotal_rows(batch, (unit, *(name for name in names if name != unit)))
@@ -196,7 +196,7 @@ class OddRows:
         )
 
     def then(self, later: "OddRows") -> "OddRows":
-        """Return the rows of this piece and of the one that follows."""
+        """Return the odd rows of this piece joined with those of the next piece."""
         subtotals = {
             unit: (found + later.subtotals[unit])[:MOST_PROBLEMS]
             for unit, found in self.subtotals.items()
@@ -205,12 +205,12 @@ class OddRows:
         return replace(later, rows=self.rows + later.rows, headers=headers, subtotals=subtotals)
 
     def totals(self, sums: Collection[str]) -> list[RowProblem]:
-        """Return the last row where an id of it says that it holds totals.
+        """Return the last row if one of its ids marks it as a row of totals.
 
         Parameters
         ----------
         sums
-            The columns whose last number is the sum of all others.
+            The columns whose last number is the sum of all the others.
         """
         for unit in self.ids if self.rows > 1 else ():
             cells = (self.last.column(name)[0].as_py() for name in self.names if name != unit)
@@ -219,7 +219,7 @@ class OddRows:
         return []
 
     def doubts(self) -> list[RowProblem]:
-        """Return the rows but the last that may hold totals, by the first column that says so."""
+        """Return rows before the last that may hold totals, by the first column suggesting it."""
         for found in self.subtotals.values():
             if doubted := [each for each in found if each[0] < self.rows]:
                 return doubted
@@ -228,14 +228,14 @@ class OddRows:
 
 @dataclass(frozen=True, eq=False)
 class FileProfile:
-    """What the columns of a file look like, and which of its rows may not be units."""
+    """The profiles of a file's columns, and the rows that may not be units."""
 
     columns: list[ColumnProfile]
     odd: OddRows
 
 
 def profile_of(opened: Source) -> FileProfile:
-    """Look at every column of a file; refuse one without rows, or too large to look at."""
+    """Profile every column of a file; refuse a file that has no rows or is too large."""
     names = opened.columns()
     pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
     kinds: list[pa.DataType] = []
@@ -260,7 +260,7 @@ def profile_of(opened: Source) -> FileProfile:
 
 
 def _odd_rows(batch: Any, start: int) -> OddRows:
-    """Look at a piece whose ids are not known yet: they may be in the first column, or named so."""
+    """Check a piece before the ids are known: use the first column and columns named like ids."""
     names = batch.schema.names
     ids = [name for name in names if name == names[0] or unlikely_id(name) < 2]
     return OddRows.of(batch, start, names=names, ids=ids)
@@ -269,14 +269,14 @@ def _odd_rows(batch: Any, start: int) -> OddRows:
 def _emptied(
     names: list[str], kinds: list[pa.DataType], pieces: list[list[pa.DictionaryArray]]
 ) -> Iterator[tuple[str, pa.DataType, list[pa.DictionaryArray]]]:
-    """Yield the pieces of each column, and let go of them: the next ones need the room."""
+    """Yield the pieces of each column, and free them to make room for the next."""
     for place, name in enumerate(names):
         own, pieces[place] = pieces[place], []
         yield name, kinds[place], own
 
 
 def _encoded(column: Any) -> pa.DictionaryArray:
-    """Return a piece of a column as distinct values and places."""
+    """Return a piece of a column as distinct values and indices."""
     if not _readable(column.type):
         return pa.nulls(len(column), pa.string()).dictionary_encode()
     column = undictionaried(column)
@@ -286,7 +286,7 @@ def _encoded(column: Any) -> pa.DictionaryArray:
 
 
 def _readable(kind: pa.DataType) -> bool:
-    """Say whether values of a type can be looked at."""
+    """Return whether values of a type can be profiled."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     known = (
@@ -301,12 +301,12 @@ def _bytes(piece: pa.DictionaryArray) -> int:
 
 
 def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> ColumnProfile:
-    """Put the pieces of a column together."""
+    """Join the pieces of a column."""
     every = pa.concat_arrays([piece.dictionary for piece in pieces]).dictionary_encode()
     values = every.dictionary
     places = every.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
     kept = ~np.append(_means_missing(values), True)
-    # Distinct values are numbered anew, without those that mean that a value is missing.
+    # Renumber the distinct values, leaving out missing-value markers.
     anew = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
     start, codes, counts = 0, [], np.zeros(len(kept), dtype=np.int64)
     for piece in pieces:
@@ -334,44 +334,44 @@ def _whole(name: str, kind: pa.DataType, pieces: list[pa.DictionaryArray]) -> Co
 
 
 def _means_missing(values: pa.Array) -> Any:
-    """Say which distinct values mean that a value is missing."""
+    """Return which distinct values mark a missing value."""
     if pa.types.is_string(values.type):
         return means_missing(pc.utf8_trim_whitespace(values))
-    # NaN is a way to say that there is no number.
+    # NaN also marks a missing number.
     return values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
 
 
 # ----------------------------------------------------------------------
-# What the name of a column says about it: an id, a code, an outcome, a treatment.
+# Guess a column's role from its name: id, code, outcome or treatment.
 
 
-#: Words of names that columns of ids have.
+#: Words that occur in names of id columns.
 ID_WORDS = frozenset((
     "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number",
 ))  # fmt: skip
-#: Parts of such names.
+#: Parts of words that occur in names of id columns.
 WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
-#: Parts of names that columns of dates have.
+#: Parts of words that occur in names of date columns.
 DATE_PARTS = re.compile(
     r"date|datum|day|since|seit|birth|geb|created|updated|_at$|_on$", re.IGNORECASE
 )
-#: Words of names whose numbers count nothing: codes, which are categories.
+#: Words in names of columns whose numbers are codes (categories) rather than quantities.
 CODE_WORDS = frozenset((
     "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
     "typ", "class", "klasse", "category", "kategorie", "store", "branch", "filiale", "region",
 ))  # fmt: skip
-#: Words of what is known only after a unit was assigned, ...
+#: Words for outcomes, which are known only after a unit was assigned, ...
 OUTCOME_WORDS = frozenset((
     "revenue", "umsatz", "converted", "conversion", "visit", "visited", "purchased", "bought",
     "outcome", "reward", "response", "responded", "clicked", "opened", "unsubscribed", "churn",
     "churned", "profit", "sales", "label", "target", "redeemed", "returned", "after", "post",
 ))  # fmt: skip
-#: ... of what was done to it, ...
+#: ... words for treatments, ...
 TREATMENT_WORDS = frozenset((
     "treatment", "treated", "arm", "variant", "segment", "offer", "campaign", "assigned", "action",
     "exposed", "exposure", "condition", "intervention",
 ))  # fmt: skip
-#: ... and words that say of either that it was known before.
+#: ... and words showing that either was known before the assignment.
 EARLIER_WORDS = frozenset((
     "past", "prior", "previous", "last", "before", "history", "historic", "historical", "first",
     "lifetime", "total", "avg", "average", "pre", "previously", "ytd", "12m", "6m", "3m", "30d",
@@ -380,7 +380,7 @@ EARLIER_WORDS = frozenset((
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name, in lower case.
+    """Split a column name into words, in lower case.
 
     >>> words("customerID"), words("Spend_after 30d")
     (['customer', 'id'], ['spend', 'after', '30d'])
@@ -390,24 +390,24 @@ def words(name: str) -> list[str]:
 
 
 def unlikely_id(name: str) -> int:
-    """Return how unlikely a name is for ids: 0 where it says so, 1 where it says whose, else 2."""
+    """Rank a name as an id column: 0 if it contains a word for ids, 1 if one for people, else 2."""
     if ID_WORDS & set(words(name)):
         return 0
     return 1 if WHOSE.search(name.lower()) else 2
 
 
 def is_date(name: str) -> bool:
-    """Say whether eight digits under this name are a date."""
+    """Return whether eight digits in a column of this name are a date."""
     return bool(DATE_PARTS.search(name))
 
 
 def is_code(name: str) -> bool:
-    """Say whether numbers under this name are codes rather than amounts."""
+    """Return whether numbers in a column of this name are codes rather than amounts."""
     return bool(CODE_WORDS & set(words(name)))
 
 
 def question(name: str) -> str:
-    """Return what must be asked before a column of this name is a feature, "" for nothing.
+    """Return the question to settle before a column of this name becomes a feature, or "".
 
     >>> question("revenue"), question("revenue_last_year")
     ('may be an outcome: is it known before the unit is assigned?', '')
@@ -423,28 +423,28 @@ def question(name: str) -> str:
 
 
 # ----------------------------------------------------------------------
-# The ways in which a column can be read, and the choice where there are two.
+# Choose how to read a column that can be read in two ways.
 #
-# A cell such as 1,234 or 03/04/2024 does not tell what it means. What the file's other columns
-# tell decides; where they tell nothing, the more usual reading is taken, and the spec says so.
+# A cell such as 1,234 or 03/04/2024 is ambiguous. The file's other columns decide; if they do not
+# settle it, the more usual reading is used, and the spec says so.
 
 
-#: What a remark begins with where a cell can be read in two ways.
+#: The start of a remark about a column that can be read in two ways.
 CHECK = "CHECK:"
 
 
 @dataclass(frozen=True)
 class Habits:
-    """What a file's unambiguous columns tell of the others; None for nothing.
+    """The conventions that a file's unambiguous columns follow; None where unknown.
 
     Parameters
     ----------
     decimal_comma
-        Whether a comma parts the decimals.
+        Whether the decimal mark is a comma.
     day_first
-        Whether a day stands before its month.
+        Whether the day comes before the month.
     semicolons
-        Whether cells are parted by semicolons, as programs do where the comma parts decimals.
+        Whether semicolons separate cells, which is usual where the decimal mark is a comma.
     """
 
     decimal_comma: bool | None = None
@@ -453,7 +453,7 @@ class Habits:
 
 
 def habits_of(columns: Iterable[ColumnProfile], *, semicolons: bool = False) -> Habits:
-    """Return what those columns tell that can be read in one way alone, and the file itself."""
+    """Return the conventions found in the file itself and in its unambiguous columns."""
     commas, orders = set(), set()
     for column in columns:
         if len(column.numbers) == 1 and column.is_text and column.any(r"\d[.,]\d"):
@@ -469,11 +469,11 @@ def habits_of(columns: Iterable[ColumnProfile], *, semicolons: bool = False) -> 
 
 
 def chosen_number(column: ColumnProfile, habits: Habits) -> tuple[Spelling, str]:
-    """Return the way to read a column of numbers, and what there is to say of the choice."""
+    """Return how to read a column of numbers, and a remark about the choice."""
     if len(column.numbers) == 1:
         return column.numbers[0], ""
-    # Where nothing tells, a mark before three digits parts decimals if it is a dot and thousands
-    # if it is a comma: as most programs write.
+    # Without other evidence, a dot before three digits is a decimal mark and a comma separates
+    # thousands, as most programs write them.
     comma = habits.semicolons if habits.decimal_comma is None else habits.decimal_comma
     chosen = next((way for way in column.numbers if way.decimal_comma is comma), column.numbers[0])
     marked = next(text for text in column.texts.to_pylist() if "," in text or "." in text)
@@ -487,7 +487,7 @@ def chosen_number(column: ColumnProfile, habits: Habits) -> tuple[Spelling, str]
 
 
 def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, str]:
-    """Return the way to read a column of dates, and what there is to say of the choice."""
+    """Return how to read a column of dates, and a remark about the choice."""
     if len(column.dates) == 1:
         return column.dates[0], ""
     order, reason = habits.day_first, "as in the file's other dates"
@@ -504,30 +504,30 @@ def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, st
 
 
 # ----------------------------------------------------------------------
-# Which columns tell units apart, and which columns say the same as another.
+# Find the columns that identify units, and columns that duplicate another.
 
 
-#: Columns that are tried as the first of a pair.
+#: The number of columns tried as the first of a pair.
 FIRSTS = 5
 
 
 def unit_columns(
     columns: Sequence[ColumnProfile], numbers: dict[str, Floats], dates: set[str]
 ) -> list[ColumnProfile]:
-    """Return the column of the ids, or the smallest pair of columns, [] where there is none.
+    """Return the column that identifies units, or the smallest such pair; [] if there is none.
 
-    A column whose name says so comes first, then text, then a pair that such a name begins.
-    Numbers under another name are counts or amounts that happen to differ: they are taken for ids
-    only where no name says id.
+    Columns named like ids are preferred, then text columns, then pairs that start with a column
+    named like an id. Numeric columns with other names are usually counts or amounts that happen
+    to be distinct; they are used only if no column is named like an id.
 
     Parameters
     ----------
     columns
-        What the file has.
+        The columns of the file.
     numbers
-        The distinct values of the columns that are numbers.
+        The distinct values of the numeric columns.
     dates
-        The names of those that are dates.
+        The names of the date columns.
     """
     usable = [column for column in columns if _may_tell(column)]
     whole = [
@@ -547,7 +547,7 @@ def unit_columns(
 
 
 def _may_tell(column: ColumnProfile) -> bool:
-    """Say whether ids may be in a column: nothing missing, text or whole numbers."""
+    """Return whether a column can hold ids: no missing values, and text or whole numbers."""
     kind = column.values.type
     texty = pa.types.is_string(kind) or pa.types.is_integer(kind)
     named = column.name not in RESERVED and 0 < len(column.name) <= 200
@@ -557,7 +557,7 @@ def _may_tell(column: ColumnProfile) -> bool:
 
 
 def _pair(usable: list[ColumnProfile]) -> list[ColumnProfile]:
-    """Return a column whose name is that of ids and the one of fewest values that completes it."""
+    """Return a column named like an id, plus the column with fewest values that completes it."""
     firsts = [column for column in usable if unlikely_id(column.name) < 2 and column.distinct > 1]
     firsts.sort(key=lambda column: (unlikely_id(column.name), -column.distinct))
     for first in firsts[:FIRSTS]:
@@ -575,7 +575,7 @@ def _together_unique(one: ColumnProfile, two: ColumnProfile) -> bool:
 
 
 def numbers_rows(numbers: Floats, codes: Integers) -> bool:
-    """Say whether a column counts the rows, one by one from any start."""
+    """Return whether a column numbers the rows consecutively, from any start."""
     if len(codes) < 3 or (codes < 0).any():
         return False
     return bool((np.diff(numbers[codes]) == 1).all())
@@ -584,10 +584,10 @@ def numbers_rows(numbers: Floats, codes: Integers) -> bool:
 def repeated(
     columns: Sequence[ColumnProfile], numbers: dict[str, Floats]
 ) -> dict[str, tuple[str, str]]:
-    """Return the columns that say the same as an earlier one, with its name and how.
+    """Return the columns that duplicate an earlier one, with its name and how they are related.
 
-    Numbers are the same where one is a multiple of the other, perhaps moved; other values where
-    each value of one goes with one value of the other, in every row.
+    Numeric columns are duplicates if one is a linear function of the other. Other columns are
+    duplicates if their values correspond one to one in every row.
     """
     seen: dict[bytes, ColumnProfile] = {}
     found = {}
@@ -612,21 +612,21 @@ def _how(one: ColumnProfile, two: ColumnProfile, numbers: dict[str, Floats]) -> 
 
 
 def _mark(column: ColumnProfile, numbers: Floats | None) -> bytes:
-    """Return what two columns have in common where they say the same."""
+    """Return a hash that two columns share if one duplicates the other."""
     if numbers is None:
         ranks = np.full(column.distinct + 1, -1, dtype=np.int32)
         ranks[_order(column)] = np.arange(column.distinct, dtype=np.int32)
         return b"values" + blake2b(ranks[column.codes].tobytes()).digest()
     values = _by_row(column, numbers)
     there = values[~np.isnan(values)]
-    # The first two values that differ become 0 and 1: a multiple has the same digits then.
+    # The first two distinct values become 0 and 1, which gives all multiples the same digits.
     other = there[int(np.argmax(there != there[0]))]
     return b"numbers" + blake2b((np.round((values - there[0]) / (other - there[0]), 6) + 0.0)
                                 .tobytes()).digest()  # fmt: skip
 
 
 def _order(column: ColumnProfile) -> Integers:
-    """Return the places of the values in the order in which they first occur."""
+    """Return the indices of the values in order of first occurrence."""
     there = column.codes[column.codes >= 0]
     places, first = np.unique(there, return_index=True)
     return places[np.argsort(first)]
@@ -637,28 +637,28 @@ def _by_row(column: ColumnProfile, numbers: Floats) -> Floats:
 
 
 # ----------------------------------------------------------------------
-# Rows of a file that are no units: totals, headers, units of measure below the header.
+# Find rows that are not units: totals, repeated headers, units of measure below the header.
 
 
-#: So many ids may be missing, or this share of them, before a column is taken for something else.
+#: A column may still be an id column with this many ids missing, or this share of them.
 FEW_MISFITS, SHARE = 2, 0.01
-#: A column of ids has so many of them for each that it repeats; one of fewer is one of a panel.
+#: An id column has at least this many ids per repeated one; with fewer it is part of a panel.
 TIMES = 20
-#: Columns of numbers that must begin with a word before a row is taken for a second header.
+#: A row is a second header only if at least this many numeric columns start with a word.
 LEAST = 2
-#: A number, an amount, a date or a time: digits, marks, and three letters at most.
+#: A number, an amount, a date or a time: digits, punctuation, and at most three letters.
 NUMBER = r"^[^\pL]*\pN[^\pL]*(\pL{1,3}[^\pL]*)?$"
 
 
 def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list[RowProblem]:
-    """Return what is wrong with rows that cannot be units, by the places they have in the file.
+    """Return the problems of rows that cannot be units, by their position in the file.
 
     Parameters
     ----------
     opened, profile
         The file.
     sums
-        The columns whose last number is the sum of all others.
+        The columns whose last number is the sum of all the others.
     """
     columns, odd = profile.columns, profile.odd
     rows: list[RowProblem] = [(row, "", HEADER) for row in odd.headers] or [
@@ -672,13 +672,13 @@ def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list
 
 
 def cell(column: ColumnProfile, row: int) -> str:
-    """Return a cell as text, "" where it is missing."""
+    """Return a cell as text, or "" if it is missing."""
     code = int(column.codes[row])
     return "" if code < 0 else str(column.values[code].as_py())
 
 
 def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return the first row where it has words in every column that has numbers below."""
+    """Return the first row if it has words in every column that has numbers below."""
     words = []
     for column in columns:
         if column.is_text and column.rows > 2 and _is_number_below(column):
@@ -697,18 +697,18 @@ def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
 
 
 def _is_number_below(column: ColumnProfile) -> bool:
-    """Say whether all values of a column but the first row's are numbers, and there are some."""
+    """Return whether all values except the first row's are numbers, with at least one of them."""
     first = int(column.codes[0])
     others = np.arange(column.distinct) != (first if first >= 0 else -1)
     texts = column.texts.filter(others)
-    # The first ones tell of most columns: all of a long one are looked at where they are numbers.
+    # The first few values settle most columns; read all of them only if those are numbers.
     return bool(len(texts)) and all(
         pc.all(pc.match_substring_regex(part, NUMBER)).as_py() for part in (texts[:100], texts)
     )
 
 
 def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return rows without an id where all others have one of their own, in a column named so."""
+    """Return rows without an id, if all other ids in a column named like ids are unique."""
     named = [column for column in columns if unlikely_id(column.name) < 2]
     if any(column.distinct == column.rows for column in named):
         return []
@@ -724,9 +724,9 @@ def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
 
 
 def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return rows that repeat an id where nearly all have one of their own, in a column named so.
+    """Return rows that repeat an id, if nearly all ids in a column named like ids are unique.
 
-    Where another column of text tells rows apart, it may be the ids: then nothing is returned.
+    Return nothing if another text column is unique in every row, since that may hold the ids.
     """
     if any(c.is_text and c.distinct == c.rows and not is_number(c) for c in columns):
         return []
@@ -739,7 +739,7 @@ def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProbl
 
 
 def is_number(column: ColumnProfile) -> bool:
-    """Say whether all values of a column of text look like numbers that have no leading zeros."""
+    """Return whether all values of a text column look like numbers without leading zeros."""
     texts = column.texts
     return all(
         pc.all(pc.match_substring_regex(part, r"^([1-9][\d.,]*|0)$")).as_py()
@@ -748,7 +748,7 @@ def is_number(column: ColumnProfile) -> bool:
 
 
 def repeats(column: ColumnProfile) -> list[int]:
-    """Return the rows whose value stands in an earlier row."""
+    """Return the rows whose value occurs in an earlier row."""
     there = np.flatnonzero(column.codes >= 0)
     _, firsts = np.unique(column.codes[there], return_index=True)
     again = np.ones(len(there), dtype=np.bool_)
@@ -758,7 +758,7 @@ def repeats(column: ColumnProfile) -> list[int]:
 
 
 def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
-    """Return what is wrong with a row that repeats an id."""
+    """Return the message for a row that repeats an id."""
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
     again = repeats_id(cell(column, row), f"{opened.place} {line:,}")
@@ -766,12 +766,12 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
 
 
 # ----------------------------------------------------------------------
-# Why no column of a file tells its units apart: what is wrong with those whose names say id.
+# Explain why no column identifies the units: the problems of the columns named like ids.
 
 
-#: Columns that are spoken of.
+#: The number of columns that the message names.
 FEW_IDS = 3
-#: What is said of a first column without a name.
+#: The message for a first column without a name.
 NAMELESS = "the first column has no name, as a frame's index; to use it as the id, name it"
 REASON = (
     "no column of text or whole numbers has a different value in every row, nor has an id together "
@@ -780,7 +780,7 @@ REASON = (
 
 
 def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
-    """Return what is wrong with a file in which nothing tells units apart."""
+    """Return the problems of a file in which no column identifies the units."""
     found: list[RowProblem] = [(0, "", REASON)]
     if opened.has_index:
         found.append((0, "", NAMELESS))
@@ -790,7 +790,7 @@ def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
 
 
 def _faults(opened: Source, column: ColumnProfile) -> list[RowProblem]:
-    """Return the first missing and the first repeated value of a column, and how many there are."""
+    """Return the first missing and the first repeated value of a column, with their counts."""
     faults: list[RowProblem] = []
     gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)
     if gone:

@@ -1,4 +1,4 @@
-"""Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe."""
+"""Read files of units and outcomes in pieces: CSV, Parquet, Arrow IPC, or standard input."""
 
 import os
 import shutil
@@ -33,49 +33,49 @@ from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy
 
 # ----------------------------------------------------------------------
-# Files of units and outcomes, read in pieces: CSV, Parquet, Arrow IPC, or a pipe.
+# Sources: tables that are read in pieces.
 #
-# Whatever the format, a piece is an Arrow record batch of at most `CHUNK` rows, and the rows are
-# the same however often a file is read. CSV columns come as text: what a column means is for its
-# reader to say, and an id keeps its leading zeros.
+# In every format, a piece is an Arrow record batch of at most `CHUNK` rows, and repeated reads
+# return the same rows. CSV columns are read as text: the caller interprets them, and ids keep
+# their leading zeros.
 
 
-#: Rows in one piece: big enough for speed, small enough for memory (25 numbers a row: 13 MB).
+#: The rows in one piece: enough for speed, few enough for memory (25 numbers a row: 13 MB).
 CHUNK = 65_536
-#: Cells in one piece at most: a file of many columns comes in pieces of fewer rows.
+#: The most cells in one piece: a file with many columns is read in pieces of fewer rows.
 CELLS = 2_000_000
-#: Columns that are named where one is missing.
+#: The number of columns named when one is missing.
 SHOWN = 10
-#: What is not done with a file that cannot be read.
+#: The end of the message for a file that cannot be read.
 NOTHING = "nothing was done"
 FORMATS = ("csv", "parquet", "arrow")
 ENDINGS = {
     ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
     ".ipc": "arrow",
 }  # fmt: skip
-#: What files that are read may be called besides.
+#: More file name endings that are read.
 READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
 
 RowProblem = tuple[int, str, str]
 
 
 class Source:
-    """A table that can be read again and again, in pieces.
+    """A table that can be read repeatedly, in pieces.
 
-    It is made once, where a file or a table comes in: by a command, an HTTP call or a method that
-    users call. Nothing is opened before `with source:`, which may be repeated.
+    Commands, HTTP calls and public methods make one for each file or table they receive. Nothing
+    is opened before `with source:`, which may be repeated.
 
     Parameters
     ----------
     given
-        A path, ``"-"`` for standard input, or anything with Arrow's own interface for tables
-        (``__arrow_c_stream__``): of PyArrow, Polars, pandas, DuckDB and others.
+        A path, ``"-"`` for standard input, or any object with Arrow's table interface
+        (``__arrow_c_stream__``), from PyArrow, Polars, pandas, DuckDB and others.
     name
-        What to call it in messages, where that is not the path.
+        The name used in messages, if not the path.
     file_format
-        csv, parquet or arrow; by the name's ending where None, csv for standard input.
+        csv, parquet or arrow; by default from the name's ending, and csv for standard input.
     delimiter, encoding
-        How a CSV file is spelled; found in the file where None.
+        The dialect of a CSV file; detected by default.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Source:
         self.is_pipe = not self._in_memory and str(given) == "-"
         usual = "table" if self._in_memory else "standard input" if self.is_pipe else str(given)
         self.name = usual if name is None else name
-        #: The file as a person named it, to be kept with events; "" for other sources.
+        #: The file as the user named it, stored with events; "" for other sources.
         self.file = ""
         if name is None and isinstance(given, str | Path) and not self.is_pipe:
             self.file = str(given)
@@ -112,17 +112,17 @@ class Source:
         self.encoding = encoding
         self._path: Path | None = None
         self._table: pa.Table | None = None
-        #: The file as it was when it was opened; None for what cannot change.
+        #: The file's fingerprint when it was opened; None for sources that cannot change.
         self._seen: Fingerprint | None = None
         self._spool: IO[bytes] | None = None
-        #: Rows of a CSV file that have too many or too few cells, by their lines.
+        #: Rows of a CSV file with too many or too few cells, by line.
         self.ragged: list[RowProblem] = []
-        #: From which rows on lines are how many ahead of rows.
+        #: How far line numbers are ahead of row numbers, and from which rows on.
         self._ahead: list[tuple[Integers, Integers]] = []
 
     def __enter__(self) -> "Source":
-        """Open the file; copy standard input to a file, which can be read again."""
-        # The file may have changed since it was opened the last time.
+        """Open the file; copy standard input to a file so that it can be read again."""
+        # The file may have changed since it was last opened.
         self.__dict__.pop("dialect", None)
         # An unknown format is refused here, before anything is read.
         if self.file_format == "table":
@@ -141,13 +141,13 @@ class Source:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the copy of standard input."""
+        """Remove the copy of standard input."""
         if self._spool is not None:
             self._spool.close()
 
     @cached_property
     def file_format(self) -> str:
-        """The file's format: csv, parquet, arrow; or table."""
+        """The file's format: csv, parquet, arrow, or table."""
         if self._in_memory:
             return "table"
         name = "-" if self.is_pipe else Path(self._given).name
@@ -155,7 +155,7 @@ class Source:
 
     @cached_property
     def dialect(self) -> CsvDialect:
-        """How a CSV file is spelled."""
+        """The delimiter and encoding of a CSV file."""
         assert self._path is not None
         path = self._path
         found: CsvDialect = self.reading(
@@ -165,24 +165,24 @@ class Source:
 
     @property
     def read_as(self) -> str:
-        """How a CSV file was read, where that is not as most are; otherwise nothing."""
+        """A note on how a CSV file was read, if its dialect is unusual; otherwise empty."""
         if self.file_format != "csv" or self.dialect.usual:
             return ""
         return f"{self.name} was read as {self.dialect} text"
 
     @property
     def has_index(self) -> bool:
-        """Whether the first column of a CSV file has no name, as a frame's index has none."""
+        """Whether the first column of a CSV file has no name, like a data frame's index."""
         return self.file_format == "csv" and not self._csv_header()[0]
 
     @property
     def has_semicolons(self) -> bool:
-        """Whether semicolons part the cells, as programs do where a comma parts decimals."""
+        """Whether semicolons separate the cells, as is usual where the decimal mark is a comma."""
         return self.file_format == "csv" and self.dialect.delimiter == ";"
 
     @property
     def place(self) -> str:
-        """What places in the file are called."""
+        """The word for a position in the file: line or row."""
         return "line" if self.file_format == "csv" else "row"
 
     def invalid(
@@ -192,13 +192,13 @@ class Source:
         *,
         remedies: Sequence[Remedy] = (),
     ) -> InvalidFileError:
-        """Return the error for these problems, whose places are lines of a CSV file."""
+        """Return the error for these problems; in a CSV file their positions are lines."""
         return InvalidFileError(
             self.name, problems, consequence, place=self.place, remedies=remedies
         )
 
     def columns(self) -> list[str]:
-        """Return the names of the columns, each once; refuse a file that cannot be read."""
+        """Return the distinct column names; refuse a file that cannot be read."""
         names: list[str] = self.reading(self._columns)
         if not names:
             self.refuse("the file has no columns")
@@ -223,7 +223,7 @@ class Source:
         columns
             The columns to read.
         longest
-            How many bytes a cell may have; None for as many as there is room for.
+            The most bytes that a cell may have; None for no limit.
         """
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size))
@@ -239,7 +239,7 @@ class Source:
             rows += piece.num_rows
 
     def _spelled(self, piece: pa.RecordBatch, rows: int, longest: int | None) -> Integers:
-        """Return the bytes of each row's texts; refuse a text that is too long."""
+        """Return the number of bytes of each row's texts; refuse a text that is too long."""
         total = np.zeros(piece.num_rows, dtype=np.int64)
         for name, column in zip(piece.schema.names, piece.columns, strict=True):
             lengths = unpacked_size.text_bytes(column)
@@ -252,9 +252,9 @@ class Source:
         return total
 
     def lines(self, read: Integers) -> Integers:
-        """Return where rows that were read, counted from 1, stand in the file.
+        """Return the positions in the file of rows, which are counted from 1.
 
-        In a CSV file that is the line they begin on; elsewhere it is the row.
+        In a CSV file the position is the line on which the row begins; otherwise it is the row.
         """
         if not self._ahead:
             return read
@@ -263,13 +263,13 @@ class Source:
         return found
 
     def placed(self, problems: Sequence[RowProblem]) -> list[RowProblem]:
-        """Return problems of rows, counted from 1, by their lines; 0 is the whole file."""
+        """Replace the rows of problems, counted from 1, by lines; 0 means the whole file."""
         rows = np.array([row for row, _, _ in problems], dtype=np.int64)
         lines = np.where(rows > 0, self.lines(np.maximum(rows, 1)), 0).tolist()
         return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]
 
     def require_unchanged(self) -> None:
-        """Refuse a file that was replaced or written to since it was opened."""
+        """Refuse a file that was replaced or changed since it was opened."""
         if self._seen is None:
             return
         assert self._path is not None
@@ -282,7 +282,7 @@ class Source:
             raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
 
     def reading(self, call: Callable[[], Any]) -> Any:
-        """Call, and refuse the file where what is in it makes that impossible."""
+        """Call a function, and refuse the file if its contents make the call fail."""
         try:
             return call()
         except DelimitedError as error:
@@ -290,18 +290,18 @@ class Source:
             self.refuse(f"cannot be read as csv: {error}")
         except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
             self.require_unchanged()
-            # The first line: Arrow says in the next ones where in its own code this was found.
+            # Keep the first line: the next ones say where in Arrow's code the error arose.
             reason = str(error).partition("\n")[0][:300]
             self.refuse(f"cannot be read as {self.file_format}: {reason}")
 
     def refuse(self, reason: str) -> None:
-        """Refuse the whole file for a reason; do nothing where there is none."""
+        """Refuse the whole file for a reason; do nothing if the reason is empty."""
         if reason:
             raise self.invalid([(0, "", reason)]) from None
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
-            # A column without a name, such as a frame's index, cannot be asked for.
+            # A column without a name, such as a data frame's index, cannot be selected.
             return [name for name in self._csv_header() if name]
         if self.file_format == "parquet":
             return list(pa.parquet.ParquetFile(self._path).schema_arrow.names)
@@ -322,7 +322,7 @@ class Source:
         assert self._path is not None
         blocks = decoded(self._path, self.dialect.encoding)
         before = self.dialect.before
-        # What stands before the header stands on a line of its own.
+        # Anything before the header is on a separate line.
         first = next(blocks)[before:]
         return records(chain([first], blocks), self.dialect.delimiter, line=2 if before else 1)
 
@@ -355,7 +355,7 @@ class Source:
             )
 
     def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
-        """Keep the lines of records that are not as long as the header."""
+        """Record the lines of records that are not as long as the header."""
         odd = np.flatnonzero(~fits)[1 if header else 0 :]
         for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
             self.ragged.append((line, "", f"the row has {cells} cells, the header {width}"))
@@ -365,7 +365,7 @@ class Source:
                 )
 
     def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
-        """Refuse values without a name above them; only a first column, a frame's index, may."""
+        """Refuse values without a column name; only the first column, an index, may lack one."""
         for place in (place for place, name in enumerate(header) if place and not name):
             cells = found.firsts[:-1][fits] + place
             filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
@@ -384,10 +384,10 @@ class Source:
                     raise self.invalid([(line, "", reason)])
 
     def _note_lines(self, read: int, lines: Integers) -> None:
-        """Keep where lines run ahead of rows; mostly they do so by the header alone."""
+        """Record where line numbers run ahead of row numbers; usually only at the header."""
         rows = np.arange(read + 1, read + 1 + len(lines))
         ahead = lines - rows
-        # A header is before all rows: they are ahead by 1 at least.
+        # The header precedes all rows, which puts lines at least 1 ahead.
         before = self._ahead[-1][1][-1] if self._ahead else 0
         changed = np.flatnonzero(np.diff(ahead, prepend=before))
         if len(changed):
@@ -395,11 +395,11 @@ class Source:
 
     def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         assert self._path is not None
-        # Read as it is needed: fetched ahead, the whole file would be in memory.
+        # Read on demand: reading ahead would load the whole file into memory.
         file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
         self.refuse(unpacked_size.of_parquet(file, columns, self._path.stat().st_size))
         rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
-        # Threads of Arrow's may outlive a file that is refused, and bring down the process.
+        # Arrow's threads may outlive a refused file and crash the process.
         yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
     def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -410,13 +410,13 @@ class Source:
 
 
 def _names_all(cells: list[str]) -> bool:
-    """Say whether a row may be the header: different words in all of its cells, and no numbers."""
+    """Return whether a row may be the header: its cells are distinct words, not numbers."""
     names = {cell.strip() for cell in cells}
     return len(names) == len(cells) and all(name and not name[0].isdigit() for name in names)
 
 
 def no_such_column(name: str, there: Sequence[str]) -> str:
-    """Return what is wrong where a column is missing: the one that may be meant, or those there.
+    """Return the message for a missing column: a similar name, or the existing columns.
 
     >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"])
     "the file has no such column; 'umsatz_neu' may be meant"
@@ -432,19 +432,19 @@ def no_such_column(name: str, there: Sequence[str]) -> str:
 
 
 def _bare(name: str) -> str:
-    """Return a name without case, spaces and marks."""
+    """Return a name without case, spaces and punctuation."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
 def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:
-    """Return a piece whose values can be looked at: a damaged file's may point anywhere."""
+    """Return a piece after validating it: offsets in a damaged file may point anywhere."""
     if piece is not None:
         piece.validate(full=True)
     return piece
 
 
 def _ipc(file: Any) -> Any:
-    """Open an Arrow file, or the stream form of one."""
+    """Open an Arrow file or an Arrow stream."""
     try:
         return pa.ipc.open_file(file)
     except pa.ArrowInvalid:
@@ -460,12 +460,12 @@ def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-#: Device, inode, size, and the times of the last change of content and of anything.
+#: Device, inode, size, modification time and change time.
 Fingerprint = tuple[int, int, int, int, int]
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Return what changes when a file is replaced or written to."""
+    """Return values that change when a file is replaced or written to."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -477,7 +477,7 @@ def source_of(
     delimiter: str | None = None,
     encoding: str | None = None,
 ) -> Source:
-    """Return what a user handed over as a source; one that is a source already stays as it is."""
+    """Wrap the user's input in a source; a source is returned unchanged."""
     if isinstance(given, Source):
         return given
     return Source(given, file_format=file_format, delimiter=delimiter, encoding=encoding)
@@ -488,7 +488,7 @@ def _is_table(given: Any) -> bool:
 
 
 def _table(given: Any) -> pa.Table:
-    """Return a table in memory; refuse one that has a column twice only when it is read."""
+    """Return a table in memory; duplicate columns are refused only when it is read."""
     try:
         return pa.table(given)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -497,7 +497,7 @@ def _table(given: Any) -> pa.Table:
 
 
 def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] = ENDINGS) -> str:
-    """Return a file's format, by what was said or by its ending."""
+    """Return a file's format, as stated or from its ending."""
     if file_format is not None:
         return arguments.choice("file_format", file_format, FORMATS)
     if name == "-":
@@ -515,5 +515,5 @@ def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] 
 
 
 def has_ending(name: str) -> bool:
-    """Say whether a file's name tells its format."""
+    """Return whether a file's name shows its format."""
     return name.lower().endswith(tuple(ENDINGS))

@@ -1,6 +1,6 @@
-"""Units read from a file: the whole file is checked first, and kept as it was checked.
+"""Read units from a file: check the whole file first, and store the checked units.
 
-What is decided on later is what was checked, bit for bit, whatever becomes of the file meanwhile.
+Later decisions use exactly the units that were checked, even if the file changes meanwhile.
 """
 
 import os
@@ -44,19 +44,19 @@ from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import Doubt
 
 NOTHING = "nothing was assigned"
-#: What to do about numbers that can be read in two ways.
+#: The advice for numbers that can be read in two ways.
 REWRITE = (
     "declare which in the spec before the campaign is created, or write the numbers without "
     "thousands and with two decimals"
 )
-#: Bytes of units that are kept aside in memory.
+#: The bytes of checked units that are held in memory before they go to disk.
 SMALL = 1 << 20
 Piece = tuple[pa.Array, pa.Table]
 
 
 @dataclass(frozen=True)
 class CheckedUnits:
-    """The checked units of a file, to be read in pieces as often as needed."""
+    """The checked units of a file, readable in pieces as often as needed."""
 
     _spool: IO[bytes]
     _pieces: int
@@ -65,25 +65,25 @@ class CheckedUnits:
     doubts: tuple[Doubt, ...] = ()
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield ids, and the columns that are kept, in the order and the pieces of the file."""
+        """Yield ids and stored columns, in the order and the pieces of the file."""
         self._spool.seek(0)
         for _ in range(self._pieces):
             given = pa.ipc.open_stream(self._spool).read_all()
             yield as_column(given.column(0)), given
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the columns that are kept."""
+        """Yield the stored columns."""
         return (given for _, given in self.pieces())
 
     def place(self, row: int) -> str:
-        """Return where a row of data is in the file, such as `line 7`."""
+        """Return the position of a row of data in the file, such as `line 7`."""
         [line] = self._source.lines(np.array([row], dtype=np.int64)).tolist()
         return f"{self._source.place} {line:,}"
 
     def require_fit(self, encoder: Encoder) -> None:
-        """Refuse numbers too large for this encoder, where it is not the one they were checked by.
+        """Refuse numbers too large for this encoder, if another one checked them.
 
-        A wave may be closed while a file is checked, and its scaling learned.
+        A wave may close during the check of a file, and its scaling is learned then.
         """
         if encoder == self._encoder:
             return
@@ -98,20 +98,20 @@ class CheckedUnits:
 def read_units(
     source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
 ) -> Iterator[CheckedUnits]:
-    """Check a whole file of units and keep it aside; refuse it with all of its problems.
+    """Check a whole file of units and store it temporarily; refuse it with all its problems.
 
     Parameters
     ----------
     source, encoder
-        The file, and what its columns become.
+        The file, and the encoder for its columns.
     report
-        Called now and then with the rows read.
+        Called now and then with the number of rows read.
     strata
-        The columns within whose texts actions are balanced.
+        The columns within whose values actions are balanced.
     """
     _require_columns(source, encoder)
     batches = ahead(source.batches(file_columns(encoder)))
-    # On disk and without a name, but for a few: memory stays flat, and nobody else can write to it.
+    # Large files are spooled to an unnamed file, which no other process can write to.
     with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool, closing(batches):
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
@@ -149,7 +149,7 @@ def read_units(
             for row, column, said in doubts[:NAMED_TOTALS]
         )
         found += _doubted_totals(odd, units, summed)
-        # Not kept while units are assigned: a file may have very many.
+        # Free the hashes before units are assigned: a file may have very many.
         prints.clear()
         alike.clear()
         yield replace(units, doubts=found)
@@ -157,7 +157,7 @@ def read_units(
 
 @dataclass(frozen=True)
 class _Checked:
-    """A piece of a file that was checked: what is kept of it, its problems, hashes of ids, sums."""
+    """A checked piece of a file: its stored columns, problems, hashes of ids, and sums."""
 
     batch: Any
     content: Any
@@ -170,14 +170,14 @@ class _Checked:
 
 @dataclass(frozen=True)
 class _Reading:
-    """How pieces of a file are checked; by any thread."""
+    """Settings for checking pieces of a file, in any thread."""
 
     source: Source
     encoder: Encoder
     key: AnyArray
 
     def checked(self, piece: tuple[int, Any]) -> _Checked:
-        """Check a piece by the number of rows before it."""
+        """Check a piece, given with the number of rows before it."""
         start, batch = piece
         encoder, problems = self.encoder, Problems()
         whole = _with_ids(batch, encoder, start, problems)
@@ -189,7 +189,7 @@ class _Reading:
         odd = OddRows.of(whole, start, names=names, ids=names[:1])
         problems.found.extend((row, names[0], HEADER) for row in odd.headers)
         sink = pa.BufferOutputStream()
-        # A stream for each piece: the levels of its categories are its own.
+        # One stream per piece: each piece has its own category levels.
         with pa.ipc.new_stream(sink, given.schema) as writer:
             writer.write_table(given)
         alike = prints_of(plain_ids(ids, len(encoder.unit_columns)), self.key)
@@ -215,20 +215,20 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
 
 
 def file_columns(encoder: Encoder) -> tuple[str, ...]:
-    """Return the columns that are read from a file of units."""
+    """Return the columns to read from a file of units."""
     cluster = () if encoder.cluster is None else (encoder.cluster,)
     beside = (column.name for column in encoder.beside)
     return (*encoder.unit_columns, *cluster, *beside, *encoder.columns[1:])
 
 
 def _unspelled(encoder: Encoder) -> list[str]:
-    """Return the columns of numbers for which no format is declared."""
+    """Return the numeric columns without a declared format."""
     numeric = encoder.features.numeric
     return [name for name, rules in numeric.items() if rules.format is None]
 
 
 def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> Any:
-    """Join the columns that ids are made of, where there are several, into one."""
+    """Join the id columns into one if there are several."""
     if len(encoder.unit_columns) == 1:
         return batch
     ids, wrong = read_ids(batch, encoder.unit_columns)
@@ -241,7 +241,7 @@ def _with_ids(batch: Any, encoder: Encoder, start: int, problems: Problems) -> A
 def _with_clusters(
     given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
 ) -> pa.Table:
-    """Keep each unit's cluster beside what the model is made of."""
+    """Store each unit's cluster next to the model's inputs."""
     if encoder.cluster is None:
         return given
     clusters, wrong = texts(batch.column(encoder.cluster))
@@ -252,7 +252,7 @@ def _with_clusters(
 def _with_beside(
     given: pa.Table, batch: Any, encoder: Encoder, start: int, problems: Problems
 ) -> pa.Table:
-    """Keep the columns of rules and strata, and refuse units that may get nothing."""
+    """Store the columns of rules and strata, and refuse units that may get no action."""
     before = len(problems.found)
     for column in encoder.beside:
         kept, wrong = column.read(batch.column(column.name))
@@ -266,7 +266,7 @@ def _with_beside(
 def _refuse_unfit_ids(
     column: Any, ids: pa.Array, start: int, unit: str, problems: Problems
 ) -> None:
-    """Refuse ids that not every store could keep."""
+    """Refuse ids that some stores cannot keep."""
     problems.add(start, unit, dict.fromkeys(with_nul(ids), "must not hold a NUL character"))
     lengths = text_bytes(column)
     rule = f"must have at most {LONGEST_ID:,} bytes"
@@ -289,7 +289,7 @@ def _doubted_totals(
 
 
 def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
-    """Raise all problems of a file at once, with the places that its rows have in it."""
+    """Raise all problems of a file at once, with the positions of their rows."""
     found = [*source.placed(problems.found), *source.ragged]
     if empty and not found:
         found.append((0, "", "the file has no rows"))

@@ -22,36 +22,36 @@ from seqbatch.campaign.spec.input_limits import (
 from seqbatch.core.arrays import Integers
 
 # ----------------------------------------------------------------------
-# How much memory an Arrow stream asks for, told from its messages before any of it is decoded.
+# Compute the memory that an Arrow stream needs from its messages, before decoding.
 #
-# A compressed buffer starts with the number of bytes that it unpacks to, and a reader believes it:
-# a file of a few kilobytes may ask for all the memory there is. Here only the head of each message
-# and the first bytes of its buffers are read, by the layout of Arrow's IPC format (flatbuffers).
+# A compressed buffer starts with its unpacked size, and readers trust that number: a file of a few
+# kilobytes may request all available memory. The code below reads only the head of each message
+# and the first bytes of its buffers, in the layout of Arrow's IPC format (flatbuffers).
 
 
-#: What a file that can be read at random starts and ends with; a stream has neither.
+#: The first and last bytes of a random-access file; a stream has neither.
 MAGIC = b"ARROW1"
-#: Kinds of messages, and the places of fields within their tables, as Arrow's schema numbers them.
+#: Message types, and the numbers of fields in their tables, as in Arrow's schema.
 DICTIONARY, BATCH = 2, 3
 KIND, HEADER, BODY = 1, 2, 3
 DATA = 1
 BUFFERS, COMPRESSION = 2, 3
 DICTIONARIES, BATCHES = 2, 3
-#: No head of a message and no footer is longer: a schema of 20,000 columns takes 5 MB.
+#: The limit for the head of a message and for a footer: 20,000 columns take 5 MB.
 LONGEST_HEAD = 1 << 26
 
 
 class DamagedStreamError(ValueError):
-    """A stream whose messages do not fit together."""
+    """A stream with inconsistent messages."""
 
 
 def unpacked_sizes(file: Any) -> Iterator[int]:
-    """Yield the bytes that each message of an Arrow file, or of a stream, unpacks to.
+    """Yield the unpacked size in bytes of each message of an Arrow file or stream.
 
     Parameters
     ----------
     file
-        A seekable file; it is left at its start.
+        A seekable file; its position is reset to the start.
     """
     size = file.seek(0, 2)
     try:
@@ -67,7 +67,7 @@ def unpacked_sizes(file: Any) -> Iterator[int]:
 
 
 def _messages(file: Any, size: int) -> "Iterator[tuple[_Table, int]]":
-    """Yield the messages that hold rows, each with the place where its body starts."""
+    """Yield the messages that hold rows, each with the position of its body."""
     file.seek(0)
     if file.read(len(MAGIC)) == MAGIC:
         for place in _places(file, size):
@@ -82,7 +82,7 @@ def _messages(file: Any, size: int) -> "Iterator[tuple[_Table, int]]":
 
 
 def _places(file: Any, size: int) -> list[int]:
-    """Return where the messages of a file are, by its footer."""
+    """Return the positions of a file's messages, from its footer."""
     tail = len(MAGIC) + 4
     file.seek(max(size - tail, 0))
     end = file.read(tail)
@@ -112,7 +112,7 @@ def _content(file: Any, place: int, length: int) -> bytes:
 
 
 class _Table:
-    """One table of a flatbuffer: fields are found through a list of their places."""
+    """A table of a flatbuffer: fields are found through a list of offsets."""
 
     def __init__(self, content: bytes, place: int) -> None:
         self._content = content
@@ -121,7 +121,7 @@ class _Table:
 
     @classmethod
     def root(cls, content: bytes) -> "_Table":
-        """Return the table that a flatbuffer is of."""
+        """Return the root table of a flatbuffer."""
         return cls(content, struct.unpack_from("<I", content)[0])
 
     def _at(self, place: int, form: str) -> int:
@@ -130,7 +130,7 @@ class _Table:
         return int(struct.unpack_from(form, self._content, place)[0])
 
     def _field(self, number: int) -> int | None:
-        """Return where a field is, None where it is left out."""
+        """Return the position of a field, or None if it is omitted."""
         entry = 4 + 2 * number
         if entry + 2 > self._at(self._fields, "<H"):
             return None
@@ -138,7 +138,7 @@ class _Table:
         return self._place + offset if offset else None
 
     def number(self, number: int, form: str) -> int:
-        """Return a field that is a number, 0 where it is left out."""
+        """Return a numeric field, or 0 if it is omitted."""
         place = self._field(number)
         return 0 if place is None else self._at(place, form)
 
@@ -159,7 +159,7 @@ class _Table:
 
 
 def _head(file: Any, place: int) -> tuple[_Table, int] | None:
-    """Return the head of the message at a place and where its body starts; None at the end."""
+    """Return the head of a message and the position of its body; None at the end."""
     if place < 0:
         raise DamagedStreamError("a message before the start of the file")
     file.seek(place)
@@ -173,7 +173,7 @@ def _head(file: Any, place: int) -> tuple[_Table, int] | None:
 
 
 def _unpacked(file: Any, message: _Table, body: int, length: int) -> int:
-    """Return the bytes that a message's buffers unpack to; its own length where not packed."""
+    """Return the unpacked size of a message's buffers; its length if it is not compressed."""
     header, kind = message.table(HEADER), message.number(KIND, "<B")
     if header is not None and kind == DICTIONARY:
         header = header.table(DATA)
@@ -183,34 +183,34 @@ def _unpacked(file: Any, message: _Table, body: int, length: int) -> int:
     for offset, packed in header.structs(BUFFERS, "<qq"):
         if packed >= 8 and 0 <= offset <= length - 8:
             file.seek(body + offset)
-            # -1 says that the buffer is not packed after all.
+            # -1 means that this buffer is not compressed.
             said = struct.unpack("<q", file.read(8))[0]
             total += said if said >= 0 else packed
     return total
 
 
 # ----------------------------------------------------------------------
-# Whether what a file unpacks to fits into memory, asked before it is unpacked.
+# Check whether a file's contents fit into memory before unpacking it.
 #
-# A file may be small and its rows large: a text that is spelled once and meant a million times, a
-# page of zeros. Each check returns the problem, and the reader of the file refuses it.
+# A small file may hold large rows: one text that is referenced a million times, or a page of zeros.
+# Each check returns the problem, and the caller refuses the file.
 
 
-#: Rows read at once where nothing tells how large they are.
+#: The rows read at once if their size is unknown.
 FEW = 256
-#: Ends of messages about sizes: what to do.
+#: The advice at the end of messages about sizes.
 CUT = "cut the file into several"
 
 
 def too_many_rows(rows: int) -> str:
-    """Return what is wrong with a file of so many rows, "" if nothing is."""
+    """Return the message for a file with too many rows, or ""."""
     if rows <= MOST_ROWS:
         return ""
     return f"a file must have at most {MOST_ROWS:,} rows; received {rows:,} or more; {CUT}"
 
 
 def too_much_unpacked(size: int, file: int) -> str:
-    """Return what is wrong where some rows of a file unpack to `size` bytes at once."""
+    """Return the message if part of a file unpacks to too many bytes at once, or ""."""
     if size <= (most := max(UNPACKED, EXPANSION * file)):
         return ""
     return (
@@ -220,7 +220,7 @@ def too_much_unpacked(size: int, file: int) -> str:
 
 
 def too_much_decoded(size: int, file: int) -> str:
-    """Return what is wrong where the cells of a file have `size` bytes in all."""
+    """Return the message if a file's cells have too many bytes in total, or ""."""
     if size <= (most := max(DECODED, MOST_DECODED * file)):
         return ""
     return (
@@ -230,7 +230,7 @@ def too_much_decoded(size: int, file: int) -> str:
 
 
 def of_arrow(file: Any) -> str:
-    """Return what is wrong with the sizes of an Arrow file or stream, "" if nothing is."""
+    """Return the message if an Arrow file or stream is too large, or ""."""
     size = file.seek(0, 2)
     return next(
         (why for each in unpacked_sizes(file) if (why := too_much_unpacked(each, size))), ""
@@ -238,7 +238,7 @@ def of_arrow(file: Any) -> str:
 
 
 def of_parquet(opened: pa.parquet.ParquetFile, columns: Sequence[str], size: int) -> str:
-    """Return what is wrong with the sizes that a Parquet file states, "" if nothing is."""
+    """Return the message if a Parquet file is too large by its own metadata, or ""."""
     found = opened.metadata
     if why := too_many_rows(found.num_rows):
         return why
@@ -250,12 +250,12 @@ def of_parquet(opened: pa.parquet.ParquetFile, columns: Sequence[str], size: int
 
 
 def rows_at_once(path: Any, kinds: pa.Schema, columns: Sequence[str], most: int) -> int:
-    """Return how many rows of a Parquet file can be decoded at once, `most` unless texts are long.
+    """Return how many rows of a Parquet file to decode at once: `most` unless texts are long.
 
-    Parquet may spell a text once and repeat it in every row. The texts so spelled come with the
-    first row of a row group, if they are asked for apart.
+    Parquet may store a text once in a dictionary and repeat it in every row. Reading one row of a
+    row group as a dictionary column returns all of these texts.
     """
-    # Lists of texts are not looked into; a few rows at a time are all that is read of them.
+    # Lists of texts are not inspected; they are read a few rows at a time.
     if any(pa.types.is_nested(kinds.field(name).type) for name in columns):
         most = min(most, FEW)
     texts = [name for name in columns if may_repeat(kinds.field(name).type)]
@@ -267,7 +267,7 @@ def rows_at_once(path: Any, kinds: pa.Schema, columns: Sequence[str], most: int)
 
 
 def _longest(path: Any, metadata: Any, texts: Sequence[str], group: int) -> int:
-    """Return how many bytes the longest text has that a row group spells apart, 1 at least."""
+    """Return the bytes of the longest text in a row group's dictionary, at least 1."""
     opened = pa.parquet.ParquetFile(
         path, metadata=metadata, pre_buffer=False, read_dictionary=texts
     )
@@ -275,14 +275,14 @@ def _longest(path: Any, metadata: Any, texts: Sequence[str], group: int) -> int:
     longest = 1
     for column in next(iter(rows), pa.record_batch([])).columns:
         column.validate(full=True)
-        # Texts that are all spelled out come as they are.
+        # Texts stored without a dictionary come unchanged.
         column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         longest = max(longest, int(text_bytes(column.dictionary).max(initial=0)))
     return longest
 
 
 def _chunks(metadata: Any, group: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield what a Parquet file says of the parts of a row group that these columns have."""
+    """Yield the metadata of these columns' chunks in a row group."""
     wanted = set(columns)
     for place in range(metadata.row_group(group).num_columns):
         chunk = metadata.row_group(group).column(place)
@@ -291,7 +291,7 @@ def _chunks(metadata: Any, group: int, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def text_bytes(column: Any) -> Integers:
-    """Return the bytes of each cell's text, 0 for what is missing or of another type.
+    """Return the bytes of each cell's text; 0 if it is missing or of another type.
 
     >>> text_bytes(pa.array(["é", None, "abc"]).dictionary_encode())
     array([2, 0, 3])
@@ -303,7 +303,7 @@ def text_bytes(column: Any) -> Integers:
         chosen: Integers = np.take(words, places.to_numpy(zero_copy_only=False))
         return chosen
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        # Texts that share their bytes would be copied to be counted; each starts with its length.
+        # Counting would copy texts that share their bytes; read the length in each view instead.
         views = np.frombuffer(column.buffers()[1], dtype=np.int32).reshape(-1, 4)
         lengths = views[column.offset : column.offset + len(column), 0].astype(np.int64)
         return np.where(np.asarray(column.is_valid()), lengths, 0) if column.null_count else lengths
@@ -315,7 +315,7 @@ def text_bytes(column: Any) -> Integers:
 
 
 def may_repeat(kind: Any) -> bool:
-    """Say whether a column is of text, spelled in each row or by its place in a dictionary."""
+    """Return whether a column holds text, stored in each row or in a dictionary."""
     return _is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
@@ -331,7 +331,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def cuts(spelled: Integers, most: int) -> Iterator[tuple[int, int]]:
-    """Yield runs of rows, from and up to, of at most `most` rows and about `PIECE` bytes each.
+    """Yield (start, stop) runs of at most `most` rows and about `PIECE` bytes each.
 
     >>> list(cuts(np.array([1, 1, 1, 1, 1]), 2))
     [(0, 2), (2, 4), (4, 5)]

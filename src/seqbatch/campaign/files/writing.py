@@ -1,4 +1,4 @@
-"""Tables written to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
+"""Write tables to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
 
 import gzip
 import os
@@ -20,7 +20,7 @@ from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import atomically, require_target
 
-#: Endings of files that only spreadsheets write.
+#: Endings of spreadsheet files, which cannot be written.
 SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -40,14 +40,14 @@ def require_table(
     if str(target) == "-":
         return
     endings: list[str] = []
-    # A name that tells another format than the one stated would mislead whoever reads the file.
+    # An ending that contradicts the stated format would mislead readers of the file.
     if has_ending(str(target)):
         endings = [ending for ending, kind in ENDINGS.items() if kind == found]
     require_target(target, name=name, force=force, endings=endings, apart_from=apart_from)
 
 
 def _send(file: IO[bytes]) -> None:
-    """Send a file to standard output; a terminal gets nothing that it would obey."""
+    """Send a file to standard output; a terminal gets no control characters."""
     out = sys.stdout
     if out.isatty():
         for line in file:
@@ -59,11 +59,11 @@ def _send(file: IO[bytes]) -> None:
 
 
 class Writer:
-    """Writes tables of one make into a file or a pipe, complete or not at all.
+    """Writes tables with the same columns to a file or a pipe, complete or not at all.
 
-    The file appears under its name with :meth:`publish`, and a pipe is written to by it; until
-    then, and where that never comes, what was there before stays. A name that ends in .gz is
-    compressed, the same rows to the same bytes.
+    :meth:`publish` puts the file under its name, or writes to the pipe. Until then, or if it is
+    never called, an existing file stays unchanged. If the name ends in .gz the file is compressed,
+    and the same rows give the same bytes.
     """
 
     def __init__(self, target: str | Path, *, file_format: str | None = None) -> None:
@@ -103,7 +103,7 @@ class Writer:
         table
             The rows.
         unalike
-            Columns whose values hardly ever repeat, which Parquet need not look for.
+            Columns with hardly any repeated values, which Parquet need not encode as dictionaries.
         """
         if self._put is None:
             self._begin(table, unalike)
@@ -111,7 +111,7 @@ class Writer:
         self._put(table)
 
     def complete(self) -> None:
-        """Put all that was written on disk, so that a full one is noticed before publishing."""
+        """Flush everything to disk, to detect a full disk before publishing."""
         if self._close is not None:
             close, self._close = self._close, None
             close()
@@ -120,7 +120,7 @@ class Writer:
             os.fsync(self._file.fileno())
 
     def publish(self) -> None:
-        """Make the file what its name says, safely on disk."""
+        """Put the file under its name, safely on disk."""
         self.complete()
         if self._pipe:
             self._file.seek(0)
@@ -136,8 +136,8 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # A writer that was never finished would speak up when it is thrown away. What fails now,
-        # on a full disk, failed before and was said.
+        # An unfinished writer would raise when it is garbage collected. An error here, such as a
+        # full disk, was already reported.
         with suppress(OSError, pa.ArrowException):
             if self._close is not None and not self._file.closed:
                 self._close()

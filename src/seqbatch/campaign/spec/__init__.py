@@ -1,1 +1,1 @@
-"""What a person declares before the first unit is assigned."""
+"""Specs: what you declare before the first unit is assigned."""

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What is declared of eligibility, capacities, budgets and strata must fit the rest of a spec.
+# Check eligibility, capacities, budgets and strata against the rest of a spec.
 
 
 def check_constraints(spec: "Spec") -> None:
-    """Refuse constraints that name what is not there, or contradict each other."""
+    """Refuse constraints that contradict each other or name something undeclared."""
     names = [action.name for action in spec.actions]
     for part in ("eligible", "capacity"):
         if unknown := [name for name in getattr(spec, part) if name not in names]:
@@ -40,7 +40,7 @@ def check_constraints(spec: "Spec") -> None:
 
 
 def _check_masked(spec: "Spec") -> None:
-    """Refuse what would tell the actions of a masked campaign apart."""
+    """Refuse settings that would reveal the actions of a masked campaign."""
     telling = {
         'model = "shared"': spec.model == "shared",
         "costs of actions": any(action.cost for action in spec.actions),
@@ -101,7 +101,7 @@ def _check_fallback(spec: "Spec", names: list[str]) -> None:
 
 
 def _check_rules(spec: "Spec") -> None:
-    """Refuse rules that cannot be read, and columns that are used as what they are not."""
+    """Refuse rules that cannot be parsed, and columns used as the wrong type."""
     own = {**dict.fromkeys(spec.reward.columns, "an outcome"), **_metrics(spec)}
     own |= dict.fromkeys(spec.unit, "the unit's id")
     kinds = _known_kinds(spec, own)
@@ -145,7 +145,7 @@ def _unknown(action: str, name: str, kind: Kind, known: dict[str, Kind]) -> str:
 
 
 def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
-    """Return the columns that rules may use, each with what it holds."""
+    """Return the columns that rules may use, each with its type."""
     kinds = _feature_kinds(spec)
     taken = {**dict.fromkeys(kinds, "a feature or the cluster"), **own}
     taken |= dict.fromkeys(spec.features.date, "a feature or the cluster")
@@ -188,7 +188,7 @@ def _check_strata(spec: "Spec") -> None:
 
 
 def known_strata(spec: "Spec") -> int:
-    """Return how many strata there are at least, by the levels that are declared."""
+    """Return the minimum number of strata, from the declared levels."""
     count = 1
     for name in spec.strata:
         rules = spec.features.categorical.get(name)
@@ -200,11 +200,11 @@ def known_strata(spec: "Spec") -> int:
 
 
 # ----------------------------------------------------------------------
-# What exact sums, and rows that are kept elsewhere, ask of the rest of a spec.
+# Check the requirements of exact sums, and of rows that are stored elsewhere.
 
 
 def check_exact(spec: "Spec") -> None:
-    """Refuse exact sums of numbers without bounds."""
+    """Refuse exact sums of unbounded numbers."""
     if spec.sums != "exact":
         return
     if spec.reward.range is None:
@@ -227,7 +227,7 @@ def check_exact(spec: "Spec") -> None:
 
 
 def check_elsewhere(spec: "Spec") -> None:
-    """Refuse what a campaign whose rows are kept elsewhere could never look at."""
+    """Refuse settings that need rows, in a campaign whose rows are stored elsewhere."""
     if spec.rows != "elsewhere":
         return
     dates = [name for name in spec.features.learning if name in spec.features.date]

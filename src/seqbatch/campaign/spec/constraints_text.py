@@ -1,4 +1,4 @@
-"""The rules, limits and balance that a spec declares, in words."""
+"""Describe a spec's eligibility rules, limits and balance in words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,12 +6,12 @@ from seqbatch.campaign.spec.spec import Spec
 
 
 def rules_said(spec: Spec) -> list[str]:
-    """Return the rule of each action that has one."""
+    """Return the eligibility rule of each action that has one."""
     return [f"{name}: {rule}" for name, rule in spec.eligible.items()]
 
 
 def nobody_said(spec: Spec) -> str:
-    """Say what a unit gets that may get no action."""
+    """Describe what happens to a unit that is eligible for no action."""
     fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
     return (
         "A unit without a value that a rule needs is not eligible; a unit that may get no action "
@@ -20,7 +20,7 @@ def nobody_said(spec: Spec) -> str:
 
 
 def balance_said(spec: Spec) -> list[str]:
-    """Say what balanced draws do; nothing where draws are independent."""
+    """Describe balanced draws; nothing if draws are independent."""
     if not spec.balanced:
         return []
     within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
@@ -31,7 +31,7 @@ def balance_said(spec: Spec) -> list[str]:
 
 
 def limits_said(spec: Spec) -> list[str]:
-    """Return capacities, quotas and the budget, one line each."""
+    """Describe capacities, quotas and the budget, one line each."""
     said = [
         f"{name}: {_amounts(one.each_wave, one.total, one.at_least)}"
         for name, one in spec.capacity.items()
@@ -42,7 +42,7 @@ def limits_said(spec: Spec) -> list[str]:
 
 
 def constraints_said(spec: Spec) -> list[str]:
-    """Return the rules, limits and balance, a sentence or two each."""
+    """Describe the rules, limits and balance in a sentence or two each."""
     said = []
     if spec.eligible:
         rules = "; ".join(rules_said(spec))

@@ -1,4 +1,4 @@
-"""A draft spec: what `init` makes of each column of a file."""
+"""Draft a spec from a file of units: the role that `init` proposes for each column."""
 
 import secrets
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -55,45 +55,45 @@ from seqbatch.display import counted, number
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# What becomes of a column: a feature by a rule of its own, a question, or nothing, and why.
+# Propose a role for each column: a feature, a question, or left out, with the reason.
 
 
 Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
 
-#: A category gets an indicator for each of this many levels at most, ...
+#: A category gets an indicator for each of at most this many levels, ...
 MOST_LEVELS = 50
-#: ... if these levels have this share of its units; else its levels are hashed into `CELLS`.
+#: ... if they cover this share of its units; otherwise its levels are hashed into `CELLS` cells.
 COVERED, CELLS = 0.8, 16
-#: So few values describe units even where most rows have one of their own.
+#: With at most this many distinct values a column describes units, even if most rows differ.
 FEW = 10
-#: Text of more characters than this, on average, is no category; nor is a longer level.
+#: Text with a longer average length is not a category, and a longer text is not a level.
 LONG, LONGEST = 40, 200
-#: A level of fewer units than this goes to `other`, in files of some thousand units.
+#: A level with fewer units than this counts as `other`, in files of some thousand units.
 LEAST = 20
-#: A largest number so many times the median is a long tail.
+#: Numbers have a long tail if the largest is this many times the median.
 TAIL = 50
-#: Where this share of values fits a format, the others are mistakes.
+#: If this share of values fits a format, the others are mistakes.
 MOSTLY = 0.8
-#: More spellings of yes and no than this are not looked at.
+#: A column with more distinct values than this is not checked for yes and no.
 MOST_SPELLINGS = 8
 
 
 @dataclass(frozen=True)
 class ColumnProposal:
-    """What becomes of a column.
+    """The proposed role of a column.
 
     Parameters
     ----------
     column
-        Its name.
+        The column's name.
     became
-        The table of the spec that it is in; or what it is instead of a feature.
+        The spec's table for this feature, or the column's role if it is not a feature.
     setting
-        The value of its setting, as TOML; "" where it has none.
+        The value of its setting, as TOML; "" if it has none.
     why
         The reason, as a comment.
     among
-        For a question: the table that the feature would be in.
+        For a question: the table that would hold the feature.
     """
 
     column: str
@@ -104,7 +104,7 @@ class ColumnProposal:
 
     @property
     def asks(self) -> bool:
-        """Whether a person should look at it before the campaign is created."""
+        """Whether you should review it before creating the campaign."""
         return self.became == "question" or CHECK in self.why
 
     def asked(self, question: str) -> "ColumnProposal":
@@ -113,7 +113,7 @@ class ColumnProposal:
 
 
 def proposed(column: ColumnProfile, habits: Habits, *, today: date) -> ColumnProposal:
-    """Return what becomes of a column by its values alone, and by what is in the future."""
+    """Propose a role for a column from its values, and from whether its dates are in the future."""
     if why := _useless(column):
         return ColumnProposal(column.name, "left out", why=why)
     if _is_boolean(column):
@@ -134,7 +134,7 @@ def proposed(column: ColumnProfile, habits: Habits, *, today: date) -> ColumnPro
 def proposed_as(
     kind: Became, column: ColumnProfile, habits: Habits, *, today: date
 ) -> ColumnProposal:
-    """Return what becomes of a column that somebody takes for a kind, or say why it cannot be."""
+    """Return the role of a column that you declared to be of a kind, or say why it cannot be."""
     if kind == "left out":
         return ColumnProposal(column.name, kind, why="as asked for")
     if kind == "numeric" and column.numbers:
@@ -156,7 +156,7 @@ def proposed_as(
 
 
 def _useless(column: ColumnProfile) -> str:
-    """Return why a column can tell nothing, "" where it may."""
+    """Return why a column cannot be a useful feature, or "" if it may be one."""
     if not 0 < len(column.name) <= 200:
         return "a name must have 1 to 200 characters; rename the column to use it"
     if not column.readable:
@@ -169,7 +169,7 @@ def _useless(column: ColumnProfile) -> str:
 
 
 def _is_boolean(column: ColumnProfile) -> bool:
-    """Say whether there are a yes and a no, and nothing else."""
+    """Return whether every value means yes or no, and both occur."""
     if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
         return False
     read = read_booleans(column.values)
@@ -203,7 +203,7 @@ def _date(column: ColumnProfile, habits: Habits, today: date) -> ColumnProposal:
 
 
 def _extent(low: float, high: float) -> str:
-    """Return a column's smallest and largest number; years are written as years are.
+    """Format a column's smallest and largest number; years get no thousands separators.
 
     >>> _extent(1893.0, 2005.0), _extent(0.0, 2005.0)
     ('1893 to 2005', '0 to 2,005')
@@ -228,7 +228,7 @@ def _numeric(column: ColumnProfile, habits: Habits) -> ColumnProposal:
         settings["missing"] = "median"
         said.append(f"{_missing(column)} the median")
     if way.example or remark:
-        # Where cells can be read in two ways a file is refused unless the spec says which.
+        # An ambiguous column is refused unless the spec declares its format.
         settings["format"] = way.example or PLAIN
     said.append(_tail(way.numbers, column))
     text = '"learn"' if len(settings) == 1 else value(settings)
@@ -236,7 +236,7 @@ def _numeric(column: ColumnProfile, habits: Habits) -> ColumnProposal:
 
 
 def _tail(numbers: Floats, column: ColumnProfile) -> str:
-    """Return what there is to say of a long tail of positive numbers."""
+    """Return a remark about a long tail of positive numbers."""
     order = np.argsort(numbers)
     reached = np.cumsum(column.counts[order])
     median = float(numbers[order[int(np.searchsorted(reached, column.present / 2))]])
@@ -249,7 +249,7 @@ def _tail(numbers: Floats, column: ColumnProfile) -> str:
 
 
 def _mixed(column: ColumnProfile) -> str:
-    """Return what is wrong with a column of text that is mostly numbers or dates."""
+    """Return the problem of a text column that holds mostly numbers or dates."""
     if not column.is_text or column.numbers or is_code(column.name) or column.distinct < 3:
         return ""
     if share_of_dates(column.texts) > MOSTLY:
@@ -265,7 +265,7 @@ def _mixed(column: ColumnProfile) -> str:
 
 
 def _wordy(column: ColumnProfile) -> str:
-    """Return why values are no category: every unit has its own, or they are prose."""
+    """Return why values are not a category: they are unique to each unit, or prose."""
     lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
     if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
         return "free text"
@@ -273,7 +273,7 @@ def _wordy(column: ColumnProfile) -> str:
 
 
 def _like_an_id(column: ColumnProfile) -> str:
-    """Return why a column tells units apart rather than describing them, "" where it does not."""
+    """Return why a column identifies units rather than describing them, or ""."""
     if column.distinct == column.present and column.present > 2:
         return "like an id: a different value in every row"
     if column.distinct > max(FEW, column.present / 2):
@@ -291,7 +291,7 @@ def _categorical(column: ColumnProfile) -> ColumnProposal:
         rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
         return ColumnProposal(column.name, "categorical", value(rules), many)
     counts = {str(column.values[place].as_py()): int(column.counts[place]) for place in order}
-    # What often means that nothing is known is a level like others where it is written out.
+    # A word that often marks a missing value is a level like any other if it is frequent enough.
     words = {text: count for text, count in column.words.items() if count >= least}
     levels = sorted(counts | words, key=(counts | words).__getitem__, reverse=True)
     settings: dict[str, Any] = {"levels": levels}
@@ -344,49 +344,49 @@ def _some(column: ColumnProfile) -> str:
 
 
 # ----------------------------------------------------------------------
-# What a person says of a campaign before there is a spec.
+# Choices about a campaign that are made before it has a spec.
 
 
 NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
 
 
 def fresh_seed() -> int:
-    """Return a seed from the operating system's randomness: who knows it can foresee actions.
+    """Return a random seed from the operating system; anyone who knows it can predict actions.
 
-    It has 53 bits, which every reader of JSON keeps.
+    It has 53 bits, which JSON numbers represent exactly.
     """
     return secrets.randbelow(1 << 53)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a person says of a campaign before there is a spec.
+    """Choices about a campaign that are made before it has a spec.
 
     Parameters
     ----------
     name, actions, control, reward
-        As in a spec; `control` is the first action where None.
+        As in a spec; `control` defaults to the first action.
     seed
-        As in a spec; a fresh one, which nobody guesses, where none is given.
+        As in a spec; by default a fresh, unpredictable one.
     costs
-        What actions cost, those that cost anything.
+        The cost of each action that has one.
     direction, range
         Of the reward, as in a spec.
     randomised, floor, required_outcomes
-        As in a spec; None for a floor that suits the number of actions.
+        As in a spec; by default the floor depends on the number of actions.
     waves
-        How many waves there are; None: 3, or as many as the plan recommends.
+        The number of waves; by default 3, or the number that the plan recommends.
     sizes
-        The waves' sizes, in place of all other ways to find them.
+        The waves' sizes; overrides `units_in_all` and `plan`.
     units_in_all
-        How many units there will be; None: the rows of the file.
+        The expected number of units; by default the rows of the file.
     plan
-        Whether the planner finds the sizes; else the waves are of equal size.
+        Whether the planner chooses the sizes; otherwise the waves have equal sizes.
     unit, kinds
-        The columns that tell units apart, and what becomes of some of the others, where that is
-        not what would be proposed.
+        The columns that identify units, and the roles of other columns where they should differ
+        from the proposed ones.
     today
-        The campaign's start, if a feature needs it.
+        The campaign's start, needed if a feature is a date.
     """
 
     name: str = NAME
@@ -409,7 +409,7 @@ class Choices:
     today: date | None = None
 
     def check(self) -> None:
-        """Refuse what a spec would refuse, in its words, before a file is read."""
+        """Raise the errors that a spec would raise for these choices, before reading a file."""
         for name, given in (("waves", self.waves), ("units", self.units_in_all)):
             if given is not None:
                 arguments.integer(name, given, at_least=1)
@@ -426,12 +426,12 @@ class Choices:
 
     @property
     def controlled(self) -> str | None:
-        """The action that others are compared with."""
+        """The action that the others are compared with."""
         return self.control or next(iter(self.actions), None)
 
     @property
     def declared(self) -> list[Any]:
-        """The actions as in a spec: by name, and with a cost where they have one."""
+        """The actions as in a spec: by name, with a cost if they have one."""
         return [
             {"name": name, "cost": cost} if (cost := self.costs.get(name)) else name
             for name in self.actions
@@ -444,7 +444,7 @@ class Choices:
 
 
 # ----------------------------------------------------------------------
-# What becomes of all columns of a file together: the ids, the features, what is left out.
+# Draft all columns of a file together: ids, features, and columns to leave out.
 
 
 #: The tables of features in a spec.
@@ -453,20 +453,20 @@ FEATURES = ("numeric", "date", "boolean", "categorical")
 
 @dataclass(frozen=True)
 class Draft:
-    """What a file of units becomes in a spec.
+    """The draft of a spec for a file of units.
 
     Parameters
     ----------
     origin
-        What the file is called.
+        The file's name.
     rows
-        How many units it has.
+        The number of units.
     unit
-        The column that tells them apart, or the two that do together.
+        The column, or the two columns, that identify units.
     columns
-        What becomes of each column, in the order of the file.
+        The role of each column, in the order of the file.
     decimal_comma
-        Whether a comma parts decimals in the file, and so perhaps in files of outcomes.
+        Whether the file's decimal mark is a comma, which then may hold for outcomes too.
     """
 
     origin: str
@@ -477,7 +477,7 @@ class Draft:
 
     @property
     def has_dates(self) -> bool:
-        """Whether a feature counts days, and a campaign's start is needed."""
+        """Whether a feature is a date, which requires the campaign's start."""
         return any("date" in (column.became, column.among) for column in self.columns)
 
 
@@ -489,18 +489,18 @@ def draft_of(
     unit: Sequence[str] | None = None,
     kinds: Mapping[str, Became] | None = None,
 ) -> Draft:
-    """Look at a file of units, and propose what becomes of its columns.
+    """Profile a file of units, and propose a role for each column.
 
     Parameters
     ----------
     opened
         The file.
     reward
-        The column of outcomes, which is no feature.
+        The column of outcomes, which is not a feature.
     today
-        What dates are compared with.
+        The day that dates are compared with.
     unit, kinds
-        What somebody says of columns: which tell units apart, and what others become.
+        Your choices: the columns that identify units, and the roles of other columns.
     """
     found, kinds = profile_of(opened), kinds or {}
     columns = found.columns
@@ -543,7 +543,7 @@ def draft_of(
 def require_there(
     opened: Source, columns: Sequence[ColumnProfile], said: Mapping[str, Iterable[str]]
 ) -> None:
-    """Refuse what is said of columns that the file does not have."""
+    """Refuse choices about columns that the file does not have."""
     known = [column.name for column in columns]
     for what, names_said in said.items():
         if unknown := [name for name in names_said if name not in known]:
@@ -563,7 +563,7 @@ def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Col
 
 
 def _ending_in_sums(columns: Sequence[ColumnProfile], habits: Habits) -> tuple[str, ...]:
-    """Return the columns whose last number is the sum of all others."""
+    """Return the columns whose last number is the sum of all the others."""
     numbers = _numbers(columns, habits)
     return ending_in_sums(
         {
@@ -575,13 +575,13 @@ def _ending_in_sums(columns: Sequence[ColumnProfile], habits: Habits) -> tuple[s
 
 
 def _doubted_totals(opened: Source, unit: ColumnProfile, sums: Sequence[str]) -> str:
-    """Return what is to be checked of a last row that may hold totals, "" for nothing."""
+    """Return what to check about a last row that may hold totals, or ""."""
     [line] = opened.lines(np.array([unit.rows], dtype=np.int64)).tolist()
     return doubt(cell(unit, unit.rows - 1), f"{opened.place} {line:,}", sums)
 
 
 def _doubted_subtotals(opened: Source, odd: OddRows) -> str:
-    """Return what is to be checked of the first rows that may hold totals, "" for nothing."""
+    """Return what to check about the first rows that may hold totals, or ""."""
     found = opened.placed(odd.doubts()[:NAMED_TOTALS])
     return "; ".join(f"{opened.place} {line:,} {said}" for line, _, said in found)
 
@@ -595,7 +595,7 @@ def _by_values(column: ColumnProfile, habits: Habits, reward: str, today: date) 
 
 
 def _asking(proposal: ColumnProposal) -> ColumnProposal:
-    """Return a question instead of a feature that may be an outcome or a treatment."""
+    """Turn a feature that may be an outcome or a treatment into a question."""
     ask = profile.question(proposal.column)
     return proposal.asked(ask) if ask and proposal.became in FEATURES else proposal
 
@@ -607,7 +607,7 @@ def _without_repeats(
     *,
     said: Container[str],
 ) -> list[ColumnProposal]:
-    """Leave out what says the same as an earlier column."""
+    """Leave out columns that duplicate an earlier one."""
     became = {proposal.column: proposal.became for proposal in made}
     kept = [column for column in columns if became[column.name] in ("unit", *FEATURES)]
     measured = {n: own for n, own in measures.items() if became[n] in ("numeric", "date")}
@@ -627,7 +627,7 @@ def _numbers(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floa
 
 
 def _measures(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:
-    """Return the distinct values of columns of numbers and of dates, as numbers."""
+    """Return the distinct values of numeric and date columns, as numbers."""
     days = {
         column.name: chosen_date(column, habits)[0].days(column.values)
         for column in columns

@@ -5,9 +5,9 @@ A rule is a column of yes and no (``may_phone``) or compares columns with values
     age >= 18 and region != 'north'
     not (segment in ['trial', 'staff']) or vip
 
-There are ``and``, ``or``, ``not``, brackets, ``= == != < <= > >=``, ``in [...]`` and ``not in``.
-Texts stand in quotes, odd names of columns in backticks. A rule is parsed here and computed by
-:mod:`seqbatch.campaign.features.eligibility`; nothing of it is ever run as code.
+The operators are ``and``, ``or``, ``not``, brackets, ``= == != < <= > >=``, ``in [...]`` and
+``not in``. Texts are in quotes; unusual column names are in backticks. Rules are parsed here and
+evaluated by :mod:`seqbatch.campaign.features.eligibility`; they are never run as code.
 """
 
 import re
@@ -19,7 +19,7 @@ from typing import Literal
 Kind = Literal["yes or no", "number", "text"]
 Value = float | str | bool
 
-#: A rule that is nothing but the name of a column.
+#: A rule that is only a column name.
 BARE = re.compile(r"[\w .:/%#&-]+")
 TOKENS = re.compile(
     r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])"
@@ -28,25 +28,25 @@ TOKENS = re.compile(
     r"|(?P<word>[^\W\d]\w*)"
     r"|(?P<sign><=|>=|==|!=|<>|=|<|>|\(|\)|\[|\]|,))"
 )
-#: Comparisons by their one spelling.
+#: Comparison operators, and their canonical forms.
 SAME = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-#: What a comparison becomes where its sides are swapped.
+#: Each operator with its sides swapped.
 SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 WORDS = ("and", "or", "not", "in", "true", "false")
-#: Brackets and `not` within one another; nobody writes more, and Python's own stack has an end.
+#: The deepest nesting of brackets and `not`; Python's call stack is limited.
 DEEPEST = 50
 
 
 @dataclass(frozen=True)
 class BooleanColumn:
-    """A column of yes and no."""
+    """A boolean column."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A column beside a value: `sign` is one of == != < <= > >=."""
+    """A column compared with a value; `sign` is one of == != < <= > >=."""
 
     name: str
     sign: str
@@ -63,14 +63,14 @@ class Among:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite of a rule."""
+    """The negation of a rule."""
 
     rule: "EligibilityRule"
 
 
 @dataclass(frozen=True)
 class Both:
-    """Rules that all hold (`every`), or of which at least one does."""
+    """Several rules: all must hold (`every`), or at least one."""
 
     rules: tuple["EligibilityRule", ...]
     every: bool
@@ -81,7 +81,7 @@ EligibilityRule = BooleanColumn | Compare | Among | Not | Both
 
 @lru_cache(maxsize=256)
 def parsed(text: str) -> EligibilityRule:
-    """Return the rule of a text.
+    """Parse a rule.
 
     >>> parsed("may phone")
     BooleanColumn(name='may phone')
@@ -91,7 +91,7 @@ def parsed(text: str) -> EligibilityRule:
     Raises
     ------
     ValueError
-        Where the text is no rule; the message says where it stops being one.
+        If the text is not a rule; the message gives the position of the error.
     """
     bare = text.strip()
     if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare.lower())) & set(WORDS):
@@ -100,7 +100,7 @@ def parsed(text: str) -> EligibilityRule:
 
 
 def columns(rule: EligibilityRule) -> Iterator[tuple[str, Kind]]:
-    """Yield the columns of a rule, each with what it is used as."""
+    """Yield the columns of a rule, each with the type that the rule uses it as."""
     match rule:
         case BooleanColumn(name):
             yield name, "yes or no"
@@ -122,7 +122,7 @@ def _kind(value: Value) -> Kind:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text."""
+    """A recursive descent parser for one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -163,7 +163,7 @@ class _Parser:
         return "end", ""
 
     def _take(self, *words: str) -> bool:
-        """Take the next token where it is one of these keywords or signs."""
+        """Consume the next token if it is one of these keywords or operators."""
         kind, word = self._peek()
         if kind in ("keyword", "sign") and word in words:
             self._place += 1

@@ -1,7 +1,7 @@
-"""The features of a spec: how a unit's columns become the numbers of the model.
+"""Declare features in a spec: how a unit's columns become the numbers of the model.
 
 Rules that need data (a scaling, a quantile, which levels are rare) learn it from the first wave and
-keep it. Until that wave is closed such a feature is 0: the first wave is assigned at random, and
+keep it. Until that wave closes such a feature is 0: the first wave is assigned at random, and
 nothing depends on it.
 """
 
@@ -22,7 +22,7 @@ from seqbatch.campaign.spec.reward_and_limits import (
     distinct,
 )
 
-#: Quantiles of the first wave between which a number is kept, unless something else is declared.
+#: The first-wave quantiles to which numbers are clipped by default.
 QUANTILES = (0.001, 0.999)
 Pair = tuple[Number, Number]
 
@@ -63,19 +63,19 @@ def _clip(value: Any) -> Any:
 
 
 class NumberRules(SpecPart):
-    """What numbers and dates have in common: missing values and outliers.
+    """Rules for missing values and outliers, shared by numbers and dates.
 
     Parameters
     ----------
     missing
-        Refuse rows without a value, or put the first wave's mean or median, or a number, there.
+        Refuse rows without a value, or fill in the first wave's mean or median, or a number.
     indicator
-        Where more than this share of the first wave is missing, a column says which rows are.
+        If more than this share of the first wave is missing, a column indicates missing rows.
     clip
-        Quantiles of the first wave to which later values are moved; None: the usual ones where
-        the scaling is learned; False: none.
+        First-wave quantiles to which later values are clipped; None: the default quantiles if the
+        scaling is learned; False: no clipping.
     range
-        Bounds to which values are moved, in the place of quantiles.
+        Bounds to which values are clipped, instead of quantiles.
     """
 
     missing: Annotated[str | float, BeforeValidator(_missing)] = "refuse"
@@ -100,19 +100,19 @@ class NumberRules(SpecPart):
 
     @property
     def learned_scale(self) -> bool:
-        """Whether the scaling is learned; that of days is."""
+        """Whether the scaling is learned; that of days always is."""
         return True
 
     @property
     def quantiles(self) -> Pair | None:
-        """The quantiles of the first wave that bound the number, None where none do."""
+        """The first-wave quantiles that bound the number, or None."""
         if self.clip is None:
             return QUANTILES if self.learned_scale and self.range is None else None
         return self.clip or None
 
     @property
     def indicates(self) -> bool:
-        """Whether there is a column for missing values, should the first wave ask for it."""
+        """Whether the first wave may add an indicator column for missing values."""
         return self.missing != "refuse" and self.indicator < 1
 
     @property
@@ -123,14 +123,14 @@ class NumberRules(SpecPart):
 
 
 class NumericRules(NumberRules):
-    """A number.
+    """The rules of a number.
 
     Parameters
     ----------
     scale
-        ``"learn"``: by mean and standard deviation of the first wave. ``"raw"``: as it comes.
+        ``"learn"``: by the first wave's mean and standard deviation. ``"raw"``: unscaled.
     format
-        How it is spelled in text, by example; None: as programs do.
+        An example of its format in text; None for plain numbers.
     missing, indicator, clip, range
         See :class:`NumberRules`.
     """
@@ -150,15 +150,15 @@ class NumericRules(NumberRules):
 
 
 class DateRules(NumberRules):
-    """A date.
+    """The rules of a date.
 
     Parameters
     ----------
     format
-        How it is spelled in text: ``"iso"``, or as for strptime.
+        Its format in text: ``"iso"``, or a strptime format.
     parts
-        What is made of it: days before the campaign's start, a number whose scaling is learned;
-        its weekday; its month.
+        What the model uses: the days before the campaign's start, a number whose scaling is
+        learned; the weekday; the month.
     missing, indicator, clip, range
         See :class:`NumberRules`, for the days.
     """
@@ -183,14 +183,14 @@ class Levels(SpecPart):
     Parameters
     ----------
     levels
-        The texts.
+        The level texts.
     least
         A level with fewer units in the first wave counts as `other`.
     other
-        Whether a level that is not declared counts as `other` instead of being refused; None: as
-        `on_unseen_category` says.
+        Whether an undeclared level counts as `other` instead of being refused; None: as in
+        `on_unseen_category`.
     missing
-        Whether a missing value is refused or a level of its own.
+        Whether a missing value is refused or counts as a separate level.
     """
 
     levels: tuple[Annotated[str, Field(max_length=LONGEST_CELL)], ...] = Field(
@@ -212,14 +212,14 @@ class Levels(SpecPart):
 
 
 class Hashed(SpecPart):
-    """A category of many levels, which fall by a hash of their text into `hash` cells."""
+    """A category with many levels, which are hashed into `hash` cells."""
 
     hash: Whole = Field(ge=1, le=4096)
     missing: Literal["refuse", "level"] = "refuse"
 
     @property
     def learns(self) -> bool:
-        """Nothing is learned."""
+        """Whether anything is learned from the first wave: never."""
         return False
 
 
@@ -263,7 +263,7 @@ def _categorical_form(value: Any) -> str | None:
 
 Numeric = Annotated[NumericRules, BeforeValidator(_numeric)]
 Date = Annotated[DateRules, BeforeValidator(_date)]
-#: What to do with a missing yes or no: refuse it, give it a column of its own, or take it as one.
+#: How to treat a missing boolean: refuse it, give it a separate column, or read it as yes or no.
 Boolean = Annotated[bool | Literal["refuse", "level"], BeforeValidator(_boolean)]
 Categorical = Annotated[
     Annotated[Levels, BeforeValidator(_levels), Tag("form: levels")]
@@ -304,11 +304,11 @@ class Features(SpecPart):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a unit's file that are read."""
+        """The columns to read from a file of units."""
         return (*self.numeric, *self.date, *self.boolean, *self.categorical)
 
     @property
     def learning(self) -> tuple[str, ...]:
-        """The columns of which something is learned from the first wave."""
+        """The columns whose features learn from the first wave."""
         rules = {**self.numeric, **self.date, **self.categorical}
         return tuple(name for name, rule in rules.items() if rule.learns)

@@ -1,8 +1,8 @@
 """Masked campaigns: codes instead of action names, and the key that translates them.
 
-A masked campaign runs on codes alone. Its actions are put in a random order and called A, B, C, ...
-when it is created; their names and the control are in the key, a file of its own. The store holds
-the key's fingerprint, so that the key that comes back is the one that was made.
+A masked campaign uses only codes. When it is created, its actions are shuffled and named A, B, C,
+...; their real names and the control are in the key, a separate file. The store holds the key's
+fingerprint, which shows whether a key presented later is the original.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import atomically
 
-#: Characters of a key file: every action's name many times over.
+#: The maximum length of a key file: enough for every action's name many times over.
 LONGEST_KEY = 1_000_000
 
 
 @dataclass(frozen=True)
 class Key:
-    """Which code stands for which action.
+    """The action behind each code.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Key:
     codes
         The actions by their codes.
     control
-        The action that the others are compared with; None where none was declared.
+        The action that the others are compared with; None if none was declared.
     salt
-        Random digits: without them, trying all orders of the actions would find the fingerprint.
+        Random digits, without which trying all orders of the actions would match the fingerprint.
     """
 
     campaign: str
@@ -43,12 +43,12 @@ class Key:
 
     @property
     def text(self) -> str:
-        """The key as it is written."""
+        """The text of the key file."""
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
     @property
     def fingerprint(self) -> str:
-        """What the store knows of the key: a hash of its text."""
+        """A hash of the key's text, which the store holds."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def write(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class Key:
 
 
 def masked(spec: Spec) -> tuple[Spec, Key]:
-    """Return a spec that speaks of codes alone, and the key to it."""
+    """Return a spec that uses only codes, and its key."""
     names = [action.name for action in spec.actions]
     secrets.SystemRandom().shuffle(names)
     codes = dict(zip(_codes(len(names)), names, strict=True))
@@ -91,7 +91,7 @@ def masked(spec: Spec) -> tuple[Spec, Key]:
 
 
 def unmasked(spec: Spec, codes: dict[str, str], control: str | None) -> Spec:
-    """Return a spec of codes with the actions' names, and the control."""
+    """Return a masked spec with the actions' names and the control restored."""
     actions = tuple(
         action.model_copy(update={"name": codes[action.name]}) for action in spec.actions
     )
@@ -99,7 +99,7 @@ def unmasked(spec: Spec, codes: dict[str, str], control: str | None) -> Spec:
 
 
 def _codes(count: int) -> list[str]:
-    """Return as many codes: A to Z, then AA, AB, ...
+    """Return `count` codes: A to Z, then AA, AB, ...
 
     >>> _codes(3), _codes(28)[-2:]
     (['A', 'B', 'C'], ['AA', 'AB'])

@@ -1,4 +1,4 @@
-"""Wave sizes and policy: declared in the spec, or taken from a plan."""
+"""Choose wave sizes and policy: as the spec declares, or from a plan."""
 
 from dataclasses import fields
 from inspect import signature
@@ -13,19 +13,19 @@ from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import Oracle, registry
 
-#: What a campaign prefers to a policy's own defaults.
+#: Policy settings for which campaigns have other defaults than the policies.
 CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
 
-#: What a plan takes from the spec itself.
+#: Plan settings that come from the spec.
 OWN = ("actions", "features", "dim", "randomised", "floor")
-#: What a plan would choose the randomised share by, which is the spec's.
+#: Plan settings that would choose the randomised share, which the spec declares.
 DETECTING = ("detect", "power")
-#: What is no setting but somebody to tell.
+#: Arguments of the planner that are not settings of the plan.
 TOLD = ("quick", "progress")
 
 
 def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
-    """Return the waves' sizes, and the plan's policy where there is a plan."""
+    """Return the waves' sizes, and the plan's policy if there is a plan."""
     grid = spec.grid
     if grid.sizes is not None:
         return grid.sizes, None
@@ -39,7 +39,7 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
 
 
 def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
-    """Return the plan with the spec's own actions, features, randomised share and floor."""
+    """Return the plan for the spec's own actions, features, randomised share and floor."""
     for name in OWN:
         if name in wanted:
             raise InvalidSpecError.at(
@@ -84,7 +84,7 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
 
 
 def _require_small(wanted: dict[str, Any]) -> None:
-    """Refuse a plan that would take longer than anybody waits."""
+    """Refuse a plan that would take too long to compute."""
     for name, most in (
         ("units", MOST_UNITS), ("batches", MOST_PLANNED), ("max_batches", MOST_PLANNED),
     ):  # fmt: skip
@@ -106,9 +106,9 @@ def _require_small(wanted: dict[str, Any]) -> None:
 def recommended_policy(spec: Spec) -> dict[str, Any]:
     """Return the policy of a campaign whose spec states neither a policy nor a plan.
 
-    Where units differ, pure exploitation, which needs no guess of the noise and which plans prefer
-    throughout. Without features an early mistake would never be seen, and Thompson sampling goes
-    on looking; half the reward's range stands for the noise.
+    If units have features, this is pure exploitation: it needs no guess of the noise, and plans
+    always prefer it. Without features pure exploitation would never discover an early mistake, so
+    this is Thompson sampling, which keeps exploring; half the reward's range serves as the noise.
     """
     if spec.features.columns or spec.model == "shared":
         return {"kind": "SBPE"}
@@ -118,11 +118,11 @@ def recommended_policy(spec: Spec) -> dict[str, Any]:
 
 
 def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the policy's name and all of its parameters, the defaults filled in.
+    """Return the policy's name and all of its parameters, including defaults.
 
-    A campaign's defaults are not always those of the published algorithms: the first wave is
-    assigned at random, ties are broken at random, and greedy policies avoid what they know nothing
-    of, which would be the best there is where all rewards are negative.
+    A campaign's defaults sometimes differ from the published algorithms: the first wave is
+    assigned at random, ties are broken at random, and greedy policies avoid actions without data.
+    Otherwise such an action would look best whenever all rewards are negative.
     """
     wanted = planned or recommended_policy(spec)
     if spec.policy is not None:
@@ -135,7 +135,7 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
         )
     names = {field.name for field in fields(kind)}
     own = {name: value for name, value in CAMPAIGN_DEFAULTS.items() if name in names}
-    # What a person declared counts; what was planned or recommended is for a campaign.
+    # A declared policy overrides the campaign's defaults; a planned or recommended one does not.
     settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
     try:
         return registry.describe(registry.make(**settings))

@@ -1,4 +1,4 @@
-"""The parts of a spec: reward, metrics, capacities, budget and strata."""
+"""Parts of a spec: reward, metrics, capacities and budget."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_UNITS
 from seqbatch.errors import Place
 
 # ----------------------------------------------------------------------
-# What all parts of a spec are made of.
+# The base of all parts of a spec.
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -24,7 +24,7 @@ def _no_boolean(value: Any) -> Any:
     return value
 
 
-#: True is a number to Python, but where a number is meant it is a mistake.
+#: Python treats True as a number, but in place of a number it is a mistake.
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
 Number = Annotated[
     float, BeforeValidator(_no_boolean), Field(gt=-LARGEST_NUMBER, lt=LARGEST_NUMBER)
@@ -33,21 +33,21 @@ Share = Annotated[Number, Field(ge=0, le=1)]
 
 
 class SpecPart(BaseModel):
-    """What all parts of a spec share: unknown keys are refused, nothing changes later."""
+    """The base of all parts of a spec: unknown keys are refused, and values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SettingError(ValueError):
-    """Settings of a spec that break a rule which none of them breaks alone.
+    """Settings of a spec that break a rule only in combination.
 
     Parameters
     ----------
     said
         The rule, and how it is broken.
     settings
-        The settings within the part that is checked, the one to look at first in front; those of
-        another table by all of their names.
+        The settings within the checked part, most relevant first; those of another table by
+        their full path.
     """
 
     def __init__(self, said: str, *settings: str | Place) -> None:
@@ -58,14 +58,14 @@ class SettingError(ValueError):
 
 
 def distinct(values: tuple[str, ...], what: str, *settings: str | Place) -> tuple[str, ...]:
-    """Return values that must be told apart, refusing those that stand there twice.
+    """Return values that must be distinct; refuse duplicates.
 
     Parameters
     ----------
     values, what
-        The values, and what they are called.
+        The values, and their name in messages.
     settings
-        The settings that hold them, where the part that is checked has several.
+        The settings that hold them, if the checked part has several.
     """
     repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
@@ -75,19 +75,19 @@ def distinct(values: tuple[str, ...], what: str, *settings: str | Place) -> tupl
 
 
 # ----------------------------------------------------------------------
-# What comes back of a unit: the reward that is learned from, and metrics that are looked at.
+# Outcomes of a unit: the reward, which is learned from, and metrics, which are only reported.
 
 
-#: What the reward is called where it is a sum of columns.
+#: The name of a reward that is a sum of columns.
 REWARD = "reward"
-#: Units of time that a wait may be told in.
+#: Units of time for a wait, in seconds.
 SPANS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
-#: Longer waits are mistakes, and times so far away could not be added up.
+#: Longer waits are mistakes, and adding them to a time could overflow.
 LONGEST_WAIT = timedelta(days=3_650)
 
 
 class Measured(SpecPart):
-    """A number of the outcome file: what is better, what it may be, and how it is told."""
+    """A number in the outcome file: its better direction, its range and its format."""
 
     direction: Literal["max", "min"] = "max"
     range: tuple[Number, Number] | None = None
@@ -104,15 +104,15 @@ class Measured(SpecPart):
 
 
 class Reward(Measured):
-    """What is learned from: one column of the outcome file, or a weighted sum of several.
+    """The reward: one column of the outcome file, or a weighted sum of several.
 
     Parameters
     ----------
     column, sum
-        The column; or several, each with its weight.
+        The column; or several columns, each with its weight.
     absent, after
-        What a unit without a row counts as once its wave is closed, and how long after its
-        assignment at the earliest.
+        The value for a unit without an outcome when its wave closes, and the minimum wait after
+        its assignment.
     """
 
     column: Name | None = None
@@ -137,30 +137,30 @@ class Reward(Measured):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the outcome file that it is made of."""
+        """The columns of the outcome file that the reward consists of."""
         return tuple(self.sum) if self.sum is not None else (self.label,)
 
     @property
     def label(self) -> str:
-        """What it is called in front of people."""
+        """The name of the reward for people."""
         return self.column if self.column is not None else REWARD
 
     @property
     def sign(self) -> float:
-        """What an outcome is multiplied by, so that more is better."""
+        """The factor for outcomes that makes more better: 1 or -1."""
         return 1.0 if self.direction == "max" else -1.0
 
 
 class Metric(Measured):
-    """A column that is recorded, reported and checked, and never learned from.
+    """A column that is recorded, reported and checked, but never learned from.
 
     Parameters
     ----------
     column
         The column of the outcome file.
     guardrail
-        The worst mean that an action may have: more is a violation where less is better, and less
-        is one where more is.
+        The worst mean that an action may have. If less is better, a higher mean is a violation;
+        if more is better, a lower mean is one.
     """
 
     column: Name
@@ -168,7 +168,7 @@ class Metric(Measured):
 
 
 def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> None:
-    """Refuse a value for absent units that a recorded one could not have."""
+    """Refuse a value for units without an outcome that lies outside the allowed range."""
     if absent is not None and allowed is not None and not allowed[0] <= absent <= allowed[1]:
         raise SettingError(
             f"absent must be within range, {allowed[0]:g} to {allowed[1]:g}; received {absent:g}",
@@ -177,7 +177,7 @@ def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> N
 
 
 def waiting(text: str) -> timedelta:
-    """Return how long a wait is that is told in words.
+    """Parse a wait.
 
     >>> waiting("14 days")
     datetime.timedelta(days=14)
@@ -194,14 +194,14 @@ def waiting(text: str) -> timedelta:
 
 
 # ----------------------------------------------------------------------
-# How many units may or must get an action, and what all of it may cost.
+# Capacities and the budget: how many units may or must get an action, and the total cost.
 
 
 Count = Annotated[Whole, Field(ge=0, le=MOST_UNITS)]
 
 
 class Capacity(SpecPart):
-    """How often an action may be given: in each wave, in all; and how often it must be in each."""
+    """The most units that may get an action, per wave and in total, and the fewest per wave."""
 
     each_wave: Count | None = None
     total: Count | None = None
@@ -221,7 +221,7 @@ class Capacity(SpecPart):
 
 
 class Budget(SpecPart):
-    """What the actions' declared costs may sum to: in each wave, in all."""
+    """The limit on the sum of the actions' declared costs, per wave and in total."""
 
     each_wave: Number | None = Field(default=None, ge=0)
     total: Number | None = Field(default=None, ge=0)

@@ -1,4 +1,4 @@
-"""A campaign's spec: everything that is declared before the first unit is assigned."""
+"""A campaign's spec: everything declared before the first unit is assigned."""
 
 import math
 from collections.abc import Iterable
@@ -32,21 +32,21 @@ from seqbatch.campaign.spec.reward_and_limits import (
     distinct,
 )
 
-#: What columns of answers and exports are called.
+#: Column names that answers and exports use.
 RESERVED = (
     "action", "wave", "score", "probability", "randomised", "event", "line", "version", "verdict",
     "reason", "reward", "observed",
 )  # fmt: skip
-#: Characters of a file's name.
+#: The maximum length of a file's name, in characters.
 LONGEST_FILE = 4_096
-#: Settings that were called otherwise once, and what they are called now.
+#: Settings that were renamed, and their current names.
 RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
 
 
 class Action(SpecPart):
-    """One thing that can be done to a unit, with its own features where the model is shared.
+    """An action that a unit can get, with features of its own under a shared model.
 
-    What it costs is taken off the reward that is learned from (added, where less is better).
+    Its cost is subtracted from the reward that is learned from (added if less is better).
     """
 
     name: Name
@@ -55,7 +55,7 @@ class Action(SpecPart):
 
 
 class WaveGrid(SpecPart):
-    """When waves end: given sizes, a plan, or whenever they are closed."""
+    """When waves end: at declared sizes, at planned sizes, or whenever you close them."""
 
     sizes: tuple[Annotated[Whole, Field(ge=1, le=MOST_UNITS)], ...] | None = Field(
         default=None, max_length=MOST_WAVES
@@ -100,9 +100,9 @@ class WaveGrid(SpecPart):
 
 
 class StoppingRule(SpecPart):
-    """When to stop early, declared before the first unit: for success, and for futility.
+    """When to stop early, for success or for futility, declared before the first unit.
 
-    `alpha` is the two-sided error of all looks together.
+    `alpha` is the two-sided error rate over all looks together.
     """
 
     rule: Literal["obrien-fleming", "pocock", "none"] = "none"
@@ -117,13 +117,13 @@ class StoppingRule(SpecPart):
 
 
 class Reported(SpecPart):
-    """What findings and reports tell apart: columns whose values are segments."""
+    """The columns whose values are segments in findings and reports."""
 
     segments: tuple[Name, ...] = Field(default=(), max_length=MOST_METRICS)
 
 
 class PolicyChoice(SpecPart):
-    """A policy by its name, and its parameters."""
+    """A policy's name and parameters."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -134,7 +134,7 @@ class Spec(SpecPart):
     """Everything that is fixed when a campaign is created."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    #: The file of units that the spec was proposed for; events keep it beside the spec.
+    #: The file of units that the spec was drafted from; events store it next to the spec.
     file: str = Field(default="", max_length=LONGEST_FILE, exclude=True)
     seed: Whole = Field(default=0, ge=0, lt=2**63)
     unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
@@ -231,7 +231,7 @@ class Spec(SpecPart):
             )
 
     def _check_columns(self, actions: list[str]) -> None:
-        """Refuse columns that would be mistaken for one another."""
+        """Refuse columns that could be confused with one another."""
         for unit in (*self.unit, self.id_name):
             if unit in answer_columns(actions):
                 raise SettingError(
@@ -264,12 +264,12 @@ class Spec(SpecPart):
 
     @property
     def balanced(self) -> bool:
-        """Whether a file's units are drawn together, so that counts are as expected."""
+        """Whether units of a file are drawn jointly, which makes counts match their expectation."""
         return self.draw == "balanced" or self.limited or bool(self.strata)
 
     def outcomes_needed(self, units: int) -> int:
-        """Return how many outcomes a wave of so many units needs before it can be closed."""
-        # The product of a share and a count may miss the whole number that is meant.
+        """Return how many outcomes a wave of `units` units needs before it can be closed."""
+        # Rounding may put the product of a share and a count slightly above a whole number.
         return math.ceil(self.required_outcomes * units - 1e-9)
 
     @property
@@ -279,12 +279,12 @@ class Spec(SpecPart):
 
     @property
     def rules(self) -> dict[str, EligibilityRule]:
-        """Who may get an action, for those that not everybody may get."""
+        """The eligibility rules of the actions that have one."""
         return {name: parsed(text) for name, text in self.eligible.items()}
 
     @property
     def beside(self) -> dict[str, Kind]:
-        """Columns that are kept for rules and strata, and are neither features nor ids."""
+        """Columns stored for rules and strata that are neither features nor ids."""
         alone = [rule.name for rule in self.rules.values() if isinstance(rule, BooleanColumn)]
         used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
         used |= dict.fromkeys(alone, "yes or no")
@@ -293,18 +293,18 @@ class Spec(SpecPart):
 
     @property
     def id_name(self) -> str:
-        """What ids are called in front of people: the columns that they are made of."""
+        """The name of the ids for people: the columns that they consist of."""
         return " and ".join(self.unit)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The columns that are kept of an outcome beside the reward that is made of them."""
+        """The outcome columns stored in addition to the reward that they sum to."""
         terms = self.reward.columns if self.reward.sum is not None else ()
         return (*terms, *(metric.column for metric in self.metrics))
 
 
 def answer_columns(actions: Iterable[str]) -> set[str]:
-    """Return what columns of answers and exports are called, where these are the actions."""
+    """Return the column names that answers and exports use for these actions."""
     return {*RESERVED, *(f"p({name})" for name in actions)}
 
 

@@ -1,4 +1,4 @@
-"""The text of a first spec, with comments: an example, or one that fits a file."""
+"""Write a first spec, with comments: an example, or one that fits a file of units."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -16,11 +16,11 @@ from seqbatch.output_files import atomically, require_target
 from seqbatch.planning import plan
 
 # ----------------------------------------------------------------------
-# The sizes of the waves in a first spec: equal ones, or those of a plan, with the reason.
+# Wave sizes for a first spec: equal, or planned, with the reason.
 
 
 def equal_sizes(units: int, waves: int) -> tuple[int, ...]:
-    """Return waves of equal size; the last one has what is left.
+    """Split units into waves of equal size; the last wave gets the remainder.
 
     >>> equal_sizes(100, 3), equal_sizes(1, 2)
     ((33, 33, 34), (1, 1))
@@ -30,14 +30,14 @@ def equal_sizes(units: int, waves: int) -> tuple[int, ...]:
 
 
 def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, ...], str]:
-    """Return the sizes that a plan for a spec recommends, and why.
+    """Return the wave sizes that a plan for a spec recommends, and the reason.
 
     Parameters
     ----------
     text
         The spec, with any sizes.
     units, waves
-        How many of each there are; the plan finds the number of waves where None.
+        The number of each; if `waves` is None the plan chooses it.
     """
     spec = parse_spec(text)
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
@@ -51,7 +51,7 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         floor=spec.floor,
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
-    # What theory calls a batch is a wave here.
+    # The planner says "batch" where a campaign says "wave".
     reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
     noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
     assumed = (
@@ -64,12 +64,12 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
 
 
 # ----------------------------------------------------------------------
-# A first spec: a commented example, or one that a file of units can use as it is.
+# Write a first spec: a commented example, or one that a file of units can use unchanged.
 
 
-#: How many waves there are, where nobody says.
+#: The default number of waves.
 WAVES = 3
-#: What stands above the features of a kind.
+#: The comment above each kind of feature.
 HEADS = {
     "numeric": (
         'Numbers. "learn" scales by the first wave and then never again, after clipping at its '
@@ -101,7 +101,7 @@ EXAMPLE = Draft(
 
 @dataclass(frozen=True)
 class FirstSpec:
-    """A spec to start from, what became of the columns of its file, and how that was read."""
+    """A spec to start from, the roles of its file's columns, and how the file was read."""
 
     text: str
     draft: Draft
@@ -110,14 +110,14 @@ class FirstSpec:
 
 
 def first_spec(units: Source | Any = None, choices: Choices | None = None) -> FirstSpec:
-    """Return a spec that the file of units can use without editing; an example without a file.
+    """Return a spec that fits a file of units without editing; an example if there is no file.
 
     Parameters
     ----------
     units
-        A file or table of units, as a source or as what one is made of.
+        A source, or a file or table of units to make one from.
     choices
-        What is known of the campaign already.
+        What you already know about the campaign.
     """
     choices = choices or Choices()
     choices.check()
@@ -153,7 +153,7 @@ def write_spec(
     force: bool = False,
     **choices: Any,
 ) -> FirstSpec:
-    """Write a spec, .toml, as :func:`first_spec` makes it; over another only by force."""
+    """Write a first spec to a .toml file; overwrite an existing file only by force."""
     given = None if units is None else source_of(units)
     files = [given.file] if given is not None and given.file else []
     require_target(path, force=force, endings=(".toml",), apart_from={"units": files})
@@ -263,7 +263,7 @@ def _reward(choices: Choices, draft: Draft) -> str:
 
 
 def _features(draft: Draft, kind: str) -> str:
-    """Return the table of the features of a kind, with the questions, nothing without either."""
+    """Return the table of one kind of feature, with questions; "" if there are neither."""
     own = [column for column in draft.columns if kind in (column.became, column.among)]
     if not own:
         return ""

@@ -1,4 +1,4 @@
-"""Specs as TOML: read with errors that quote the offending line, and written."""
+"""Read specs from TOML, with errors that quote the offending line, and write them."""
 
 import json
 import re
@@ -20,24 +20,24 @@ from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Place, Remedy
 
 # ----------------------------------------------------------------------
-# What to do about a text that is not TOML, beside what its parser says.
+# Advice for text that is not valid TOML, in addition to the parser's message.
 
 
-#: Quotes that word processors set.
+#: Typographic quotes, as word processors insert them.
 CURLY = "“”„‟‘’‚‛«»"
-#: How names of files end that are tables.
+#: Endings of files that are tables.
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather", ".xlsx", ".xls", ".ods")
 
 
 def remedy(line: str, said: str) -> str:
-    """Return what to do about a line, "" where that is not known.
+    """Return advice about a line, or "" if there is none.
 
     Parameters
     ----------
     line
         The line at which the parser stopped.
     said
-        The parser's words.
+        The parser's message.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def remedy(line: str, said: str) -> str:
 
 
 def is_table(name: str, text: str = "") -> bool:
-    """Say whether a file is one of units or outcomes, by its name or its first line.
+    """Return whether a file holds units or outcomes, by its name or its first line.
 
     >>> is_table("customers.csv"), is_table("x", "id;age"), is_table("x", "name = 'a,b'")
     (True, True, False)
@@ -80,16 +80,16 @@ def is_table(name: str, text: str = "") -> bool:
 
 
 # ----------------------------------------------------------------------
-# What is wrong with a setting of a spec, in this project's own words.
+# Messages about a spec's settings.
 #
-# Pydantic checks the spec; its messages are about Python. Here every kind of error that a spec can
-# raise is said as a rule, what was received, and what to do about it.
+# Pydantic checks the spec, but its messages are about Python. Each kind of error that a spec can
+# raise is reworded here as the rule, the value received, and what to do about it.
 
 
-#: Characters of a value that are shown, and of a whole reason.
+#: The number of characters shown of a value, and of a whole reason.
 SHOWN_LENGTH, LONGEST = 60, 1_000
 
-#: Each kind of error as the rule that was broken; words in braces come with the error.
+#: The broken rule for each kind of error; words in braces come from the error.
 RULES = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -128,14 +128,14 @@ RULES = {
 
 
 def reason(found: Mapping[str, Any], known: Iterable[str] = ()) -> str:
-    """Return what one of Pydantic's errors says, in words of our own.
+    """Reword one of Pydantic's errors.
 
     Parameters
     ----------
     found
         The error.
     known
-        The names of settings, one of which may have been meant.
+        The names of settings, to suggest one for a misspelled name.
 
     >>> reason({"type": "greater_than", "ctx": {"gt": 0}, "input": -1, "loc": ("sd",)})
     'must be above 0; received -1'
@@ -168,7 +168,7 @@ def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
 
 
 def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
-    """Return what a validator of this project said."""
+    """Return the message of one of this project's validators."""
     return _short(str(found["ctx"]["error"]))
 
 
@@ -191,12 +191,12 @@ _OWN: dict[str, Callable[[Mapping[str, Any], Iterable[str]], str]] = {
     "form": _form,
     "invalid_key": _key,
 }
-#: The kinds of errors that have words of their own.
+#: The kinds of errors that have a message here.
 KNOWN = frozenset([*RULES, *_OWN])
 
 
 def received(value: Any) -> str:
-    """Return a value as a TOML file has it, cut short.
+    """Return a value as TOML, shortened.
 
     >>> received(True), received("a"), received([1, "b"]), received({"sd": 0})
     ('true', '"a"', '[1, "b"]', '{sd = 0}')
@@ -216,7 +216,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(_toml(each) for each in value[:SHOWN_LENGTH])}]"
     if isinstance(value, int):
-        # Python refuses to write out integers of thousands of digits.
+        # Python refuses to format integers with thousands of digits.
         return str(value) if abs(value) < 10**SHOWN_LENGTH else "a number of very many digits"
     if isinstance(value, float | date | datetime | time) or value is None:
         return "nothing" if value is None else str(value)
@@ -224,17 +224,17 @@ def _toml(value: Any) -> str:
 
 
 # ----------------------------------------------------------------------
-# From a TOML file to a checked spec, with messages that quote the offending line.
+# Read and check a TOML file, with messages that quote the offending line.
 
 
-#: Words that Pydantic puts into a place where there are several forms.
+#: Words that Pydantic inserts into a location if there are several forms.
 FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
 
-#: Strings of all four kinds, and comments: what may hold dots that part no key.
+#: All four kinds of strings, and comments: their dots do not separate parts of a key.
 STRINGS = re.compile(
     r'"""(?:[^\\]|\\.)*?"""|\'{3}.*?\'{3}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
 )
-#: Problems that are shown, each with its line.
+#: The number of problems shown, each with its line.
 SHOWN_PROBLEMS = 20
 
 
@@ -244,7 +244,7 @@ def read_spec(path: str | Path) -> Spec:
     Raises
     ------
     InvalidSpecError
-        Where the file cannot be read or breaks a rule; every problem is named with its line.
+        If the file cannot be read or breaks a rule; every problem is named with its line.
     """
     return parse_spec(read_text(path), name=str(path))
 
@@ -252,7 +252,7 @@ def read_spec(path: str | Path) -> Spec:
 def read_text(path: str | Path) -> str:
     """Return a spec's text."""
     try:
-        # One more than there may be tells a file that is too long without reading it all.
+        # Reading one character more than the limit detects a file that is too long.
         with Path(path).open(encoding="utf-8-sig") as file:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
@@ -324,7 +324,7 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
 
 
 def _not_toml(said: str, text: str, name: str) -> str:
-    """Return where a text stops being TOML, and why."""
+    """Return the message for text that is not valid TOML, with the position and the reason."""
     found = re.search(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said)
     if found is None:
         return f"{name} must be valid TOML; a number in it has too many digits."
@@ -337,19 +337,19 @@ def _not_toml(said: str, text: str, name: str) -> str:
 
 
 def _settings() -> list[str]:
-    """Return the names of all settings there are."""
+    """Return the names of all settings."""
     return [name for part in SpecPart.__subclasses__() for name in part.model_fields]
 
 
 def _require_shallow(text: str, name: str) -> None:
-    """Refuse keys of very many parts: reading one takes memory by the square of their number."""
+    """Refuse keys with very many parts: parsing one takes memory quadratic in their number."""
     bare = STRINGS.sub("_", text)
     if any(part.count(".") > DEEPEST for part in re.split(r"[^\w\t .-]", bare)):
         raise _too_deep(name)
 
 
 def _depth(value: Any) -> int:
-    """Return how many tables and lists are within one another, without recursion of its own."""
+    """Return the nesting depth of tables and lists, without recursion."""
     depth, level = 0, [value]
     while level := [v for v in level if isinstance(v, Mapping | list | tuple)]:
         depth += 1
@@ -371,7 +371,7 @@ def _too_deep(name: str) -> InvalidSpecError:
 def quoting(
     error: InvalidSpecError | InvalidArgumentError, part: str, *, text: str, name: str
 ) -> InvalidSpecError:
-    """Return an error about a part, such as the policy, with the line that it is about."""
+    """Return an error about a part of the spec, such as the policy, quoting its line."""
     message = str(error)
     place: Place = (part,)
     if isinstance(error, InvalidArgumentError):
@@ -400,7 +400,7 @@ def _quoted(text: str, line: int) -> str:
 
 
 def _line_of(text: str, place: Place) -> int:
-    """Return the number of the line that sets the deepest part of a place, 0 where none does."""
+    """Return the number of the line that sets the deepest part of a location, or 0."""
     best, depth = 0, 0
     for number, key in _keys(text):
         common = len(key) if key == place[: len(key)] else 0
@@ -410,21 +410,21 @@ def _line_of(text: str, place: Place) -> int:
 
 
 def _meant(found: Mapping[str, Any], place: Place) -> list[Place]:
-    """Return the settings that a rule over several of them is about, the first one in front."""
+    """Return the settings that a rule about several of them concerns, most relevant first."""
     error = found.get("ctx", {}).get("error")
     own = error.places if isinstance(error, SettingError) else ()
     return [(*place, *each) for each in own]
 
 
 def _first_line(text: str, places: Iterable[Place]) -> int:
-    """Return the line that sets the first of some settings that is set, 0 where none is."""
+    """Return the line of the first of these settings that is set, or 0."""
     lines = {key: number for number, key in _keys(text)}
     return next((lines[place] for place in places if place in lines), 0)
 
 
 @lru_cache(maxsize=1)
 def _keys(text: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Return the lines that set something or begin a table, each with its full key."""
+    """Return the lines that set a value or begin a table, each with its full key."""
     table: tuple[str, ...] = ()
     counts: dict[str, int] = {}
     found = []
@@ -449,15 +449,15 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 # ----------------------------------------------------------------------
-# Values and comments as TOML.
+# Write values and comments as TOML.
 
 
-#: Characters of a line.
+#: The maximum length of a line.
 WIDTH = 100
 
 
 def quoted(text: str) -> str:
-    r"""Return a text as a TOML string in which nothing hides.
+    r"""Return a text as a TOML string, with invisible characters escaped.
 
     >>> print(quoted('say "hi"'), quoted("a\x7fb\n"))
     "say \"hi\"" "a\u007fb\n"
@@ -474,7 +474,7 @@ def _escape(character: str) -> str:
 
 
 def key(name: str) -> str:
-    """Return a name as a key, in quotes only where it needs them.
+    """Return a name as a TOML key, in quotes only if it needs them.
 
     >>> key("age"), key("net spend")
     ('age', '"net spend"')
@@ -483,7 +483,7 @@ def key(name: str) -> str:
 
 
 def value(given: Any) -> str:
-    """Return a value of a setting.
+    """Return the value of a setting as TOML.
 
     >>> value({"levels": ["a", "b"], "other": True, "least": 20})
     '{levels = ["a", "b"], other = true, least = 20}'
@@ -500,16 +500,16 @@ def value(given: Any) -> str:
 
 
 def setting(name: str, given: str, why: str = "", *, active: bool = True) -> str:
-    """Return a line that sets something, with the reason behind it, or before it where it is long.
+    """Return a line for a setting, with the reason after it, or above it if it is long.
 
     Parameters
     ----------
     name, given
-        What is set, and its value as TOML.
+        The setting's name, and its value as TOML.
     why
         The reason.
     active
-        Whether it counts; a line that does not is a comment.
+        Whether the setting takes effect; otherwise the line is commented out.
     """
     line = f"{'' if active else '# '}{key(name)} = {given}"
     if not why:
@@ -519,6 +519,6 @@ def setting(name: str, given: str, why: str = "", *, active: bool = True) -> str
 
 
 def comment(text: str) -> str:
-    """Return a text as lines of comment."""
+    """Return a text as comment lines."""
     lines = textwrap.wrap(visible(text), WIDTH - 2, break_long_words=False, break_on_hyphens=False)
     return "".join(f"# {line}\n" for line in lines)
