@@ -17,7 +17,7 @@ from seqbatch.errors import StoreError
 # Index of unit ids and outcome ids
 
 
-#: Largest number: a slot stores 32 bits.
+#: Exclusive upper bound of numbers: a slot stores 32 bits.
 MOST = 1 << 32
 #: Number of slots of an empty index, and its maximum load factor.
 SMALLEST, FULL = 1 << 10, 0.6
