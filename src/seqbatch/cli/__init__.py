@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say what it lacks."""
+    """Run the command line, or report which package is missing."""
     try:
         from seqbatch.cli.app import app
     except KeyboardInterrupt:
@@ -21,5 +21,5 @@ def main() -> None:
     try:
         app()
     finally:
-        # What is left is not worth collecting: with PyTorch that takes half a second.
+        # Skip the garbage collection at exit: with PyTorch it takes half a second.
         gc.freeze()

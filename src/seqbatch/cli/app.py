@@ -1,4 +1,4 @@
-"""The command `seqbatch`, and its commands for research: reproduce, simulate, grid."""
+"""The command `seqbatch`, and its research commands: reproduce, simulate, grid."""
 
 import inspect
 from dataclasses import replace
@@ -42,7 +42,7 @@ Jobs = Annotated[int, typer.Option(min=1, help="How many processes to use.")]
 OnEngine = Annotated[
     str, typer.Option(help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
 ]
-#: Kinds of grids that are computed: the ends of an explicit one are given.
+#: Kinds of grids that are computed; an explicit grid is given by its ends.
 COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
 app.add_typer(warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
@@ -123,7 +123,7 @@ def grid(
 
 
 def _require_computed(kind: str) -> None:
-    """Refuse kinds of grids that cannot be asked for here."""
+    """Refuse kinds of grids that this command cannot compute."""
     if kind not in COMPUTED:
         raise InvalidArgumentError(
             "kind", f"one of {', '.join(map(repr, COMPUTED))}", repr(kind),
@@ -171,7 +171,7 @@ def reproduce(
                 )  # fmt: skip
                 files[wanted] = [str(file) for file in run(EXPERIMENTS[wanted], options)]
         except typer.Exit as stopped:
-            # One figure's missing data must not keep the others from being made.
+            # Missing data of one figure must not prevent the others.
             if stopped.exit_code == INTERRUPTED:
                 raise
             failed = True

@@ -35,22 +35,23 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The next step, as a command that can be pasted.
+# The next command
 
 
 def next_command(campaign: "Campaign", store: str, now: "Situation | None" = None) -> str | None:
-    """Return the command that comes next for a campaign; None if that is not known.
+    """Return the next command for a campaign; None if it is unknown.
 
-    If a folder or the store cannot be read now, the next command reports it: this one is done.
+    Errors while reading a folder or the store are ignored: this command has succeeded, and the
+    next one will report them.
 
     Parameters
     ----------
     campaign
         The campaign.
     store
-        Its store, as it was typed.
+        Its store, as typed.
     now
-        Where the campaign stands; None to read it.
+        The campaign's situation; None to read it.
     """
     try:
         return command(*_words(now or campaign.situation()), store=store)
@@ -64,7 +65,7 @@ def _words(now: "Situation") -> list[str]:
     step = step_from(now)
     words = [step, now.name]
     if step == "assign":
-        # Only a file that this campaign was told of: among others, nobody can guess who is meant.
+        # Suggest only a file that this campaign has used: other files would be a guess.
         words.append(now.listed if _fits(now.listed, now) else "YOUR-UNITS.csv")
         words += [] if now.left is None else ["--draw"]
         words += ["--out", _new_file("assignments", now.wave)]
@@ -78,7 +79,7 @@ def _words(now: "Situation") -> list[str]:
 
 
 def _fits(file: str, now: "Situation") -> bool:
-    """Say whether a file is there and has the columns of a unit."""
+    """Return whether a file exists and has the columns of a unit."""
     from seqbatch.campaign.files.reading import Source
 
     if not file or not Path(file).is_file():
@@ -91,21 +92,21 @@ def _fits(file: str, now: "Situation") -> bool:
 
 
 def _new_file(stem: str, number: int | None, ending: str = ".csv") -> str:
-    """Return the name of a file that is not there yet."""
+    """Return the name of a file that does not exist yet."""
     names = [stem] if number is None else [stem, f"{stem}-{number}"]
     names += [f"{names[-1]}-{more}" for more in "abcdefgh"]
     return next((f"{name}{ending}" for name in names if not Path(f"{name}{ending}").exists()), "")
 
 
 # ----------------------------------------------------------------------
-# The commands that run a campaign: create, assign, record, close, init.
+# The commands
 
 
 app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_is_help=True)
 
-#: Held rows that are shown; all of them are in `export --what held`.
+#: Maximum number of held rows to show; `export --what held` writes all of them.
 HELD = 5
-#: A test's p-value below this is no proof, and no peace of mind either.
+#: A p-value below this is worth mentioning, although it proves nothing.
 UNSURE = 0.05
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.")]
@@ -138,7 +139,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are t
 
 @contextmanager
 def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
-    """Open a campaign of a store that is there."""
+    """Open a campaign of an existing store."""
     with kindly(as_json=as_json, about=About(name, store)):
         from seqbatch.campaign import Campaign
         from seqbatch.storage import open_store
@@ -169,7 +170,7 @@ def create(
         from seqbatch.campaign.steps.create import prepare
         from seqbatch.storage import defaults_of, open_store
 
-        # Before the store: a spec that is refused leaves no file behind.
+        # Check the spec before opening the store, so a refused spec leaves no file behind.
         declared = prepare(spec, defaults=defaults_of(store))
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, who=who)
@@ -243,7 +244,7 @@ def assign(
     Example: seqbatch campaign assign spring units.csv --out assignments.csv
     """
     if partial and rest is None:
-        # By the answers' name: the rest of this wave is the units of the next.
+        # Named after the file of answers: units left over here belong to the next wave.
         rest = "rest.csv" if out == "-" else str(Path(out).with_name(f"{Path(out).stem}.rest.csv"))
     with opened(name, store, who, as_json) as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
@@ -366,7 +367,7 @@ def advised(result: "Recorded", about: About | None) -> list[str]:
 
 
 def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
-    """Show what became of the rows of a file."""
+    """Show the result of recording a file."""
     say(
         f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
         f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
@@ -393,7 +394,7 @@ def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
 
 
 def show_held(result: "Recorded", title: str) -> None:
-    """Show the first rows that were held, and why all of them were."""
+    """Show the first held rows, and the reasons for all of them."""
     columns, kinds = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
     first = result.held[:HELD]
     if len(first) < result.conflict + result.quarantined:
@@ -426,7 +427,7 @@ def close(
     """
     with opened(name, store, who, as_json) as campaign:
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
-        # Where an earlier wave is shown again, its proposal may have lapsed.
+        # If an earlier wave is shown again, its proposal may have lapsed.
         now = campaign.situation()
         valid, then = now.proposal is not None, next_command(campaign, store, now)
     if as_json:
@@ -439,13 +440,13 @@ def close(
 
 
 def say_how_to_adopt(name: str, store: str) -> None:
-    """Say how a proposal becomes the campaign's sizes, and until when."""
+    """Print how to adopt the proposed sizes, and until when."""
     adopt = command("replan", name, "--adopt", store=store)
     say(f"To adopt the proposal, before units are assigned: {adopt}")
 
 
 def show_closed(result: "Closed") -> None:
-    """Say what closing a wave did."""
+    """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.views.status import absences, metrics_table, violations

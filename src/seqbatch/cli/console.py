@@ -1,4 +1,4 @@
-"""What all commands share: tables, progress, and errors as one line and an exit code."""
+"""Console output of all commands: tables, progress bars, error messages and exit codes."""
 
 import json
 import os
@@ -25,13 +25,13 @@ from seqbatch.document import Document, Table, part_lines
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
-#: A pipe has no width: unless COLUMNS states one, tables are as wide as they need to be.
+#: A pipe has no width: unless COLUMNS is set, tables are as wide as needed.
 UNBOUNDED = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 console = Console(width=200 if UNBOUNDED else None)
 errors = Console(stderr=True, soft_wrap=True)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
-#: Exit codes besides 0: something was found; bad usage or input; not in this state; interrupted.
+#: Exit codes: something was found; bad usage or input; not possible in this state; interrupted.
 FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 
@@ -44,11 +44,11 @@ def kindly(
     Parameters
     ----------
     as_json
-        Whether to print the error for scripts, too.
+        Whether to print the error as JSON, too.
     extra
-        What to install where a module is missing.
+        The extra to install if a module is missing.
     about
-        The campaign that remedies are for.
+        The campaign that remedies refer to.
     """
     try:
         yield
@@ -71,7 +71,7 @@ def kindly(
         raise typer.Exit(INTERRUPTED) from None
 
 
-#: The options of the command that runs, as they are typed, by the names that the library has.
+#: The options of the running command as typed, by their names in the library.
 _typed: dict[str, str] = {}
 
 
@@ -87,7 +87,7 @@ def spoken(error: Exception, about: About | None = None) -> str:
 
 
 def _pasted(error: Exception, about: About | None) -> list[str]:
-    """Return the commands that an error's remedies are."""
+    """Return the commands of an error's remedies."""
     return remedy_commands(error.remedies, about) if isinstance(error, SeqbatchError) else []
 
 
@@ -95,15 +95,15 @@ def complain_of(error: Exception, about: About | None = None) -> None:
     """Print an error, and the commands that would help."""
     complain(spoken(error, about))
     for line in _pasted(error, about):
-        # A command is to be pasted: it is not broken between lines.
+        # Commands are not wrapped, so they can be pasted.
         _print_red(f"  {line}", whole=True)
 
 
 class Visible(TyperGroup):
-    """Commands whose complaints about their own usage are shown like all other text."""
+    """A group of commands whose usage errors are shown like all other errors."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that runs, and learn how its options are typed."""
+        """Find the command to run, and remember how its options are typed."""
         found = super().resolve_command(ctx, args)
         if found[1] is not None:
             _typed.clear()
@@ -118,18 +118,18 @@ class Visible(TyperGroup):
         return _untyped(super().get_params(ctx))
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the words before the command."""
+        """Parse the arguments before the command."""
         with _usage():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the command's own words, and run it."""
+        """Parse the command's arguments and run it."""
         with _usage():
             return super().invoke(ctx)
 
 
 def _untyped(parameters: Any) -> Any:
-    """Show no type beside options that take no value."""
+    """Hide the type of options that take no value."""
     for parameter in parameters:
         if getattr(parameter, "is_bool_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
@@ -141,7 +141,7 @@ def _usage() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Usage errors, whichever library their class is of, say what they are about like this.
+        # Usage errors of every library (click, typer) have this method.
         if hasattr(error, "format_message"):
             said = visible(error.format_message(), lines=True)
             error.format_message = lambda: said
@@ -149,8 +149,8 @@ def _usage() -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    """Print what went wrong."""
-    # What reads a pipe finds lines as they are.
+    """Print an error message."""
+    # Lines are not wrapped in a pipe.
     _print_red(f"seqbatch: {text}", whole=not errors.is_terminal)
 
 
@@ -160,7 +160,7 @@ def _print_red(text: str, *, whole: bool) -> None:
 
 
 def dump(value: Any, *, to_errors: bool = False) -> None:
-    """Print JSON for scripts, in which characters that a terminal would obey are escaped."""
+    """Print JSON for scripts, with terminal control characters escaped."""
     text = json.dumps(value, indent=1, ensure_ascii=False)
     if not text.replace("\n", "").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in text)
@@ -189,7 +189,7 @@ def plain_error(error: Exception, about: About | None = None) -> dict[str, Any]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Done], None]]:
-    """Show a bar with the time left, on a terminal; elsewhere nothing."""
+    """Show a progress bar with the time left, on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -209,7 +209,7 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
 
 @contextmanager
 def waiting(doing: str) -> Iterator[None]:
-    """Show on a terminal what takes longer than a second; elsewhere nothing."""
+    """Show what is being done if it takes longer than a second, on a terminal only."""
     shown = errors.status(escape(visible(doing)))
     timer = Timer(1.0, shown.start)
     if errors.is_terminal:
@@ -225,7 +225,7 @@ def waiting(doing: str) -> Iterator[None]:
 
 @contextmanager
 def advancing(doing: str) -> Iterator[Callable[[float], None]]:
-    """Show on a terminal how much is done of what takes longer than a second; else nothing."""
+    """Show a progress bar if the work takes longer than a second, on a terminal only."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"))
     bar = Progress(*columns, console=errors, transient=True)
     task = bar.add_task(escape(visible(doing)), total=1.0)
@@ -238,14 +238,14 @@ def advancing(doing: str) -> Iterator[Callable[[float], None]]:
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        # A bar that was never started would leave an empty line when stopped.
+        # Stopping a bar that was never started would print an empty line.
         if bar.live.is_started:
             bar.stop()
 
 
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
-    """Show what is being done and how many rows of it are, on a terminal; elsewhere nothing."""
+    """Show what is being done and the number of rows so far, on a terminal only."""
     columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"))
     with Progress(*columns, console=errors, disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("", total=None)
@@ -263,9 +263,9 @@ def say(text: str, *, to_errors: bool = False) -> None:
 
 
 def say_next(command: str | None, *, instead: str = "", to_errors: bool = False) -> None:
-    """Print the command to go on with, on one line, so that it can be pasted.
+    """Print the next command on one line, ready to be pasted.
 
-    What else may be done comes before it, in words.
+    `instead` describes alternatives, which are printed before it.
     """
     if instead:
         say(instead, to_errors=to_errors)
@@ -275,19 +275,19 @@ def say_next(command: str | None, *, instead: str = "", to_errors: bool = False)
 
 
 def say_read_as(how: str) -> None:
-    """Say how a file was read, where that is not as most are; not among a command's results."""
+    """Print how a file was read if that is unusual, to stderr."""
     if how:
         say(f"seqbatch: {how}.", to_errors=True)
 
 
 def say_files(files: Iterable[object]) -> None:
-    """Print the files that were written, one a line, however long their names are."""
+    """Print the written files, one per line without wrapping."""
     for file in files:
         print(visible(str(file)))
 
 
 def present(document: Document) -> None:
-    """Print the first section of a document; a terminal shows its tables and no pictures."""
+    """Print the first section of a document, with its tables but without pictures."""
     for part in document.first.parts:
         if isinstance(part, Table):
             show(part)
@@ -296,7 +296,7 @@ def present(document: Document) -> None:
 
 
 def show(table: Table, *, as_json: bool = False) -> None:
-    """Print a table, for people or for scripts; as several where the terminal is too narrow."""
+    """Print a table, or JSON; on a narrow terminal the table is split into several."""
     if as_json:
         named = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
         dump(named)
@@ -310,7 +310,7 @@ def show(table: Table, *, as_json: bool = False) -> None:
     for place, part in enumerate(_parts(least, table.keys)):
         widths = _widths([least[n] for n in part], [most[n] for n in part])
         title = f"{table.title} (continued)" if place else table.title
-        # Names and reasons are shown as they are: a bracket in one is no markup.
+        # Names and reasons are shown literally: brackets in them are not markup.
         printed = Grid(title=Text(title, style="table.title"), title_justify="left")
         for n, width in zip(part, widths, strict=True):
             head = table.columns[n]
@@ -322,14 +322,14 @@ def show(table: Table, *, as_json: bool = False) -> None:
 
 
 def _bounds(table: Table, cells: list[list[str]]) -> tuple[list[int], list[int]]:
-    """Return the least and the most width of each column.
+    """Return the minimum and maximum width of each column.
 
-    A number stands on one line, since half of one would be another number; words may be broken
-    between lines, long ones also within.
+    Numbers are never wrapped, since half of one would read as another number. Text may wrap
+    between words, and within long words.
     """
     least, most = [], []
     names = sum(head in table.words for head in table.columns[: table.keys])
-    # The columns that every part repeats must leave room for others.
+    # The key columns, which every part repeats, must leave room for others.
     longest_word = 2 * console.width // (5 * max(names, 1))
     for n, head in enumerate(table.columns):
         column = [row[n] for row in cells]
@@ -343,7 +343,7 @@ def _bounds(table: Table, cells: list[list[str]]) -> tuple[list[int], list[int]]
 
 
 def _parts(least: list[int], keys: int) -> list[list[int]]:
-    """Return the columns of each table: the keys, and as many others as find room."""
+    """Return the columns of each part: the keys, and as many others as fit."""
     parts = [list(range(keys))]
     for n in range(keys, len(least)):
         together = [*parts[-1], n]
@@ -354,7 +354,7 @@ def _parts(least: list[int], keys: int) -> list[list[int]]:
 
 
 def _widths(least: list[int], most: list[int]) -> list[int]:
-    """Share out the room evenly; what a column does not need is left to those that lack more."""
+    """Divide the width evenly; wider columns get what narrow ones do not need."""
     widths, spare = list(least), max(_room(least) - sum(least), 0)
     order = sorted(range(len(least)), key=lambda n: most[n] - least[n])
     for place, n in enumerate(order):
@@ -365,5 +365,5 @@ def _widths(least: list[int], most: list[int]) -> list[int]:
 
 
 def _room(columns: Sequence[int]) -> int:
-    """Return how many characters a line has for these columns, between borders and spaces."""
+    """Return the number of characters available for these columns, without borders and spaces."""
     return console.width - 3 * len(columns) - 1

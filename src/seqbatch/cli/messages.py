@@ -1,4 +1,4 @@
-"""Remedies in the words of the command line: options to add, and commands to paste."""
+"""Remedies in terms of the command line: options to add, and commands to paste."""
 
 import os
 import re
@@ -8,26 +8,26 @@ from typing import Any, NamedTuple
 
 from seqbatch.errors import Remedy
 
-#: The store where none is named.
+#: The default store.
 STORE = "campaigns.db"
-#: What stands in a command for what only you know.
+#: Placeholders in a command for values that only the user knows.
 YOURS = {
     "reason": "YOUR REASON", "units": "YOUR_TABLE", "outcomes": "YOUR_OUTCOMES", "sums": "SUMS",
 }  # fmt: skip
-#: Remedies that are commands of their own, and options that are given without their name.
+#: Remedies that are separate commands, and options that are positional arguments.
 COMMANDS = ("abort", "amend", "close", "continue", "delete", "record-sums", "sql")
 BARE = ("sums",)
 
 
 class About(NamedTuple):
-    """The campaign that a command is about, and its store as it was typed."""
+    """The campaign of a command, and its store as typed."""
 
     name: str
     store: str
 
 
 def command(*words: str, store: str, group: str = "campaign") -> str:
-    """Return a command of a group for a shell; the store is named where it is not the usual one.
+    """Return a shell command of a group; the store is named unless it is the default.
 
     >>> command("create", "my spec.toml", store="campaigns.db")
     "seqbatch campaign create 'my spec.toml'"
@@ -36,7 +36,7 @@ def command(*words: str, store: str, group: str = "campaign") -> str:
     """
     named = [] if store in (STORE, os.environ.get("SEQBATCH_STORE")) else ["--store", store]
     text = shlex.join(["seqbatch", group, *words, *named])
-    # A password is not repeated on a screen.
+    # Do not show a password.
     return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
 
 
@@ -53,14 +53,14 @@ def remedy_command(remedy: Remedy, about: About) -> str:
 
 
 def remedy_commands(remedies: Iterable[Remedy], about: About | None) -> list[str]:
-    """Return the commands of those remedies that are commands; none without a campaign."""
+    """Return the commands of the remedies that have one; empty without a campaign."""
     if about is None:
         return []
     return [remedy_command(each, about) for each in remedies if each.action in COMMANDS]
 
 
 def in_options(remedy: Remedy, about: About | None = None) -> str:
-    """Return what follows the text before a remedy, in the words of the command line.
+    """Return the text of a remedy in terms of the command line, to append to a message.
 
     >>> in_options(Remedy("draw")), in_options(Remedy("close", force=True, reason=...))
     (' (--draw)', ': --force, with a --reason.')

@@ -1,4 +1,4 @@
-"""The command `plan`."""
+"""The command `plan`: plan an experiment."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The options of the command that plans an experiment, in groups.
+# Options, in groups
 
 
-# What the experiment is.
+# The experiment.
 Units = Annotated[int, typer.Option(help="T, the number of units.")]
 Actions = Annotated[int, typer.Option(help="K, the number of actions.")]
 Features = Annotated[
@@ -51,7 +51,7 @@ Contexts = Annotated[
     str, typer.Option(help="stochastic (one population) or adversarial (arbitrary).")
 ]
 
-# What is guessed of rewards.
+# Guesses about the rewards.
 Effect = Annotated[
     list[float] | None,
     typer.Option(
@@ -74,7 +74,7 @@ Kappa = Annotated[
     typer.Option(help="Smallest over largest eigenvalue of the contexts' covariance."),
 ]
 
-# Which batches may be.
+# Constraints on the batches.
 Batches = Annotated[
     int | None, typer.Option(help="M, the number of batches; left out, it is recommended.")
 ]
@@ -91,7 +91,7 @@ Within = Annotated[
     float, typer.Option(help="How far below fully online is close enough: 0.05 is 5%.")
 ]
 
-# What happens beside the policy's own choices.
+# Assignments outside the policy's choices.
 Randomised = Annotated[
     float, typer.Option(help="The share of units that get a random action in any case.")
 ]
@@ -115,7 +115,7 @@ Capacity = Annotated[
     ),
 ]
 
-# What must be detected.
+# The effect to detect.
 Detect = Annotated[
     float | None,
     typer.Option(
@@ -124,7 +124,7 @@ Detect = Annotated[
 ]
 Power = Annotated[float, typer.Option(help="The probability to detect it.")]
 
-# What is written.
+# Output.
 Seed = Annotated[int, typer.Option(help="The same seed gives the same plan.")]
 Out = Annotated[
     Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
@@ -140,7 +140,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is t
 
 
 # ----------------------------------------------------------------------
-# The command that plans an experiment.
+# The command
 
 
 def plan(
@@ -221,7 +221,7 @@ def plan(
 def _require_targets(
     out: Path | None, trade: Path | None, sample: Path | None, *, force: bool
 ) -> None:
-    """Refuse files that cannot or must not be written, before anything takes time."""
+    """Refuse output files that cannot or must not be written, before the long computation."""
     from seqbatch.output_files import require_target
     from seqbatch.planning.result import PICTURES
 
@@ -236,7 +236,7 @@ def _require_targets(
 def _described(
     features: int | None, sample: Path | None, columns: str | None, outcomes: str | None
 ) -> Any:
-    """Return how many numbers describe a unit, or the sample to read them from."""
+    """Return the number of features of a unit, or the sample of units."""
     from seqbatch.datasets import features_table, table_columns
     from seqbatch.planning import Sample
     from seqbatch.planning.unit_sample import feature_columns

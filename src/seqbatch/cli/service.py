@@ -47,7 +47,7 @@ def serve(
         _look(store, workers)
         say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
         with TemporaryDirectory(prefix="seqbatch-") as folder:
-            # Workers are processes of their own, and are told by the environment.
+            # Workers are separate processes, configured by environment variables.
             os.environ[service.STORE] = store
             os.environ[service.SETTINGS] = settings.as_text()
             os.environ[service.FOLDER] = folder
@@ -60,15 +60,15 @@ def serve(
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=60,
-                # A worker that is slow because the machine is busy is not dead; one that dies while
-                # it is asked is replaced after this many seconds.
+                # A worker that is slow on a busy machine must not count as dead. One that dies
+                # during a health check is replaced after this many seconds.
                 timeout_worker_healthcheck=15,
                 log_level="warning",
             )
 
 
 def _look(store: str, workers: int) -> None:
-    """Refuse a store that cannot be served; say how to make a token where there is none."""
+    """Refuse a store that cannot be served; explain how to create a token if there is none."""
     from seqbatch.storage import open_store, tokens
 
     base = open_store(store)
@@ -178,7 +178,7 @@ def revoke(
 
 
 def _until(text: str, now: datetime) -> datetime | None:
-    """Return when a token ends: after some time, at a date, or never."""
+    """Return when a token expires: after a duration, on a date, or never."""
     if text == "never":
         return None
     if text[:-1].isdigit() and text[-1:] in _UNITS and len(text) < 8:

@@ -127,7 +127,7 @@ def _show(found: "Validated", units: str | None) -> None:
         say(f"seqbatch: {warning}", to_errors=True)
     if found.units is not None:
         can = f"{units}: {counted(found.units, 'unit')} can be assigned"
-        # They were tried out in a campaign of their own, which has no units yet.
+        # The outcomes were tried in a temporary campaign, which has no units yet.
         say(f"{can}, as far as they have no action yet." if found.exists else f"{can}.")
     if found.left_over and not found.exists:
         say(

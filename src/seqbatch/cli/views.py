@@ -275,7 +275,7 @@ def protocol(
 
 
 def _say_page(file: Path, *, as_json: bool) -> None:
-    """Say which page was written."""
+    """Print which page was written."""
     if as_json:
         dump({"files": [str(file)]})
         return

@@ -48,14 +48,14 @@ def sql(
     if as_json:
         dump({"statement": text, "out": None if out is None else str(out)})
     elif out is None:
-        # As it is: what is wrapped to a screen's width could not be pasted.
+        # Print without wrapping, because a wrapped statement could not be pasted.
         typer.echo(text, nl=False)
     else:
         say_files([out])
 
 
 def _require_printable(text: str, out: Path | None) -> None:
-    """Refuse to print what would control the terminal."""
+    """Refuse to print terminal control characters."""
     from seqbatch.errors import InvalidArgumentError
 
     hidden = {character for character in text if not character.isprintable()} - {"\n"}

@@ -1,8 +1,8 @@
-"""Run a pure function over pieces: in processes here, on Dask or on Ray, with the same results.
+"""Run a pure function over pieces of data in local processes, on Dask or on Ray.
 
-An engine runs pieces anywhere and in any order. Each result comes back with the place of its piece,
-and statistics are merged in a tree that depends only on the number of pieces: the bits of a result
-do not depend on the engine.
+An engine may run pieces on any machine and in any order. Each result is returned with the position
+of its piece, and statistics are merged in a tree that depends only on the number of pieces.
+Therefore all engines give bit-identical results.
 """
 
 from seqbatch.engine.address import ENGINES, open_engine

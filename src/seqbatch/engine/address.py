@@ -9,13 +9,13 @@ from seqbatch.engine.base import PATIENCE, Engine
 from seqbatch.engine.local import Here, Processes
 from seqbatch.errors import EngineError, InvalidArgumentError
 
-#: The addresses that you may give.
+#: The allowed forms of an engine address.
 ENGINES = ("local", "dask", "ray", "dask://HOST:PORT", "ray://HOST:PORT")
 
 
 @contextmanager
 def open_engine(engine: str | Engine = "local", *, jobs: int = 1) -> Iterator[Engine]:
-    """Open an engine, and close it at the end of the block; an engine that is given stays open.
+    """Open an engine and close it at the end of the block; an open engine passed in stays open.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _refuse_jobs(jobs: int, thing: str) -> None:
 
 
 def _require_listener(engine: str, address: str) -> None:
-    """Refuse an address at which nothing listens: the libraries would try for a long time."""
+    """Refuse an address where nothing listens: the libraries would retry for a long time."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and int(port) < 1 << 16):
         raise InvalidArgumentError("engine", f"one of {', '.join(ENGINES)}", repr(engine))

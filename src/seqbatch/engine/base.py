@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# What every engine can do: run a function on a piece in the future, and end.
+# The engine interface
 
 
-#: How often the process that works on a piece may die before the piece is given up.
+#: How many times the process that works on a piece may die before the piece fails.
 TRIES = 3
-#: Seconds that a cluster has to answer.
+#: Seconds to wait for a cluster to answer.
 PATIENCE = 10
 
 
@@ -51,13 +51,13 @@ class Engine(ABC):
     Attributes
     ----------
     name
-        What a person calls it.
+        The engine's name in messages.
     room
-        How many pieces are submitted before the first must be finished.
+        The maximum number of pieces in progress.
     dead
-        Errors of a future whose process died.
+        The exceptions of a future whose process died.
     tries
-        How often such a piece is submitted. A cluster tries again by itself.
+        How often such a piece is submitted. A cluster retries by itself.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Engine(ABC):
         """Return the future of a piece."""
 
     def outcome(self, future: "Future[Any]") -> TaskResult:
-        """Return the result of a future that is done; raise what kept the piece from being run."""
+        """Return the result of a finished future; raise the error if the piece could not run."""
         result = future.result()
         assert isinstance(result, TaskResult)
         return result
@@ -82,11 +82,11 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the processes that were started for it."""
+        """End the processes that the engine started."""
 
 
 def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
-    """Apply a function in a process of an engine; an error is returned in a form that pickles."""
+    """Apply a function in an engine's process; return errors in a form that can be pickled."""
     try:
         return TaskResult(value=function(piece))
     except Exception as error:
@@ -94,7 +94,7 @@ def attempted(function: Callable[[Any], Any], piece: Any) -> TaskResult:
 
 
 def travelling(error: Exception) -> Exception:
-    """Return an error that can be sent to another process, with the same text."""
+    """Return an equivalent error that can be sent to another process, with the same text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
     except Exception:
@@ -104,7 +104,7 @@ def travelling(error: Exception) -> Exception:
 
 
 def lost(reason: object) -> EngineError:
-    """Return the error for a piece whose processes died, one after the other."""
+    """Return the error for a piece whose process died on every try."""
     return EngineError(
         f"every process that worked on it ended before it was done ({reason}). Was it killed, or "
         "out of memory? A script that uses several processes must do so under "
@@ -113,7 +113,7 @@ def lost(reason: object) -> EngineError:
 
 
 # ----------------------------------------------------------------------
-# Pieces through an engine, and their results back.
+# Submitting pieces and collecting results
 
 
 Piece = TypeVar("Piece")
@@ -123,10 +123,10 @@ Result = TypeVar("Result")
 def as_completed(
     engine: Engine, function: Callable[[Piece], Result], pieces: Iterable[Piece]
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the place and the result of every piece, in the order in which they finish.
+    """Yield the position and the result of every piece, in the order in which they finish.
 
     An error of the function is raised unchanged, with a note that names the piece. Pieces that have
-    not begun by then are cancelled, also when you close the generator.
+    not started by then are cancelled. Closing the generator cancels them, too.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def over_batches(
 
 @dataclass
 class _Task:
-    """A piece with its place among all, and how often a process died over it."""
+    """A piece, its position, and how often a process died while working on it."""
 
     place: int
     piece: Any
@@ -173,7 +173,7 @@ def _results(
 ) -> Generator[tuple[int, Any], None, None]:
     coming = (_Task(place, piece) for place, piece in enumerate(pieces))
     under_way: dict[Future[Any], _Task] = {}
-    # Results that wait for that of an earlier piece.
+    # Results that wait for the result of an earlier piece.
     held, due = dict[int, Any](), 0
     try:
         while True:
@@ -199,7 +199,7 @@ def _results(
 
 
 def _outcome(engine: Engine, future: "Future[Any]", task: _Task) -> TaskResult | None:
-    """Return the result of a future; None where its process died and the piece is to be retried."""
+    """Return the result of a future; None if its process died and the piece must be retried."""
     try:
         return engine.outcome(future)
     except engine.dead as error:
@@ -222,7 +222,7 @@ def _value(outcome: TaskResult, name: str) -> Any:
 
 
 # ----------------------------------------------------------------------
-# Merge statistics in a fixed tree.
+# Merging statistics in a fixed tree
 
 
 Value = TypeVar("Value")
@@ -231,9 +231,9 @@ Value = TypeVar("Value")
 def merge_tree(merge: Callable[[Value, Value], Value], values: Iterable[Value]) -> Value:
     """Merge values two by two, neighbours first, until one is left.
 
-    The tree depends only on the number of values: floating point sums have the same bits wherever
-    the values were made. Values are merged as they come, and at most one of each level of the tree
-    is kept.
+    The tree depends only on the number of values, so floating point sums are bit-identical wherever
+    the values were computed. Values are merged as they arrive, and at most one per level of the
+    tree is held in memory.
 
     Parameters
     ----------

@@ -14,12 +14,12 @@ import distributed
 from seqbatch.engine.base import PATIENCE, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces under way for each thread of the cluster: with two, no thread waits for its next piece.
+#: Pieces in progress per thread of the cluster: with two, no thread waits for its next piece.
 AHEAD = 2
 
 
 class Uninterrupted(distributed.WorkerPlugin):
-    """Makes workers ignore an interrupt, which reaches all processes of a terminal."""
+    """Makes workers ignore interrupts, which a terminal sends to all of its processes."""
 
     name = "uninterrupted"
 
@@ -29,7 +29,7 @@ class Uninterrupted(distributed.WorkerPlugin):
 
 
 class Dask(Engine):
-    """Runs pieces on a Dask cluster, which gives the pieces of a dead worker to another.
+    """Runs pieces on a Dask cluster, which moves the pieces of a dead worker to another one.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class Dask(Engine):
     def __init__(self, address: str | None, *, jobs: int) -> None:
         self._stack = ExitStack()
         try:
-            # A piece is sent with its task, which can then be run again when a worker dies. Dask
-            # warns about that from 10 MB on.
+            # Each task contains its piece, so it can run again when a worker dies. Dask warns about
+            # tasks of more than 10 MB.
             quiet = {"distributed.admin.large-graph-warning-threshold": "10GB"}
             self._stack.enter_context(dask.config.set(quiet))
             where = self._started(jobs) if address is None else f"tcp://{address}"
@@ -55,7 +55,7 @@ class Dask(Engine):
             if address is None:
                 client.register_plugin(Uninterrupted())
             self.room = AHEAD * self._threads(address)
-            # Not pure: hashing the data of a piece would cost more than running it.
+            # Submit with pure=False: hashing the data of a piece would cost more than running it.
             self._executor: Executor = client.get_executor(pure=False)
         except BaseException:
             self._stack.close()
@@ -66,7 +66,7 @@ class Dask(Engine):
         return self._stack.enter_context(
             distributed.LocalCluster(
                 n_workers=jobs, threads_per_worker=1, processes=True, host="127.0.0.1",
-                # Any free port: the usual one may be taken.
+                # Use any free port, because the default one may be taken.
                 dashboard_address="127.0.0.1:0", local_directory=folder,
                 silence_logs=logging.CRITICAL,
             )

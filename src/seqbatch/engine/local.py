@@ -15,7 +15,7 @@ from seqbatch.engine.base import TRIES, Engine, TaskResult, attempted, travellin
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# The engine of one process: this one, without a copy of anything.
+# The engine that runs in this process
 
 
 class Here(Engine):
@@ -25,7 +25,7 @@ class Here(Engine):
     room = 1
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
-        """Run the piece; the future is done."""
+        """Run the piece now; return a finished future."""
         future: Future[Any] = Future()
         try:
             future.set_result(TaskResult(value=function(piece)))
@@ -38,13 +38,13 @@ class Here(Engine):
 
 
 # ----------------------------------------------------------------------
-# The engine of several processes on this machine.
+# The engine that runs several processes on this machine
 #
-# Each process has an executor to itself. An executor of many processes breaks as a whole when one
-# of them dies, and does not tell which piece that one had.
+# Each process has its own executor. If one process of a shared executor dies, the whole executor
+# breaks and does not report which piece that process was working on.
 
 
-#: Seconds that a process has to end by itself.
+#: Seconds to wait for a process to end before it is killed.
 GRACE = 5
 
 
@@ -54,7 +54,7 @@ class Processes(Engine):
     Parameters
     ----------
     jobs
-        How many processes; they start with the first pieces.
+        How many processes; they are started when pieces are submitted.
     """
 
     name = "local"
@@ -66,7 +66,7 @@ class Processes(Engine):
         self._workers: list[_Worker] = []
 
     def submit(self, function: Callable[[Any], Any], piece: Any) -> "Future[Any]":
-        """Give the piece to an idle process, or to the one with the fewest."""
+        """Give the piece to an idle process, or to the one with the fewest pieces."""
         packed = _packed((function, piece))
         while True:
             worker = min(self._workers, key=_Worker.load, default=None)
@@ -79,7 +79,7 @@ class Processes(Engine):
                 self._end([worker])
 
     def outcome(self, future: "Future[Any]") -> TaskResult:
-        """Return the result of a future that is done."""
+        """Return the result of a finished future."""
         content = future.result()
         try:
             outcome = pickle.loads(content)
@@ -97,7 +97,7 @@ class Processes(Engine):
         self._end(list(self._workers))
 
     def _end(self, workers: "list[_Worker]") -> None:
-        # All are told before any is waited for: a large one takes its time to end.
+        # Signal all processes before waiting for any: a large process takes long to end.
         for worker in workers:
             worker.dismiss()
         for worker in workers:
@@ -118,13 +118,13 @@ def _packed(work: tuple[Callable[[Any], Any], Any]) -> bytes:
 
 
 class _Context(SpawnContext):
-    """Starts fresh processes, without threads or locks of this one, and remembers them."""
+    """Spawns processes, which inherit no threads or locks, and remembers them."""
 
     def __init__(self) -> None:
         self.started: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        """Make a process; an executor has no way to end one that is at work."""
+        """Create and remember a process: an executor cannot end a process that is working."""
         self.started.append(SpawnProcess(*args, **kwargs))
         return self.started[-1]
 
@@ -138,31 +138,31 @@ class _Worker:
         self._futures: list[Future[bytes]] = []
 
     def submit(self, packed: bytes) -> "Future[bytes]":
-        """Hand a piece over; BrokenExecutor where the process has died."""
-        # The executor starts its process with the first piece.
+        """Submit a piece; raise BrokenExecutor if the process has died."""
+        # The executor starts its process when the first piece is submitted.
         with _uninterrupted():
             future = self._executor.submit(_answer, packed)
         self._futures.append(future)
         return future
 
     def load(self) -> int:
-        """Return how many pieces it has."""
+        """Return the number of unfinished pieces."""
         self._futures = [future for future in self._futures if not future.done()]
         return len(self._futures)
 
     def works_on(self, futures: "Collection[Future[Any]]") -> bool:
-        """Say whether any of these is neither done nor another's."""
+        """Return whether this worker has not finished one of these futures."""
         return self.load() > 0 and any(future in futures for future in self._futures)
 
     def dismiss(self) -> None:
-        """Tell the process to end, at once where it is at work."""
+        """Signal the process to end, immediately if it is working."""
         if self.load():
             for process in self._context.started:
                 process.terminate()
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def end(self) -> None:
-        """Wait for the process that was told to end, and kill it if it does not."""
+        """Wait for the dismissed process to end, and kill it if it does not."""
         for process in self._context.started:
             if not connection.wait([process.sentinel], GRACE):
                 process.kill()
@@ -171,11 +171,11 @@ class _Worker:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold interrupts back, also from a process that is started: until it ignores them itself."""
+    """Block interrupts, also in a process started meanwhile until it ignores them itself."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Started by the first process, it would let interrupts through again.
+    # Start the resource tracker now: starting it with the first process would unblock interrupts.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -185,14 +185,14 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Prepare a process: the one that started it says when to end, or ends itself."""
-    # An interrupt reaches all processes of a terminal.
+    """Prepare a process: only its parent ends it, by a signal or by ending itself."""
+    # A terminal sends an interrupt to all of its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is killed; an executor would wait for ever."""
+    """End this process when its parent is killed; otherwise the executor would wait forever."""
     parent = parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
@@ -200,8 +200,8 @@ def _end_with_parent() -> None:
 
 
 def _answer(packed: bytes) -> bytes:
-    """Run a piece; return its result as bytes, since one that cannot be read ends an executor."""
+    """Run a piece; return its result as bytes: one that cannot be unpickled breaks an executor."""
     try:
         return pickle.dumps(attempted(*pickle.loads(packed)))
-    except Exception as error:  # what cannot be imported here, or cannot be sent back
+    except Exception as error:  # not importable here, or the result cannot be sent back
         return pickle.dumps(TaskResult(error=travelling(error)))

@@ -14,17 +14,17 @@ from typing import Any
 from seqbatch.engine.base import TRIES, Engine, attempted
 from seqbatch.errors import EngineError
 
-#: Pieces under way for each core of the cluster: with two, no core waits for its next piece.
+#: Pieces in progress per core of the cluster: with two, no core waits for its next piece.
 AHEAD = 2
 LOOPBACK = "127.0.0.1"
-#: Bytes of memory in which a Ray started here holds pieces and results.
+#: Size in bytes of the object store of a Ray that is started here.
 STORE = 1 << 28
-#: Ray makes sockets in its folder, whose names have at most a hundred characters.
+#: Longest path of Ray's folder: the paths of sockets in it are limited to about 100 characters.
 LONGEST = 40
 
 
 class Ray(Engine):
-    """Runs pieces on Ray, which gives the pieces of a dead worker to another.
+    """Runs pieces on Ray, which moves the pieces of a dead worker to another worker.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Ray(Engine):
             # Without it Ray listens on every interface of the machine.
             RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
             RAY_USAGE_STATS_ENABLED="0",
-            # What can be imported here can be imported there.
+            # Workers can import the same modules as this process.
             PYTHONPATH=os.pathsep.join(filter(None, sys.path)),
         ):
             import ray
@@ -83,7 +83,7 @@ class Ray(Engine):
         self._stack.callback(ray.shutdown)
         try:
             with warnings.catch_warnings():
-                # The error says it all.
+                # The error repeats what the warnings say.
                 warnings.simplefilter("ignore", UserWarning)
                 ray.init(f"ray://{address}", logging_level=logging.CRITICAL)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -115,7 +115,7 @@ def _refuse_running(ray: Any) -> None:
 
 @contextmanager
 def _environment(**changes: str) -> Iterator[None]:
-    """Change variables for processes that are started meanwhile."""
+    """Set environment variables temporarily, for processes started within the block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

@@ -1,4 +1,4 @@
-"""Campaigns and plans over HTTP: it holds no logic of its own, and calls what the library has."""
+"""The HTTP service for campaigns and plans, a thin layer over the library."""
 
 from seqbatch.service.app import make_app
 from seqbatch.service.call_limits import Settings

@@ -1,4 +1,4 @@
-"""Access: the token that a call carries, and how many calls it may make."""
+"""Access control: authentication by token, and rate limits."""
 
 import math
 import time
@@ -19,20 +19,20 @@ from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
 
 # ----------------------------------------------------------------------
-# How many calls a token may make: a bucket for each, which fills at a steady rate.
+# Rate limits
 
 
 class Rate:
-    """The buckets of all tokens, in one process.
+    """Token-bucket rate limits of all API tokens, in one process.
 
     Parameters
     ----------
     rate
-        Calls a second that a bucket is filled by.
+        Calls per second at which a bucket refills.
     burst
-        Calls that a full one holds.
+        Calls that a full bucket holds.
     clock
-        Tells the seconds.
+        Returns the time in seconds.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Rate:
     (0.0, 0.0, 1.0, 0.0)
     """
 
-    #: Tokens that are remembered: those that made no call lately have full buckets.
+    #: Number of tokens to remember; tokens without recent calls have full buckets.
     MOST = 10_000
 
     def __init__(
@@ -54,33 +54,33 @@ class Rate:
         self._left: dict[str, tuple[float, float]] = {}
 
     def wait(self, token: str, *, take: bool = True) -> float:
-        """Take a call out of a token's bucket: 0, or the seconds until there is one in it."""
+        """Take a call from a token's bucket; return 0, or the seconds until one is available."""
         now = self._clock()
         left, since = self._left.pop(token, (float(self._burst), now))
         left = min(left + (now - since) * self._rate, self._burst)
         missing = max(1.0 - left, 0.0)
         if len(self._left) >= self.MOST:
             self._left.pop(next(iter(self._left)))
-        # Put back as the newest: the one that is dropped first made its last call longest ago.
+        # Re-insert the token as the newest, so the least recently used one is dropped first.
         self._left[token] = (left - 1.0 if take and not missing else left, now)
         return missing / self._rate
 
     def require(self, token: str) -> None:
-        """Refuse a call for which a token's bucket has nothing left."""
+        """Refuse a call if the token's bucket is empty."""
         if seconds := self.wait(token):
             what = f"{self._rate:g} calls a second, and {self._burst:,} at once after a pause"
             raise _later("too-many", f"this token may make {what}; try again later.", seconds)
 
 
 class WrongTokens:
-    """How many wrong tokens may come from an address, each of which the store is asked about.
+    """Limits the wrong tokens from an address, because each costs a look-up in the store.
 
     Parameters
     ----------
     a_minute
-        Wrong tokens of an address, at once or one after another.
+        Wrong tokens that an address may send per minute.
     clock
-        Tells the seconds.
+        Returns the time in seconds.
     """
 
     def __init__(self, a_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,14 +88,14 @@ class WrongTokens:
         self._rate = Rate(a_minute / 60, a_minute, clock=clock)
 
     def require_few(self, address: str) -> None:
-        """Refuse an address that has sent too many."""
+        """Refuse an address that has sent too many wrong tokens."""
         if seconds := self._rate.wait(address, take=False):
             what = f"{self._most:,} wrong tokens came from this address within a minute"
             how = "try again later, with a token that `seqbatch token list` shows as active."
             raise _later("wrong-tokens", f"{what}; {how}", seconds)
 
     def add(self, address: str) -> None:
-        """Count one."""
+        """Count a wrong token."""
         self._rate.wait(address)
 
 
@@ -104,7 +104,7 @@ def _later(kind: str, text: str, seconds: float) -> ProblemError:
 
 
 # ----------------------------------------------------------------------
-# The token that each call must carry.
+# Authentication
 
 
 _bearer = HTTPBearer(
@@ -114,21 +114,21 @@ _bearer = HTTPBearer(
 
 @dataclass(frozen=True)
 class CachedToken:
-    """A token, and until when what is known of it is believed."""
+    """A token, and the time until which the cached entry is valid."""
 
     token: Token
     until: float
 
 
 class Access:
-    """Knows tokens, each for a few seconds without asking the store again.
+    """Looks up tokens and caches each for a few seconds.
 
     Parameters
     ----------
     store
-        Where they are kept.
+        The store of the tokens.
     settings
-        How long one is believed, and how many wrong ones an address may send.
+        How long a token is cached, and how many wrong ones an address may send.
     """
 
     MOST = 10_000
@@ -140,9 +140,9 @@ class Access:
         self._known: dict[str, CachedToken] = {}
 
     async def token(self, secret: str, request: Request) -> Token | None:
-        """Return the token that these letters are, None where it is none or no longer one."""
+        """Return the token with this secret; None if it is unknown or no longer valid."""
         address = request.client.host if request.client else ""
-        # Before the store is asked: what cannot be a token is none.
+        # Reject malformed tokens without a look-up in the store.
         possible = tokens.well_formed(secret)
         if not possible or tokens.hashed(secret) not in self._known:
             self._wrong.require_few(address)
@@ -168,7 +168,7 @@ class Access:
 async def caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Token:
-    """Return the token of a call that may be made with it; refuse all others."""
+    """Return the token of a call; refuse calls that the token does not permit."""
     access: Access = request.app.state.access
     token = None
     if given is not None:
@@ -190,7 +190,7 @@ async def caller(
 
 
 def _require_known_parameters(request: Request) -> None:
-    """Refuse parameters that the route does not have: a misspelled one would do nothing."""
+    """Refuse unknown parameters: a misspelled one would be ignored."""
     known = {each.alias for each in request.scope["route"].dependant.query_params}
     given = [name for name, _ in request.query_params.multi_items()]
     odd = next((name for name in given if name not in known or given.count(name) > 1), None)
@@ -207,7 +207,7 @@ Caller = Annotated[Token, Depends(caller)]
 
 
 def require_sight(token: Token, campaign: str) -> None:
-    """Refuse a campaign that a token is not for, in the words for one that is not there."""
+    """Refuse a campaign outside the token's scope, with the message for an unknown campaign."""
     if not token.sees(campaign):
         raise ProblemError(
             404, "unknown-campaign", "there is no such campaign, or this token may not see it."

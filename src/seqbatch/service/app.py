@@ -1,4 +1,4 @@
-"""The application: routes, errors, limits, graceful stop."""
+"""The FastAPI application: routes, errors, limits, graceful shutdown."""
 
 import asyncio
 import contextlib
@@ -33,26 +33,26 @@ from seqbatch.storage import answers, open_store, tokens
 from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
-# A signal to stop: from then on every answer ends its connection.
+# Graceful shutdown: after a stop signal, every answer closes its connection
 #
-# The server asks connections to end after their next answer when a signal comes. One that arrives
-# in that moment is not asked, and a client that goes on asking there would hold the server for as
-# long as it waits at most.
+# On a stop signal, the server closes existing connections after their next answer. It misses a
+# connection that arrives at that moment. A client that keeps using this connection would delay the
+# shutdown until its timeout.
 
 
-#: What tells a server to stop.
+#: Signals that stop a server.
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignal:
-    """Whether a signal to stop has come."""
+    """Records whether a stop signal has arrived."""
 
     def __init__(self) -> None:
         self.begun = False
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Hear signals before whoever hears them now; only a main thread gets any."""
+        """Handle signals before the current handlers; only the main thread receives signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -73,17 +73,17 @@ class StopSignal:
 
 
 # ----------------------------------------------------------------------
-# The application: routes, errors, limits, and what every answer carries.
+# The application
 
 
-#: The store of a worker, which is a process of its own; its settings, and the folder that all
-#: workers share.
+#: Environment variables for a worker process: its store, its settings, and the workers' shared
+#: folder.
 STORE = "SEQBATCH_SERVICE_STORE"
 SETTINGS = "SEQBATCH_SERVICE_SETTINGS"
 FOLDER = "SEQBATCH_SERVICE_FOLDER"
-#: Every how many seconds what is old is dropped, and counts are kept for other workers.
+#: Seconds between clean-ups of old data, and between writes of counts for other workers.
 FORGETTING, KEEPING = 3600.0, 1.0
-#: The parts of the dashboard.
+#: The routers of the dashboard.
 PAGES = (
     sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router, create.router,
 )  # fmt: skip
@@ -98,17 +98,17 @@ HEADERS = {
 def make_app(
     store: SQLStore, settings: Settings | None = None, *, folder: Path | None = None
 ) -> FastAPI:
-    """Return the service of a store.
+    """Return the application that serves a store.
 
     Parameters
     ----------
     store
-        Where campaigns, tokens and answers are kept.
+        The store of campaigns, tokens and answers.
     settings
         The limits.
     folder
-        What several workers share: their counts, and files that wait for a confirmation. None for
-        a single one.
+        The folder that several workers share, for their counts and for uploaded files that wait
+        for confirmation. None for a single worker.
     """
     settings = settings or Settings()
     app = FastAPI(
@@ -127,7 +127,7 @@ def make_app(
     app.state.places = asyncio.Semaphore(settings.at_once)
     app.state.folder = folder
     app.state.stopping = StopSignal()
-    # The routes that are asked most come first: they are looked for in this order.
+    # The most used routes come first, because routes are matched in this order.
     for part in (units, health, campaigns, views, plans):
         app.include_router(part.router)
     for router in PAGES:
@@ -139,7 +139,7 @@ def make_app(
 
 
 def from_environment() -> FastAPI:
-    """Return the service of a worker."""
+    """Return the application of a worker process, configured by environment variables."""
     return make_app(
         open_store(os.environ[STORE], create=False),
         Settings.of_text(os.environ[SETTINGS]),
@@ -168,13 +168,13 @@ async def _working(app: FastAPI) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    # What waits is finished; what is in the middle of a transaction ends it.
+    # Finish waiting calls and running transactions.
     await run_in_threadpool(app.state.groups.close)
     await run_in_threadpool(app.state.metrics.keep)
 
 
 def _forget(app: FastAPI) -> None:
-    """Drop answers, sessions and files whose time is over."""
+    """Delete expired answers, sessions and uploaded files."""
     answers.forget(app.state.store)
     tokens.forget_sessions(app.state.store)
     app.state.uploads.forget()
@@ -193,7 +193,7 @@ async def _again_and_again(seconds: float, call: Callable[[], object]) -> None:
 
 
 def _describe(app: FastAPI) -> None:
-    """Complete the schema: problems instead of the framework's own errors."""
+    """Complete the OpenAPI schema: replace the framework's errors by problem documents."""
     made = app.openapi
 
     def described() -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _describe(app: FastAPI) -> None:
 
 
 class Carried:
-    """Puts on every answer what it must carry, and counts it."""
+    """Middleware that adds the common headers to every answer and counts it."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, stopping: StopSignal) -> None:
         self._app = app
@@ -220,7 +220,7 @@ class Carried:
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a call on."""
+        """Handle a call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -239,7 +239,7 @@ class Carried:
         try:
             await self._app(scope, receive, carrying)
         finally:
-            # The route's pattern, never the path: a client could make any number of those.
+            # Count by the route's pattern: a client could invent any number of paths.
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
             self._metrics.count(method, route, status, time.perf_counter() - began)

@@ -1,6 +1,6 @@
-"""Request bodies: JSON within bounds, files streamed to disk.
+"""Request bodies: JSON of limited size, and files streamed to disk.
 
-Nothing is decompressed on the way in, and nothing that a client names is opened.
+Bodies are never decompressed, and paths from a client are never opened.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from seqbatch.service.problems import ProblemError, invalid
 from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"
-#: The formats of files that may be the body of a call, by their media types.
+#: File formats that a request body may have, by media type.
 FILES = {"text/csv": "csv", "application/vnd.apache.parquet": "parquet"}
-#: The media types of files that are sent; the pages answer an uploaded Arrow file in its format.
+#: Media types of files in answers; the pages answer an uploaded Arrow file with an Arrow file.
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -46,21 +46,21 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def media_type(request: Request) -> str:
-    """Return what a body says it is."""
+    """Return the media type of a request body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_json(request: Request, model: type[M], *, or_file: bool = False) -> tuple[M, str]:
-    """Return a body of JSON that keeps to a model, and the hash of its bytes.
+    """Return a validated JSON body, and the hash of its bytes.
 
-    No body is an empty one, of whatever kind, where the model needs nothing.
+    A missing body counts as an empty one, of any media type, if the model has no required field.
 
     Parameters
     ----------
     request, model
-        The call, and what its body must be.
+        The request, and the model of its body.
     or_file
-        Whether the body might have been a file, which is said where it is neither.
+        Whether the route also accepts files, which the error message then mentions.
     """
     needed = needs_body(model)
     if needed:
@@ -79,7 +79,7 @@ async def read_json(request: Request, model: type[M], *, or_file: bool = False) 
 
 
 def needs_body(model: type[BaseModel]) -> bool:
-    """Say whether a model has anything that must be given."""
+    """Return whether a model has required fields."""
     return any(field.is_required() for field in model.model_fields.values())
 
 
@@ -93,7 +93,7 @@ def _require_json(request: Request, *, or_file: bool) -> None:
 
 @dataclass(frozen=True)
 class Spooled:
-    """A body in a file: its rows, its hash, and a folder that goes with it."""
+    """A request body in a temporary file: its rows, hash and folder."""
 
     source: Source
     hashed: str
@@ -102,7 +102,7 @@ class Spooled:
 
 @asynccontextmanager
 async def spooled(request: Request) -> AsyncIterator[Spooled]:
-    """Write a body to a file in a folder of its own, which is gone afterwards."""
+    """Write a body to a file in a temporary folder, which is removed afterwards."""
     file_format = FILES[media_type(request)]
     with own_folder() as folder:
         path, hashed = folder / f"body.{file_format}", hashlib.sha256()
@@ -116,7 +116,7 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
 
 
 def watched(settings: Settings) -> Callable[[str, int], None]:
-    """Return what a campaign is to call for each piece of a file: it ends what goes too far."""
+    """Return a progress callback that ends the call when a file exceeds the limits."""
     until = time.monotonic() + settings.file_seconds
 
     def report(_doing: str, rows: int) -> None:
@@ -132,7 +132,7 @@ def watched(settings: Settings) -> Callable[[str, int], None]:
 
 
 def refuse_rows(rows: int, settings: Settings) -> None:
-    """Refuse a file of too many rows."""
+    """Refuse a file with too many rows."""
     if rows > settings.file_rows:
         raise ProblemError(
             413, "too-large",
@@ -142,37 +142,37 @@ def refuse_rows(rows: int, settings: Settings) -> None:
 
 
 def refuse_stated_rows(path: Path, file_format: str, settings: Settings) -> None:
-    """Refuse a Parquet file by the rows that it states, before any of them is read."""
+    """Refuse a Parquet file whose metadata states too many rows, before reading them."""
     if file_format == "parquet":
-        # One that cannot be read is refused, in better words, by who reads it.
+        # A file that cannot be read is refused later, with a better message.
         with contextlib.suppress(pa.ArrowException, OSError):
             refuse_rows(pa.parquet.read_metadata(path).num_rows, settings)
 
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """Make a folder that is gone afterwards, with what is in it."""
+    """Create a temporary folder, which is removed afterwards."""
     with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as made:
         yield Path(made)
 
 
 def mark_of(file_format: str) -> bytes:
-    """Return what a file for a person begins with.
+    """Return the byte order mark for a file that people will open.
 
-    Spreadsheets take a CSV file without the mark to be in an old encoding, and show other letters.
+    Without it, spreadsheets read a CSV file in an old encoding and show wrong letters.
     """
     return BOM_UTF8 if file_format == "csv" else b""
 
 
 def sent_file(path: Path, headers: dict[str, str], *, mark: bytes = b"") -> StreamingResponse:
-    """Send a file piece by piece, after a mark. It is open from now on, and may be removed."""
+    """Stream a file after a byte order mark. The file is opened now, and may then be removed."""
     file, length = path.open("rb"), path.stat().st_size
     headers = {**headers, "content-length": str(len(mark) + length)}
     return StreamingResponse(pieces_of(file, mark=mark), headers=headers)
 
 
 def pieces_of(file: BinaryIO, *, mark: bytes = b"") -> Iterator[bytes]:
-    """Yield a mark, if any, and what is in a file, and close it."""
+    """Yield a byte order mark, if any, and the content of a file, then close the file."""
     with file:
         if mark:
             yield mark
@@ -181,7 +181,7 @@ def pieces_of(file: BinaryIO, *, mark: bytes = b"") -> Iterator[bytes]:
 
 
 async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it comes, refusing one that is too long, too slow or compressed."""
+    """Yield a body as it arrives; refuse it if it is too long, too slow or compressed."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         raise ProblemError(
@@ -206,20 +206,20 @@ async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
 
 
 def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
-    """Return rows of JSON as a table, each column of one kind.
+    """Convert JSON rows to a table; each column has a single type.
 
     >>> table_of([{"unit": "a", "age": 31}, {"unit": "b"}], what="units").to_pydict()
     {'unit': ['a', 'b'], 'age': [31, None]}
     """
     columns, problems = {}, []
     names = names_of(rows)
-    # Rows that each have columns of their own would make a table of a billion empty cells.
+    # Rows that each have different columns could make a table of a billion empty cells.
     if len(names) * len(rows) > max(CELLS, MOST_COLUMNS):
         rule = f"all rows together must have at most {CELLS // len(rows):,} columns"
         raise InvalidFileError(what, [(0, "", f"{rule}; received {len(names):,}")], NOTHING)
     for name in names:
         cells = [row.get(name) for row in rows]
-        # Mostly nothing is wrong, which the kinds tell without a look at every cell.
+        # Usually the types alone show that a column is valid, without checking every cell.
         made = _column(cells) if "\0" not in name else None
         if made is None and (reason := _unfit(name, cells)) is not None:
             problems.append((reason[0] + 1, name[:100], reason[1]))
@@ -231,7 +231,7 @@ def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
 
 
 def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the columns that rows have, in the order in which they come up.
+    """Return the columns of rows, in order of first appearance.
 
     >>> names_of([{"unit": "a"}, {"unit": "b", "age": 31}])
     ['unit', 'age']
@@ -241,7 +241,7 @@ def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _column(cells: list[Any]) -> pa.Array | None:
-    """Return cells of one kind as a column; None where something may be wrong with them."""
+    """Convert cells of one type to a column; None if they may be invalid."""
     kinds = set(map(type, cells)) - {type(None)}
     numbers = kinds == {int, float}
     if (len(kinds) > 1 and not numbers) or not kinds <= {str, int, float, bool}:
@@ -260,7 +260,7 @@ def _column(cells: list[Any]) -> pa.Array | None:
 
 
 def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:
-    """Return the first cell of a column that cannot be taken, and why."""
+    """Return the first invalid cell of a column, and the reason."""
     if "\0" in name:
         return 0, "a column's name must have no NUL characters"
     first: type | None = None

@@ -1,4 +1,4 @@
-"""Settings: the limits on calls."""
+"""Settings of the service: limits on calls."""
 
 import json
 from collections.abc import Sequence
@@ -14,34 +14,34 @@ class Settings:
     Parameters
     ----------
     json_bytes, file_bytes
-        The longest body of JSON, and of a file of units or outcomes.
+        Maximum size of a JSON body, and of a file of units or outcomes.
     file_rows
-        The most rows of a file.
+        Maximum number of rows in a file.
     body_seconds
         How long a body may take to arrive.
     seconds
         How long a plan, findings, a report or an export may take.
     file_seconds
-        How long a file of units or outcomes may take to be read and decided on.
+        How long it may take to read and process a file of units or outcomes.
     at_once
-        How many of those may run at a time; more are asked to come again.
+        How many of these may run at the same time; further calls must be retried later.
     rate, burst
-        How many calls a second each token may make for long, and at once after a pause. Each worker
-        counts for itself.
+        Calls per second that each token may make in the long run, and at once after a pause. Each
+        worker counts separately.
     wrong_tokens
-        How many wrong tokens an address may send a minute. Who uses a right one goes on meanwhile;
-        one that was not used lately is not looked at.
+        How many wrong tokens an address may send per minute. Above the limit, the address can still
+        use valid tokens that are cached, but other tokens are not checked.
     token_seconds
-        How long what is known of a token is believed: a revoked one is refused after that.
+        How long a token is cached; a revoked token is refused after this time at the latest.
     session_seconds
-        How long somebody stays signed in to the dashboard.
+        How long a dashboard session lasts.
     upload_seconds, uploads
-        How long the dashboard keeps a file between its check and its confirmation, and how many of
-        them for each session; no more than `file_bytes` for each session in all.
+        How long the dashboard keeps an uploaded file until it is confirmed, and how many files per
+        session. The files of a session have at most `file_bytes` in total.
     upload_bytes
-        How much it keeps so for all sessions.
+        Maximum total size of these files for all sessions.
     plans
-        How many of the dashboard's latest plans are remembered.
+        How many of the dashboard's latest plans are cached.
     """
 
     json_bytes: int = 8 << 20
@@ -62,16 +62,16 @@ class Settings:
     plans: int = 64
 
     def as_text(self) -> str:
-        """Return them as a text, for the processes of a service."""
+        """Return the settings as text, to pass them to worker processes."""
         return json.dumps(vars(self))
 
     @classmethod
     def of_text(cls, text: str) -> "Settings":
-        """Return what :meth:`as_text` made a text of."""
+        """Return the settings from the text of :meth:`as_text`."""
         return cls(**json.loads(text))
 
     def changed(self, words: Sequence[str]) -> "Settings":
-        """Return other settings, by words such as ``"rate=50"``.
+        """Return settings with changes such as ``"rate=50"``.
 
         >>> Settings().changed(["rate=50", "file_rows=2_000_000"]).file_rows
         2000000

@@ -1,9 +1,10 @@
 """Group commit: small calls for one campaign that arrive together share a transaction.
 
-While one transaction is written to the disk, further calls wait in their campaign's queue; the next
-transaction takes all of them. Units of one caller are assigned in one call and one event, and each
-request is answered with its own rows. Where the group is refused, nothing of its transaction is
-kept, and in another each of its requests is tried by itself, as a part that fails alone.
+While one transaction is written to disk, further calls wait in their campaign's queue, and the next
+transaction takes all of them. Units from the same caller are assigned in one call and one event,
+and each request is answered with its own rows. If the group is refused, its transaction is rolled
+back. A second transaction then tries each request separately, and one that fails does not affect
+the others.
 """
 
 import asyncio
@@ -31,30 +32,30 @@ from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
 from seqbatch.storage.transaction import SharedTransaction
 
-#: The most calls and rows of one transaction: enough to share the disk's time, few enough to wait.
+#: Maximum calls and rows per transaction: enough to share a disk write, few enough to stay fast.
 MOST_CALLS, MOST_ROWS = 256, 20_000
-#: Rows that Python writes in less time than it takes to hand them to what writes thousands.
+#: Up to this many rows, plain Python writes JSON faster than the bulk writer.
 FEW = 64
 
 
 @dataclass(eq=False)
 class Small:
-    """A small call that waits for its turn.
+    """A small call that waits in its campaign's queue.
 
     Parameters
     ----------
     token
-        Who signs.
+        The caller's token, which signs the event.
     call
-        What its answer is kept under, None for no keeping.
+        The key under which its answer is stored; None to not store it.
     rows
-        Its units or outcomes.
+        The units or outcomes of the call.
     step
-        Makes the call by itself, and returns the answer.
+        Makes this call alone, and returns the answer.
     joins
-        The columns of units that may be assigned together with others of the same; None for none.
+        The units' columns: calls with equal columns may be assigned together; None for never.
     future
-        Gets the answer, in the loop of the call.
+        Receives the answer, in the call's event loop.
     """
 
     token: Token
@@ -67,12 +68,12 @@ class Small:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What calls must share to be made as one."""
+        """The properties that calls must share to be combined."""
         return self.token.id, self.joins
 
 
 class Groups:
-    """The queues of all campaigns, each worked off by one thread at a time."""
+    """The queues of all campaigns; one thread at a time processes each queue."""
 
     def __init__(self, store: SQLStore, metrics: Metrics, *, threads: int = 8) -> None:
         self._store = store
@@ -83,9 +84,9 @@ class Groups:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="group")
 
     async def answered(self, name: str, small: Small) -> StoredAnswer:
-        """Put a call into its campaign's queue; return what it is answered with.
+        """Put a call into its campaign's queue; return its answer.
 
-        It is made even though the client goes away.
+        The call is made even if the client disconnects.
         """
         with self._lock:
             self._waiting[name].append(small)
@@ -95,7 +96,7 @@ class Groups:
         return await small.future
 
     def close(self) -> None:
-        """Finish what is waiting."""
+        """Finish all waiting calls."""
         self._threads.shutdown(wait=True)
 
     def _work_off(self, name: str) -> None:
@@ -110,11 +111,11 @@ class Groups:
             self._answer(group)
 
     def _transaction(self, name: str, group: list[Small]) -> None:
-        """Make the calls that wait, which are put into the group, together or one by one."""
+        """Move waiting calls into the group and make them, together or one by one."""
         try:
             with SharedTransaction(self._store, parts=False) as together:
-                # The group is taken once no other worker has the campaign: who came while this one
-                # waited joins it, and finds its own answer first.
+                # Take the group only after the campaign is locked: calls that arrived during the
+                # wait join it. Calls that another worker answered meanwhile get that answer.
                 together.begin(name)
                 group += self._next(name)
                 _make(group, name, together, self._store)
@@ -123,7 +124,7 @@ class Groups:
                 _make(group, name, together, self._store)
 
     def _rests(self, name: str) -> bool:
-        """Let a queue rest where nobody waits in it."""
+        """Mark a queue as idle if it is empty; return whether it is."""
         with self._lock:
             if self._waiting[name]:
                 return False
@@ -132,7 +133,7 @@ class Groups:
             return True
 
     def _next(self, name: str) -> list[Small]:
-        """Return the next calls."""
+        """Return the next calls of a queue, within the limits of a transaction."""
         with self._lock:
             waiting, group, rows = self._waiting[name], list[Small](), 0
             while waiting and len(group) < MOST_CALLS:
@@ -143,7 +144,7 @@ class Groups:
             return group
 
     def _answer(self, group: Sequence[Small]) -> None:
-        """Answer calls whose transaction has ended: all at once, which wakes the loop once."""
+        """Answer all calls of a finished transaction at once, to wake the event loop only once."""
         self._metrics.add("group_transactions_total", 1)
         self._metrics.add("group_calls_total", len(group))
         for loop, some in groupby(group, key=lambda small: small.future.get_loop()):
@@ -152,7 +153,7 @@ class Groups:
 
 def _deliver(group: Sequence[Small]) -> None:
     for small in group:
-        # A client may have gone away.
+        # The client may have disconnected.
         if small.future.done():
             continue
         if isinstance(small.made, StoredAnswer):
@@ -167,12 +168,12 @@ class RefusedError(SeqbatchError):
 
 
 def _make(group: Sequence[Small], name: str, together: SharedTransaction, store: SQLStore) -> None:
-    """Make the calls of a group in one transaction, and keep their answers."""
+    """Make the calls of a group in one transaction, and store their answers."""
     connection = together.begin(name)
     twins = _twins(group)
     _answered_before(group, connection, store)
     runs = list(_alike([small for small in group if small not in twins]))
-    # One run, as most groups are, is the whole transaction, and needs no part of its own in it.
+    # Most groups are a single run, which is the whole transaction and needs no savepoint.
     together.parts = together.parts or len(runs) > 1
     for some in runs:
         _made(some, name, together)
@@ -182,7 +183,7 @@ def _make(group: Sequence[Small], name: str, together: SharedTransaction, store:
 
 
 def _keep(connection: sa.Connection, store: SQLStore, group: Sequence[Small]) -> None:
-    """Keep the answers of calls that were made now and may come again."""
+    """Store the answers of the calls that were made now and have a key."""
     kept = []
     for small in group:
         made = small.made
@@ -192,7 +193,7 @@ def _keep(connection: sa.Connection, store: SQLStore, group: Sequence[Small]) ->
 
 
 def _answered_before(group: Sequence[Small], connection: sa.Connection, store: SQLStore) -> None:
-    """Answer the calls that were answered before in the same way."""
+    """Answer repeated calls with their stored answers."""
     calls = [small.call for small in group if small.call is not None]
     known = answers.found_all(connection, store, calls)
     for small in group:
@@ -204,7 +205,7 @@ def _answered_before(group: Sequence[Small], connection: sa.Connection, store: S
 
 
 def _twins(group: Sequence[Small]) -> dict[Small, Small]:
-    """Return the calls whose key another call of the group has, each with that other."""
+    """Map each call whose key occurs earlier in the group to that earlier call."""
     first: dict[tuple[str, str], Small] = {}
     twins = {}
     for small in group:
@@ -216,7 +217,7 @@ def _twins(group: Sequence[Small]) -> dict[Small, Small]:
 
 
 def _twin(small: Small, other: Small) -> StoredAnswer | Exception | None:
-    """Answer a call as the one that came with the same key, where it is the same."""
+    """Return the answer of the call with the same key, if both calls are the same."""
     assert small.call is not None
     assert other.call is not None
     if not isinstance(other.made, StoredAnswer):
@@ -228,7 +229,7 @@ def _twin(small: Small, other: Small) -> StoredAnswer | Exception | None:
 
 
 def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
-    """Yield runs of calls that may be made as one; calls that must be made alone come alone."""
+    """Yield runs of calls that may be combined; a call that must be made alone is its own run."""
     left = [small for small in group if small.made is None]
     for kind, some in groupby(left, key=lambda small: small.kind):
         if kind[1] is not None:
@@ -238,7 +239,7 @@ def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
 
 
 def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
-    """Make calls as one, or where that is refused one by one."""
+    """Make calls as one; if that is refused, make them one by one."""
     campaign = Campaign(together, name, who=some[0].token.name)
     try:
         if len(some) > 1:
@@ -248,7 +249,7 @@ def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
     except StoreError:
         raise
     except Exception as error:
-        # Each is tried by itself, and says what is wrong with it.
+        # Each call is then tried alone, and reports its own error.
         if not together.parts:
             raise RefusedError from error
     for small in some:
@@ -256,14 +257,14 @@ def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
             small.made = small.step(campaign)
         except StoreError:
             raise
-        except Exception as error:  # whatever it is, it must not fail the calls beside it
+        except Exception as error:  # no error may fail the other calls
             if not together.parts:
                 raise RefusedError from error
             small.made = error
 
 
 def _share_out(some: list[Small], result: Assigned) -> None:
-    """Answer each call with its own rows, which stand where they stood in the whole."""
+    """Answer each call with its slice of the combined rows."""
     rows, start = _written(result), 0
     for small in some:
         small.made = _assigned(result, rows[start : start + len(small.rows)])
@@ -271,18 +272,18 @@ def _share_out(some: list[Small], result: Assigned) -> None:
 
 
 def assigned(result: Assigned) -> StoredAnswer:
-    """Return what a call of assign is answered with."""
+    """Return the answer to a call of assign."""
     return _assigned(result, _written(result))
 
 
 def _written(result: Assigned) -> list[str]:
-    """Return the rows of an answer, each as JSON; what is no number is null."""
+    """Return each row of an answer as JSON; NaN becomes null."""
     assert result.table is not None
     if result.table.num_rows <= FEW:
         return [json.dumps(plain(row), ensure_ascii=False) for row in result.table.to_pylist()]
     frame = pl.from_arrow(result.table)
     assert isinstance(frame, pl.DataFrame)
-    # Never by what else ends a line: an id may hold that.
+    # Split only at "\n": an id may contain other line separators.
     return frame.write_ndjson().split("\n")[:-1]
 
 

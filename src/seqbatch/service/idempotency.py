@@ -1,4 +1,4 @@
-"""Idempotent calls: a call that comes again gets the same answer."""
+"""Idempotent calls: a repeated call with the same key gets the same answer."""
 
 import asyncio
 import hashlib
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class AnsweredError(SeqbatchError):
-    """Ends a call that was answered before."""
+    """Ends a repeated call that already has a stored answer."""
 
     def __init__(self, answer: StoredAnswer) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class AnsweredError(SeqbatchError):
 
 
 def plain(value: Any) -> Any:
-    """Return plain values for JSON; what is no number is None.
+    """Return plain values for JSON; NaN and infinity become None.
 
     >>> plain({"mean": float("nan"), "waves": (1, 2)})
     {'mean': None, 'waves': [1, 2]}
@@ -55,13 +55,13 @@ def plain(value: Any) -> Any:
 
 
 def as_json(value: Any, *, status: int = 200) -> StoredAnswer:
-    """Return an answer of plain values."""
+    """Return a JSON answer."""
     content = json.dumps(plain(value), ensure_ascii=False, allow_nan=False).encode()
     return StoredAnswer(status=status, headers={"content-type": JSON}, pieces=[content])
 
 
 def call_of(request: Request, token: Token, body: str) -> IdempotentCall | None:
-    """Return what a call is kept under, None where the client gave it no key."""
+    """Return the identity of an idempotent call; None if the client sent no key."""
     key = request.headers.get(KEY)
     if key is None:
         return None
@@ -76,7 +76,7 @@ def call_of(request: Request, token: Token, body: str) -> IdempotentCall | None:
 
 
 def again(found: StoredAnswer | None, call: IdempotentCall) -> StoredAnswer | None:
-    """Return the answer that was kept; refuse a key that was used for another call."""
+    """Return the stored answer; refuse a key that was used for a different call."""
     if found is not None and found.request != call.request:
         raise ProblemError(
             422, "key-reused",
@@ -90,22 +90,22 @@ def changed(
     call: IdempotentCall | None,
     change: Callable[[SharedTransaction], StoredAnswer],
 ) -> StoredAnswer:
-    """Make a change and keep its answer with it, in one transaction; or answer again.
+    """Make a change and store its answer in one transaction, or return the stored answer.
 
     Parameters
     ----------
     store
         The store.
     call
-        What the answer is kept under; None to keep none.
+        The call under which the answer is stored; None to not store it.
     change
-        Makes the change in the store that it is handed.
+        Makes the change in the store that it receives.
     """
     if call is not None and (found := again(answers.find(store, call), call)):
         return found
 
     def begun(connection: sa.Connection) -> None:
-        # Another call of the same key may have been answered while this one waited.
+        # Another call with the same key may have been answered while this one waited.
         if call is not None and (found := again(answers.found(connection, store, call), call)):
             raise AnsweredError(found)
 
@@ -118,7 +118,7 @@ def changed(
     except AnsweredError as known:
         return known.answer
     except CampaignStateError:
-        # A campaign of this name may be there because the same call created it.
+        # The campaign may exist because the same call created it.
         if call is not None and (found := again(answers.find(store, call), call)):
             return found
         raise
@@ -131,12 +131,12 @@ def stepped(
     call: IdempotentCall | None,
     step: Callable[[Campaign], Any],
 ) -> StoredAnswer:
-    """Make one of a campaign's calls, signed by the token, and answer with what it returns."""
+    """Run one step of a campaign, signed by the token, and answer with its result."""
     return changed(store, call, lambda base: as_json(step(Campaign(base, name, who=token.name))))
 
 
 def sent(answer: StoredAnswer) -> Response:
-    """Return an answer as it goes out; a long one goes piece by piece."""
+    """Return the HTTP response of an answer; a long one is streamed in pieces."""
     headers = dict(answer.headers)
     if isinstance(answer.pieces, list):
         return Response(b"".join(answer.pieces), status_code=answer.status, headers=headers)
@@ -148,9 +148,9 @@ def _begun(answer: StoredAnswer) -> Iterator[bytes]:
 
 
 async def placed(request: Request, call: Callable[[], T]) -> T:
-    """Run what may take long in a thread: few at once, others are asked to come again.
+    """Run a long task in a thread; if too many are running, ask the client to retry later.
 
-    It keeps its place until it ends, even though the client goes away.
+    The task keeps its slot until it ends, even if the client disconnects.
     """
     places: asyncio.Semaphore = request.app.state.places
     if places.locked():
@@ -165,9 +165,9 @@ async def placed(request: Request, call: Callable[[], T]) -> T:
 
 
 async def bounded(request: Request, call: Callable[[], T]) -> T:
-    """Run what may take long, and wait no longer than allowed.
+    """Run a long task in a thread, and wait for at most the allowed time.
 
-    A thread cannot be stopped. One that takes too long keeps its place until it ends.
+    A thread cannot be stopped. A task that takes too long keeps its slot until it ends.
     """
     seconds = request.app.state.settings.seconds
     try:

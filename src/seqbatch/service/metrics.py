@@ -1,8 +1,7 @@
-"""Metrics of calls for Prometheus, summed over all workers.
+"""Prometheus metrics of calls, summed over all workers.
 
-Each worker counts for itself and writes its counts to a file of its own in a folder that all of
-them know. Whichever is asked adds up the files: those of workers that are gone stay, so that no
-count ever falls while the service runs.
+Each worker writes its counts to a separate file in a shared folder, and any worker can add up the
+files. Files of workers that have ended are kept, so counts never decrease while the service runs.
 """
 
 import json
@@ -13,19 +12,19 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Upper bounds of the classes of durations, in seconds.
+#: Upper bounds of the histogram buckets of durations, in seconds.
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
-#: What keys of counts are put together with, which no route has.
+#: Separator within the keys of counts; it does not occur in routes.
 _BAR = "|"
 
 
 class Metrics:
-    """How many calls there were, how they ended and how long they took.
+    """Counts calls, their statuses and their durations.
 
     Parameters
     ----------
     folder
-        Where the workers keep their counts; None for a single one.
+        The folder of the workers' counts; None for a single worker.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -42,22 +41,22 @@ class Metrics:
             self._own[_BAR.join(("seconds", route))] += seconds  # type: ignore[assignment]
 
     def add(self, name: str, count: int) -> None:
-        """Add to a count of its own name."""
+        """Add to a named counter."""
         with self._lock:
             self._own[_BAR.join(("plain", name))] += count
 
     def keep(self) -> None:
-        """Write the counts where the other workers find them."""
+        """Write this worker's counts to the shared folder."""
         if self._file is not None:
             with self._lock:
                 content = json.dumps(self._own)
-            # Renamed, so that nobody reads half of it. It need not outlive the machine.
+            # Rename the file, so no worker reads half of it. It need not survive a reboot.
             partial = self._file.with_suffix(".partial")
             partial.write_text(content, encoding="utf-8")
             partial.replace(self._file)
 
     def text(self) -> str:
-        """Return the counts of all workers."""
+        """Return the metrics of all workers in Prometheus' text format."""
         with self._lock:
             every = Counter(self._own)
         if self._file is not None:

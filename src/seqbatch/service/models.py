@@ -9,12 +9,12 @@ from seqbatch.service.bodies import FILES, JSON, needs_body
 from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
 # ----------------------------------------------------------------------
-# What bodies must be, and what answers are.
+# Models of request bodies and answers
 
 
 Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too dear"])]
 Row = dict[str, Any]
-#: A campaign's name in an address, as a spec may have it.
+#: A campaign's name in a URL, with the same rules as in a spec.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
 
 _SPEC = {
@@ -242,23 +242,23 @@ class EventsAnswer(BaseModel):
 
 
 # ----------------------------------------------------------------------
-# What the OpenAPI schema says of bodies that routes read themselves.
+# OpenAPI schema of bodies that routes read themselves
 
 
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 
 
 def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) -> dict[str, Any]:
-    """Return what a route's schema says of its body, and of the key of a call that may come again.
+    """Return the OpenAPI schema of a route's body and of its idempotency key.
 
     Parameters
     ----------
     model
-        What a body of JSON must be.
+        The model of a JSON body.
     files
-        Whether a file may come instead.
+        Whether the body may also be a file.
     changes
-        Whether the call changes anything, so that it may carry a key.
+        Whether the call makes changes, and therefore may carry an idempotency key.
     """
     schema = model.model_json_schema()
     content: dict[str, Any] = {JSON: {"schema": schema}}
@@ -291,7 +291,7 @@ def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) 
 
 
 def sends(*media_types: str) -> dict[str, Any]:
-    """Return what a route's schema says of an answer that is a file."""
+    """Return the OpenAPI schema of an answer that is a file."""
     content = {
         kind: {"schema": {"type": "object"}} if kind == JSON else _FILE for kind in media_types
     }

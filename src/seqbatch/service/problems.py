@@ -26,11 +26,11 @@ from seqbatch.errors import (
 )
 
 # ----------------------------------------------------------------------
-# Remedies in the words of calls.
+# Remedies in terms of API calls
 
 
 def in_calls(remedy: Remedy) -> str:
-    """Return what follows the text before a remedy, for those who send calls.
+    """Return the text of a remedy in terms of API calls, to append to a message.
 
     >>> in_calls(Remedy("close", force=True, reason=...))
     ': force = true, with a reason.'
@@ -55,21 +55,21 @@ def in_calls(remedy: Remedy) -> str:
 
 
 def amendment(remedy: Remedy) -> str:
-    """Return the fields of an amendment's body, and that it takes a reason."""
+    """Return a text with the fields of an amendment's body, including a reason."""
     fields = {name: value for name, value in remedy.options.items() if name != "reason"}
     said = ", ".join(f"{name} {json.dumps(v, ensure_ascii=False)}" for name, v in fields.items())
     return f"{said} and a reason"
 
 
 # ----------------------------------------------------------------------
-# Errors as problem documents (RFC 9457).
+# Problem documents
 
 
 MEDIA_TYPE = "application/problem+json"
-#: Problems of a file that are listed; the text says how many there are.
+#: Maximum number of listed problems of a file; the text gives their total number.
 LISTED = 100
 
-#: The status of each kind of error and what it is called, the special ones first.
+#: The status and type of each kind of error, subclasses first.
 KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownCampaignError, 404, "unknown-campaign"),
     (CampaignStateError, 409, "wrong-state"),
@@ -146,17 +146,17 @@ class ProblemError(SeqbatchError):
     Parameters
     ----------
     status, kind
-        The status of the answer, and the type of the problem.
+        The HTTP status and the type of the problem.
     why
-        The text, or the library's refusal.
+        The text, or the library's error.
     field
         The field that a text is about.
     errors
-        What is wrong, each with its place.
+        The individual errors, each with its place.
     headers
         Headers of the answer.
     hidden
-        What the store is called, which is not told.
+        The store's name, which is removed from the text.
     """
 
     def __init__(
@@ -178,28 +178,28 @@ class ProblemError(SeqbatchError):
         self._hidden = hidden
 
     def said(self, words: Words) -> str:
-        """Return the problem's text, with remedies put into words."""
+        """Return the problem's text; `words` turns remedies into text."""
         text = self.refusal.text(words)
         return text.replace(self._hidden, "the store") if self._hidden else text
 
     @property
     def detail(self) -> str:
-        """The problem's text, for those who send calls."""
+        """The problem's text for API clients."""
         return self.said(in_calls)
 
 
 def problem_of(error: SeqbatchError, label: str) -> ProblemError:
-    """Return the problem that an error of the library is; the store is not named."""
+    """Convert an error of the library to a problem, without the store's name."""
     if isinstance(error, ProblemError):
         return error
     status, kind = next((s, k) for known, s, k in KINDS if isinstance(error, known))
     why, places = error.refusal, None
     if isinstance(error, UnknownCampaignError):
-        # Those that there are may be none of the caller's business.
+        # The caller may not be allowed to see the names of other campaigns.
         told = "there is no such campaign, or this token may not see it."
         why = Refusal(error.code, (told,))
     if isinstance(error, OutputError):
-        # A call is one transaction with its answer: what the library kept is taken back.
+        # A call and its answer are one transaction: the library's changes are rolled back.
         told = "the answer could not be written; nothing was done. Make the same call again."
         why = Refusal(error.code, (told,))
     if isinstance(error, InvalidFileError):
@@ -211,7 +211,7 @@ def problem_of(error: SeqbatchError, label: str) -> ProblemError:
 
 
 def invalid(errors: Sequence[Any]) -> ProblemError:
-    """Return the problem of values that break the rules of a model."""
+    """Return the problem for values that fail a model's validation."""
     places = [
         {"field": ".".join(str(part) for part in each["loc"]), "reason": each["msg"]}
         for each in errors[:20]
@@ -223,7 +223,7 @@ def invalid(errors: Sequence[Any]) -> ProblemError:
 
 
 def document(problem: ProblemError) -> JSONResponse:
-    """Return the problem as a document."""
+    """Return the problem document as a JSON response."""
     content: dict[str, Any] = {
         "type": f"urn:seqbatch:{problem.kind}",
         "title": TITLES[problem.kind],
@@ -243,7 +243,7 @@ def document(problem: ProblemError) -> JSONResponse:
 
 
 def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError], Response]) -> None:
-    """Answer every error with its problem: as a document, or as a page to those who want one."""
+    """Register handlers that answer every error with a problem document or an error page."""
 
     async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, SeqbatchError)
@@ -272,7 +272,7 @@ def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError],
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what a route's schema says of its problems."""
+    """Return the OpenAPI responses of a route's problems."""
     said = {
         400: "The body or a parameter cannot be read.",
         401: "No valid token.",

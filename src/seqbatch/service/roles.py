@@ -1,9 +1,9 @@
-"""Roles: what each may do, and what every route and every page asks for."""
+"""Roles and their permissions, and the permission that each route and page requires."""
 
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage.tokens import ROLES, Token
 
-#: What each role may do, besides what the roles before it may do.
+#: The permissions of each role, in addition to those of the roles before it.
 GRANTS: dict[str, tuple[str, ...]] = {
     "viewer": ("view", "plan"),
     "operator": ("operate", "validate", "assign", "record", "close", "export", "seed"),
@@ -11,7 +11,7 @@ GRANTS: dict[str, tuple[str, ...]] = {
 }
 
 _V1, _PAGE = "/v1/campaigns/{name}", "/campaigns/{name}"
-#: The permission that each route of the API asks for; those that are open ask for none.
+#: The permission that each API route requires; None for open routes.
 API: dict[tuple[str, str], str | None] = {
     ("GET", "/health"): None,
     ("GET", "/ready"): None,
@@ -35,7 +35,7 @@ API: dict[tuple[str, str], str | None] = {
     ("POST", f"{_V1}/continue"): "continue",
     ("POST", f"{_V1}/abort"): "abort",
 }
-#: The permission that each page of the dashboard asks for.
+#: The permission that each dashboard page requires.
 PAGES: dict[tuple[str, str], str | None] = {
     ("GET", "/static/{file}"): None,
     ("GET", "/sign-in"): None,
@@ -76,14 +76,14 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", f"{_PAGE}/continue"): "continue",
     ("POST", f"{_PAGE}/abort"): "abort",
 }
-#: Every address that the service answers, and the permission that it asks for.
+#: All routes of the service, and the permission that each requires.
 ROUTES = API | PAGES
 
 _LEAST = {permission: role for role in ROLES for permission in GRANTS[role]}
 
 
 def least_role(permission: str | None) -> str | None:
-    """Return the first role that has a permission, None where none is needed.
+    """Return the lowest role that has a permission; None if no permission is required.
 
     >>> least_role("close"), least_role(None)
     ('operator', None)
@@ -92,13 +92,13 @@ def least_role(permission: str | None) -> str | None:
 
 
 def may(token: Token, permission: str | None) -> bool:
-    """Say whether a token's role has a permission."""
+    """Return whether a token's role has a permission."""
     needed = least_role(permission)
     return needed is None or ROLES.index(token.role) >= ROLES.index(needed)
 
 
 def require(token: Token, method: str, route: str) -> None:
-    """Refuse a token whose role does not have the permission that a route asks for."""
+    """Refuse a token whose role lacks the permission that a route requires."""
     permission = ROUTES[method, route]
     if not may(token, permission):
         needed = least_role(permission)

@@ -1,4 +1,4 @@
-"""What must survive a crash: SQL tables, their migrations, and the stores on them."""
+"""Durable storage: SQL tables, their migrations, and the stores that use them."""
 
 from seqbatch.storage.address import defaults_of, open_store
 

@@ -1,4 +1,4 @@
-"""Store addresses: which store `sqlite`, `postgresql:` or `lake:` means."""
+"""Store addresses: open an SQLite path, a `postgresql:` URL or a `lake:` folder."""
 
 import re
 from collections.abc import Mapping
@@ -9,27 +9,28 @@ from seqbatch.storage.lake.store import PREFIX, LakeStore, open_lake
 from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore, require_place
 
 ADDRESSES = "a path, sqlite:///path, postgresql://user@host/database or lake:folder"
-#: A word and a colon, as addresses begin; a single letter is a drive of Windows.
+#: The word and colon that an address begins with; a single letter is a Windows drive.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-#: Words that mean a kind of store, and would be odd names of a file.
+#: Words that name a kind of store and are unlikely file names.
 _KINDS = ("lake", "postgres", "postgresql", "sqlite")
 
 
 def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
-    """Open a store, bringing its tables to this version's schema.
+    """Open a store and migrate its tables to this version's schema.
 
     Parameters
     ----------
     url
-        A path for SQLite; ``postgresql://user@host/database``; or ``lake:folder`` for Parquet files
-        with a ledger in SQLite among them, ``lake:folder?ledger=postgresql://...`` with one there.
+        A path for SQLite; ``postgresql://user@host/database``; ``lake:folder`` for Parquet files
+        with an SQLite ledger in the same folder; or ``lake:folder?ledger=postgresql://...`` for
+        Parquet files with a PostgreSQL ledger.
     create
-        Whether a file or folder that is not there is made; otherwise it is refused.
+        Whether to create a missing file or folder; if not, it is refused.
 
     Raises
     ------
     StoreError
-        Where it cannot be opened, or was made by a later version; it is then left as it is.
+        If the store cannot be opened or was made by a later version. The store is not changed.
     """
     text = str(url)
     if text.startswith(PREFIX):
@@ -55,15 +56,15 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
 
 
 def _at_home(path: str) -> str:
-    """Return a path with the home folder in the place of ``~``."""
+    """Replace ``~`` in a path by the home folder."""
     try:
         return str(Path(path).expanduser()) if path.startswith("~") else path
-    except RuntimeError:  # Of a user who is not known.
+    except RuntimeError:  # The user is unknown.
         return path
 
 
 def _file_of(text: str) -> str:
-    """Return the file that an address means; refuse what reads as another kind of store."""
+    """Return the file of an address; refuse text that looks like another kind of store."""
     if text.startswith("sqlite:///"):
         return text.removeprefix("sqlite:///")
     if text.lower().startswith(PREFIX):
@@ -73,7 +74,7 @@ def _file_of(text: str) -> str:
     if "://" in text:
         raise InvalidArgumentError("store", ADDRESSES, text.partition("://")[0] + "://")
     if (scheme or text.lower() in _KINDS) and not Path(text).exists():
-        # What stands after the word may be a password.
+        # The text after the word may be a password.
         shown = scheme[0] if scheme else text
         advice = "Write ./ before the name of a file that looks like another kind of store."
         raise InvalidArgumentError("store", ADDRESSES, shown, advice)
@@ -81,5 +82,5 @@ def _file_of(text: str) -> str:
 
 
 def defaults_of(url: str | Path) -> Mapping[str, str]:
-    """Return what a spec that says nothing of some fields means in a store, without opening it."""
+    """Return a store's defaults for spec fields that are not set, without opening the store."""
     return (LakeStore if str(url).startswith(PREFIX) else SQLStore).defaults

@@ -1,4 +1,4 @@
-"""Stored answers to calls that may come again."""
+"""Stored answers of idempotent calls, for calls that are repeated."""
 
 import json
 from collections import defaultdict
@@ -14,22 +14,22 @@ from seqbatch.storage.stores import SQLStore
 
 #: How long an answer is kept.
 KEPT = timedelta(days=7)
-#: Bytes of a long answer that are kept, and read, at once.
+#: Size in bytes of the pieces in which a long answer is stored and read.
 PIECE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdempotentCall:
-    """A call that may come again.
+    """A call that the client may repeat.
 
     Parameters
     ----------
     token
-        The id of the token that it was made with; other tokens may use the same keys.
+        The id of the caller's token; other tokens may use the same keys.
     key
-        What the client calls it.
+        The client's idempotency key.
     request
-        A hash of all that was asked.
+        A hash of the whole request.
     """
 
     token: str
@@ -39,7 +39,7 @@ class IdempotentCall:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredAnswer:
-    """What was answered: a status, headers, and a document in pieces."""
+    """An answer: status, headers, and the content in pieces."""
 
     status: int
     headers: dict[str, str]
@@ -48,20 +48,20 @@ class StoredAnswer:
 
 
 def find(store: SQLStore, call: IdempotentCall) -> StoredAnswer | None:
-    """Return what was answered to a call of this token and key, None where nothing was."""
+    """Return the stored answer for a call's token and key; None if there is no such answer."""
     with store.transaction(write=False) as connection:
         return found(connection, store, call)
 
 
 def found(connection: sa.Connection, store: SQLStore, call: IdempotentCall) -> StoredAnswer | None:
-    """Return the same within a transaction; its pieces are read when they are wanted."""
+    """Do the same as `find` within a transaction; the pieces are read on demand."""
     return found_all(connection, store, [call]).get((call.token, call.key))
 
 
 def found_all(
     connection: sa.Connection, store: SQLStore, calls: Sequence[IdempotentCall]
 ) -> dict[tuple[str, str], StoredAnswer]:
-    """Return what was answered to those of some calls that were answered, by token and key."""
+    """Return the stored answers of calls, by token and key; calls without one are left out."""
     by_token = defaultdict[str, dict[str, IdempotentCall]](dict)
     for call in calls:
         by_token[call.token][call.key] = call
@@ -78,9 +78,9 @@ def found_all(
 
 
 def keep(connection: sa.Connection, call: IdempotentCall, answer: StoredAnswer) -> None:
-    """Keep an answer, as a part of the transaction that makes the change."""
+    """Store an answer in the same transaction as its change."""
     connection.execute(schema.answers.insert(), _row(call, answer))
-    # One piece at a time: an answer may be long.
+    # Insert one piece at a time, because an answer may be long.
     for number, content in enumerate(answer.pieces):
         connection.execute(schema.answer_pieces.insert(), _piece(call, number, content))
 
@@ -88,7 +88,7 @@ def keep(connection: sa.Connection, call: IdempotentCall, answer: StoredAnswer) 
 def keep_all(
     connection: sa.Connection, store: SQLStore, kept: Sequence[tuple[IdempotentCall, StoredAnswer]]
 ) -> None:
-    """Keep answers of one piece each, all at once."""
+    """Store several answers of one piece each in one step."""
     rows = [{**_row(call, answer), "content": b"".join(answer.pieces)} for call, answer in kept]
     if rows:
         store.bulk(connection).add_answers(rows)
@@ -110,7 +110,7 @@ def _piece(call: IdempotentCall, number: int, content: bytes) -> dict[str, Any]:
 
 
 def forget(store: SQLStore, *, now: datetime | None = None) -> int:
-    """Drop the answers that were kept long enough; return how many."""
+    """Delete answers that are too old; return how many."""
     before = ((now or datetime.now(UTC)) - KEPT).isoformat(timespec="seconds")
     table, pieces = schema.answers, schema.answer_pieces
     with store.transaction(write=True) as connection:
@@ -126,7 +126,7 @@ def forget(store: SQLStore, *, now: datetime | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The pieces of a kept answer, read one by one, as often as they are wanted."""
+    """The pieces of a stored answer; each iteration reads them one by one."""
 
     store: SQLStore
     call: IdempotentCall

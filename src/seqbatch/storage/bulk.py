@@ -1,4 +1,4 @@
-"""Bulk inserts and look-ups, past SQLAlchemy: each database has its own fast way."""
+"""Bulk inserts and look-ups that bypass SQLAlchemy, in each database's fastest way."""
 
 import json
 import sqlite3
@@ -11,50 +11,50 @@ import sqlalchemy as sa
 
 from seqbatch.core.arrays import Floats, Integers
 
-#: One version of an outcome in the index: place, version, value, parts, event.
+#: An outcome version in the index: position, version, value, parts, event.
 Version = tuple[int, int, float, bytes, int]
-#: What is known of an answer: key, request, headers, status.
+#: A stored answer without its content: key, request, headers, status.
 Known = tuple[str, str, str, int]
 _ANSWER = ("token", "key", "request", "at", "headers", "status")
-#: Units that PostgreSQL numbers by one statement; more of them are copied, which takes it less time
-#: for each and some steps more.
+#: Up to this many units, PostgreSQL numbers them in one statement. Above it, COPY is used, which is
+#: faster per unit but needs more steps.
 FEW = 256
 
 
 class Bulk(Protocol):
-    """Adding to and asking the two indexes, tens of thousands of rows a call."""
+    """Bulk inserts into and look-ups in the indexes, tens of thousands of rows per call."""
 
     def __init__(self, connection: sa.Connection) -> None: ...
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number; -1 for unknown units."""
 
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
-        """Return every version of each number's outcome: place, version, value, parts, event."""
+        """Return all versions of the outcomes: position, version, value, parts, event."""
 
     def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if any already has one, do nothing and return False."""
 
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes: a row of cells for each, its value and its parts."""
+        """Add outcomes; a row of cells holds an outcome's value and its parts."""
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are."""
+        """Record the units that outcome ids belong to."""
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
-        """Return what is known of answers to a token's keys: key, request, headers, status."""
+        """Return the stored answers for a token's keys: key, request, headers, status."""
 
     def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add answers, each with its content in one piece."""
+        """Add answers whose content is a single piece."""
 
 
 def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
-    """Return the number of each place, -1 where there is none."""
+    """Return the number at each position; -1 where no row was found."""
     result = np.full(count, -1, dtype=np.int64)
     flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=2 * len(rows))
     result[flat[::2]] = flat[1::2]
@@ -62,7 +62,7 @@ def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
 
 
 def newest(rows: Sequence[Version], count: int, parts: int) -> tuple[Integers, Floats]:
-    """Return the version and cells of each place, the highest version of several."""
+    """Return the highest version at each position, and its cells."""
     versions, cells = np.zeros(count, dtype=np.int64), np.full((count, 1 + parts), np.nan)
     if rows:
         places, found, values, packs, _ = zip(*rows, strict=True)
@@ -76,35 +76,35 @@ def newest(rows: Sequence[Version], count: int, parts: int) -> tuple[Integers, F
 
 
 def packed(parts: Floats) -> list[bytes]:
-    """Return each row's numbers as bytes: the same bytes for the same numbers."""
+    """Return each row's numbers as bytes; equal numbers give equal bytes."""
     count, width = parts.shape
     if not width:
         return [b""] * count
-    # There are two zeros and many NaN; one of each is kept.
+    # Floating point has two zeros and many NaNs; normalise them to one of each.
     plain = np.where(np.isnan(parts), np.nan, parts + 0.0)
     content, size = plain.astype("<f8").tobytes(), 8 * width
     return [content[start : start + size] for start in range(0, len(content), size)]
 
 
 def unpacked(packs: Sequence[bytes], parts: int) -> Floats:
-    """Return rows of numbers from their bytes; NaN where a row has none: it is no record."""
+    """Return rows of numbers from their bytes; NaN for rows whose bytes are missing."""
     nothing = np.full(parts, np.nan).astype("<f8").tobytes()
     content = b"".join(bytes(pack) or nothing for pack in packs)
     return np.frombuffer(content, dtype="<f8").reshape(len(packs), parts).astype(np.float64)
 
 
 class SQLiteBulk:
-    """SQLite: prepared statements run over a list, and lists handed in as JSON."""
+    """Bulk operations of SQLite: ``executemany`` for inserts, JSON lists for look-ups."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._raw: Any = connection.connection.driver_connection
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number; -1 for unknown units."""
         return self._numbers("assignments", "unit", campaign, units)
 
     def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
         return self._numbers("outcome_ids", "id", campaign, ids)
 
     def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
@@ -116,17 +116,17 @@ class SQLiteBulk:
         return _placed(found, len(texts))
 
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
-        """Return every version of each number's outcome: place, version, value, parts, event."""
+        """Return all versions of the outcomes: position, version, value, parts, event."""
         found: list[Version] = self._raw.execute(
             "SELECT j.key, o.version, o.value, o.parts, o.event FROM json_each(?) j "
-            # CROSS fixes the order of the loops: the list outside, the index inside.
+            # CROSS JOIN fixes the order of the loops: the list outside, the index inside.
             "CROSS JOIN outcomes o ON o.campaign = ? AND o.number = j.value",
             (json.dumps(numbers.tolist()), campaign),
         ).fetchall()
         return found
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if any already has one, do nothing and return False."""
         rows = zip(units, range(first, first + len(units)), strict=True)
         statement = f"INSERT INTO assignments (campaign, unit, number) VALUES ({campaign:d}, ?, ?)"
         self._raw.execute("SAVEPOINT claim")
@@ -136,7 +136,7 @@ class SQLiteBulk:
             self._raw.execute("ROLLBACK TO claim")
             return False
         finally:
-            # After an error of another kind there may be no transaction left.
+            # After other kinds of errors, the transaction may already have ended.
             if self._raw.in_transaction:
                 self._raw.execute("RELEASE claim")
         return True
@@ -144,7 +144,7 @@ class SQLiteBulk:
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes: a row of cells for each, its value and its parts."""
+        """Add outcomes; a row of cells holds an outcome's value and its parts."""
         columns = (numbers.tolist(), versions.tolist(), cells[:, 0].tolist(), packed(cells[:, 1:]))
         statement = (
             "INSERT INTO outcomes (campaign, number, version, value, parts, event) "
@@ -153,12 +153,12 @@ class SQLiteBulk:
         self._raw.executemany(statement, zip(*columns, strict=True))
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are."""
+        """Record the units that outcome ids belong to."""
         statement = f"INSERT INTO outcome_ids (campaign, id, number) VALUES ({campaign:d}, ?, ?)"
         self._raw.executemany(statement, zip(ids, numbers.tolist(), strict=True))
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
-        """Return what is known of answers to a token's keys: key, request, headers, status."""
+        """Return the stored answers for a token's keys: key, request, headers, status."""
         found: list[Known] = self._raw.execute(
             "SELECT a.key, a.request, a.headers, a.status FROM json_each(?) j "
             "CROSS JOIN answers a ON a.token = ? AND a.key = j.value",
@@ -167,7 +167,7 @@ class SQLiteBulk:
         return found
 
     def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add answers, each with its content in one piece."""
+        """Add answers whose content is a single piece."""
         places = ", ".join(f":{name}" for name in _ANSWER)
         self._raw.executemany(f"INSERT INTO answers ({', '.join(_ANSWER)}) VALUES ({places})", rows)
         self._raw.executemany(
@@ -178,17 +178,17 @@ class SQLiteBulk:
 
 
 class PostgresBulk:
-    """PostgreSQL: COPY in, and lists handed in as text for asking."""
+    """Bulk operations of PostgreSQL: COPY for inserts, text lists for look-ups."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._raw: Any = connection.connection.driver_connection
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number; -1 for unknown units."""
         return self._numbers("assignments", "unit", campaign, units)
 
     def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
         return self._numbers("outcome_ids", "id", campaign, ids)
 
     def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
@@ -201,7 +201,7 @@ class PostgresBulk:
         return _placed(found, len(texts))
 
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
-        """Return every version of each number's outcome: place, version, value, parts, event."""
+        """Return all versions of the outcomes: position, version, value, parts, event."""
         found: list[Version] = self._raw.execute(
             "SELECT u.place - 1, o.version, o.value, o.parts, o.event "
             "FROM unnest(%s::bigint[]) WITH ORDINALITY u (number, place) "
@@ -211,14 +211,14 @@ class PostgresBulk:
         return found
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if any already has one, do nothing and return False."""
         if len(units) <= FEW:
             return self._claim_few(campaign, units, first)
         from psycopg.errors import UniqueViolation
 
         statement = "COPY assignments (campaign, unit, number) FROM STDIN (FORMAT BINARY)"
         try:
-            # A transaction within the transaction: a savepoint.
+            # A nested transaction is a savepoint.
             with (
                 self._raw.transaction(),
                 self._raw.cursor() as cursor,
@@ -232,7 +232,7 @@ class PostgresBulk:
         return True
 
     def _claim_few(self, campaign: int, units: Sequence[str], first: int) -> bool:
-        """Do the same in one step; the campaign is locked, so that nobody comes between."""
+        """Claim in one statement; the campaign's lock excludes concurrent claims."""
         if len(set(units)) < len(units):
             return False
         values = {
@@ -251,7 +251,7 @@ class PostgresBulk:
     def add_outcomes(
         self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
-        """Add outcomes: a row of cells for each, its value and its parts."""
+        """Add outcomes; a row of cells holds an outcome's value and its parts."""
         statement = (
             "COPY outcomes (campaign, number, version, value, parts, event) "
             "FROM STDIN (FORMAT BINARY)"
@@ -263,7 +263,7 @@ class PostgresBulk:
                 copy.write_row((campaign, *row, event))
 
     def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are."""
+        """Record the units that outcome ids belong to."""
         statement = "COPY outcome_ids (campaign, id, number) FROM STDIN (FORMAT BINARY)"
         with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int4", "text", "int8"])
@@ -271,7 +271,7 @@ class PostgresBulk:
                 copy.write_row((campaign, text, number))
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
-        """Return what is known of answers to a token's keys: key, request, headers, status."""
+        """Return the stored answers for a token's keys: key, request, headers, status."""
         found: list[Known] = self._raw.execute(
             "SELECT key, request, headers, status FROM answers "
             "WHERE token = %s AND key IN (SELECT json_array_elements_text(%s::json))",
@@ -280,11 +280,11 @@ class PostgresBulk:
         return found
 
     def add_answers(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add answers, each with its content in one piece."""
+        """Add answers whose content is a single piece."""
         values = ", ".join(f"%({name})s" for name in _ANSWER)
         with self._raw.cursor() as cursor:
             cursor.executemany(
-                # Both tables in one step.
+                # Insert into both tables in one statement.
                 f"WITH kept AS (INSERT INTO answers ({', '.join(_ANSWER)}) VALUES ({values})) "
                 "INSERT INTO answer_pieces (token, key, piece, content) "
                 "VALUES (%(token)s, %(key)s, 0, %(content)s)",

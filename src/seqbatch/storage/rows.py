@@ -1,4 +1,4 @@
-"""Records to rows and back: one campaign's view of the database."""
+"""One campaign's view of the database: converts records to rows and back."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, newest
 
 _PAGE = 10_000
-#: Chunks that are read at once: SQL has a limit on the length of a list.
+#: Number of chunks per query: SQL limits the length of a list.
 _MOST = 500
 
 
@@ -36,7 +36,7 @@ def _of_campaign(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def _next(table: sa.Table) -> sa.ScalarSelect[int]:
-    """Return the number after the highest chunk's."""
+    """Return the next chunk number."""
     found = sa.select(sa.func.coalesce(sa.func.max(table.c.chunk) + 1, 0))
     return found.where(_of_campaign(table)).scalar_subquery()
 
@@ -48,8 +48,8 @@ def _last(table: sa.Table, column: str) -> sa.ScalarSelect[Any]:
     return found.order_by(order.desc()).limit(1).scalar_subquery()
 
 
-# What every small call asks and adds, made once: putting a statement together takes longer than the
-# database takes to answer it.
+# Statements that every small call uses, built once: building a statement takes longer than running
+# it.
 _PLACE = sa.select(
     _last(schema.events, "sequence").label("sequence"),
     _last(schema.events, "hash").label("hash"),
@@ -66,21 +66,21 @@ _KEEP_FOLD = sa.text(
 
 
 class View:
-    """One campaign within one transaction; the contract's Reader and Change.
+    """One campaign within one transaction; implements the Reader and Change protocols.
 
     Parameters
     ----------
     connection
-        A connection in the transaction.
+        The transaction's connection.
     campaign, name
         The campaign's number and name.
     bulk
-        How this kind of database takes many rows at once.
+        Bulk operations for this kind of database.
     """
 
-    #: The indexes are tables of their own.
+    #: The indexes are stored in separate tables.
     derived = False
-    #: Rows of chunks that are read at once.
+    #: Number of chunk rows to read at once.
     rows_at_once = 65_536
 
     def __init__(
@@ -95,12 +95,12 @@ class View:
 
     @property
     def connection(self) -> sa.Connection:
-        """The connection, for what is kept beside the campaign in the same transaction."""
+        """The connection, for storing other data in the same transaction."""
         return self._connection
 
     @property
     def name(self) -> str:
-        """The campaign's name as the store has it."""
+        """The campaign's name in the store."""
         return self._name
 
     @property
@@ -109,7 +109,7 @@ class View:
         return self._campaign
 
     def newest(self) -> tuple[int, str, int]:
-        """Return the newest event's number and hash, and which event the fold is of, 0 for none."""
+        """Return the newest event's number and hash, and the fold's event number (0 if none)."""
         place = self._place()
         return place.sequence, place.hash, place.fold
 
@@ -131,14 +131,14 @@ class View:
         return [_event(row) for row in self._connection.execute(query).mappings()]
 
     def fold(self) -> Fold | None:
-        """Return what the last change kept of what the events say."""
+        """Return the fold: the summary of all events that the last change stored."""
         row = self._connection.execute(self._of(schema.folds)).mappings().first()
         return None if row is None else Fold(**_without_campaign(row))
 
     def unit_chunks(
         self, *, given: bool, chunks: Sequence[int] | None = None
     ) -> Iterator[UnitChunk]:
-        """Yield the chunks of units in order, all or those named; `given` empty unless wanted."""
+        """Yield all or the named chunks of units, in order; `given` is empty unless requested."""
         table = schema.unit_chunks
         columns = [c for c in table.c if c.name != "campaign" and (given or c.name != "given")]
         if chunks is not None and not chunks:
@@ -148,7 +148,7 @@ class View:
             yield UnitChunk(**{"given": b"", **row})
 
     def extents(self, *, wave: int | None = None) -> list[Extent]:
-        """Return where the chunks of units lie, in order: all, or those of a wave."""
+        """Return the extents of all chunks of units, or of a wave's chunks, in order."""
         query = self._extents()
         if wave is not None:
             query = query.where(schema.unit_chunks.c.wave == wave)
@@ -156,20 +156,20 @@ class View:
         return [Extent(*row) for row in rows]
 
     def extent_of(self, number: int) -> Extent:
-        """Return where the chunk lies that holds a unit."""
+        """Return the extent of the chunk that contains a unit."""
         first = schema.unit_chunks.c.first
         query = self._extents().where(first <= number).order_by(first.desc()).limit(1)
         return Extent(*self._connection.execute(query).one())
 
     def next_chunks(self) -> tuple[int, int]:
-        """Return the numbers that the next chunk of units and of outcome rows will have."""
+        """Return the next chunk number of units and of outcome rows."""
         place = self._place()
         return place.units, place.outcomes
 
     def outcome_chunks(
         self, *, after_event: int = 0, until_event: int | None = None
     ) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order: those after one event, up to another."""
+        """Yield the chunks of outcome rows in order, after one event and up to another."""
         table = schema.outcome_chunks
         columns = [column for column in table.c if column.name != "campaign"]
         within = table.c.event > after_event
@@ -182,7 +182,7 @@ class View:
         """Yield the states in order of their events."""
         table = schema.states
         query = sa.select(table.c.event).where(table.c.campaign == self._campaign)
-        # One at a time: a state may be large, and there is one for every wave.
+        # States are read one at a time, because each may be large.
         for event in self._connection.execute(query.order_by(table.c.event)).scalars().all():
             row = self._connection.execute(self._of(table).where(table.c.event == event))
             yield StateRecord(**_without_campaign(row.mappings().one()))
@@ -196,19 +196,19 @@ class View:
         return None if row is None else StateRecord(**_without_campaign(row))
 
     def last_state_hash(self) -> str:
-        """Return the hash of the newest state, without its content, which may be long."""
+        """Return the hash of the newest state without reading its content."""
         return str(self._place().state)
 
     def numbers(self, units: Texts) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number; -1 for unknown units."""
         return self._bulk.numbers(self._campaign, as_list(units))
 
     def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
+        """Return the newest version and cells of each unit's outcome; 0 and NaN if it has none."""
         return newest(self._bulk.versions(self._campaign, numbers), len(numbers), parts)
 
     def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
         return self._bulk.owners(self._campaign, ids)
 
     def outcome_versions(
@@ -244,16 +244,16 @@ class View:
     def kept(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
     ) -> bytes:
-        """Return what a record holds of its rows: the rows themselves."""
+        """Return the content of a record: here, the rows themselves."""
         del kind, event, chunk, first
         return pack(rows)
 
     def claim(self, units: Texts, first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if any already has one, do nothing and return False."""
         return self._bulk.claim(self._campaign, as_list(units), first)
 
     def add_units(self, chunk: UnitChunk) -> None:
-        """Add a chunk of units, whose numbers were claimed."""
+        """Add a chunk of units; call `claim` first."""
         self._insert(schema.unit_chunks, vars(chunk))
 
     def add_outcomes(self, chunk: OutcomeChunk) -> None:
@@ -263,11 +263,11 @@ class View:
     def index_outcomes(
         self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add the rows of an event that count to the index, before their chunk or after it."""
+        """Index the rows of an event that count, before or after adding their chunk."""
         self._bulk.add_outcomes(self._campaign, numbers, versions, cells, event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are that nobody had."""
+        """Record the units that new outcome ids belong to."""
         self._bulk.add_owners(self._campaign, ids, numbers)
 
     def add_state(self, state: StateRecord) -> None:
@@ -275,7 +275,7 @@ class View:
         self._insert(schema.states, vars(state))
 
     def add_event(self, event: Event, fold: Fold) -> None:
-        """Add the event that says what all this was, and keep its fold; a change's last call."""
+        """Add the event that describes the change, and its fold; must be the last call."""
         plain = {
             **vars(event),
             "counts": canonical(event.counts),
@@ -290,8 +290,8 @@ class View:
         return found[-1] if found else None
 
     def bury(self, tombstone: Tombstone) -> None:
-        """Delete the campaign, but for its tombstone; a change's last call."""
-        # First the tombstone: the tables let go of nothing without it.
+        """Delete the campaign and add its tombstone; must be the last call of a change."""
+        # The tombstone comes first: without it, the triggers refuse to delete anything.
         self._connection.execute(schema.tombstones.insert().values(**vars(tombstone)))
         for table in (
             schema.assignments, schema.unit_chunks, schema.states, schema.folds, schema.events,
@@ -301,11 +301,11 @@ class View:
         self._connection.execute(schema.campaigns.delete().where(own))
 
     def forget(self) -> None:
-        """Ask anew where the campaign stands: something of the transaction was taken back."""
+        """Clear cached values after a part of the transaction was rolled back."""
         self._known_place = None
 
     def _place(self) -> Any:
-        """Return where the newest records lie: asked once, until one is added."""
+        """Return the position of the newest records, cached until a record is added."""
         if self._known_place is None:
             self._known_place = self._connection.execute(_PLACE, self._mine).one()
         return self._known_place
@@ -332,7 +332,7 @@ class View:
         *,
         only: Sequence[int] | None = None,
     ) -> Iterator[Any]:
-        """Yield rows of chunks in order, many small ones or one large one at a time."""
+        """Yield rows of chunks in order; each query reads many small chunks or one large one."""
         mine = (table.c.campaign == self._campaign) & within
         query = sa.select(table.c.chunk, table.c.count).where(mine).order_by(table.c.chunk)
         found = self._connection.execute(query).all()
@@ -352,18 +352,18 @@ class View:
 
 @cache
 def _inserting(table: sa.Table) -> sa.Insert:
-    """Return the statement that adds a row: made once, it is not compiled again."""
+    """Return the insert statement of a table, cached to avoid compiling it again."""
     return table.insert()
 
 
 def tombstones(connection: sa.Connection) -> list[Tombstone]:
-    """Return the tombstones of a store, each after the one that it names."""
+    """Return the tombstones of a store in the order of their hash chain."""
     rows = connection.execute(sa.select(schema.tombstones)).mappings()
     found = {row["previous"]: Tombstone(**row) for row in rows}
     ordered: list[Tombstone] = []
     while (after := ordered[-1].hash if ordered else "") in found:
         ordered.append(found.pop(after))
-    # What is left has lost the one before it, which a verification says.
+    # The rest have lost their predecessor, which verification reports.
     return [*ordered, *found.values()]
 
 
@@ -374,18 +374,18 @@ def _event(row: Any) -> Event:
 
 
 def _values(text: str) -> dict[str, Any]:
-    """Return what a text says; a damaged one as it stands, for a verification to name."""
+    """Parse JSON; keep damaged text unparsed, so that verification can report it."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    # Written in one way alone: also another space is not what was written.
+    # Only the canonical form is valid: even an additional space counts as damage.
     whole = isinstance(found, dict) and canonical(found) == text
     return found if whole else {"damaged": text}
 
 
 def _others(parts: Any) -> list[Any]:
-    """Return the numbers beside a value; damaged ones as they stand, like :func:`_values`."""
+    """Parse the numbers stored with a value; keep damaged ones, like :func:`_values`."""
     whole = isinstance(parts, bytes) and len(parts) % 8 == 0
     return np.frombuffer(parts, dtype="<f8").tolist() if whole else [parts]
 
@@ -395,7 +395,7 @@ def _without_campaign(row: Any) -> dict[str, Any]:
 
 
 def _pages(chunks: Sequence[Any], most: int) -> Iterator[list[int]]:
-    """Cut (chunk, rows) into runs of at most so many rows, or of one chunk."""
+    """Group (chunk, rows) pairs into runs of at most `most` rows, or of a single chunk."""
     page: list[int] = []
     rows = 0
     for chunk, count in chunks:

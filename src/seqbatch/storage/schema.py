@@ -1,8 +1,8 @@
 """The database tables.
 
-All that campaigns are made of, but for the folds, is append-only: triggers refuse every update,
-deletion and replacement. The one way past them is a tombstone: what belongs to its campaign may be
-deleted. Tokens, sessions and answers belong to the service, and to no campaign.
+All tables of campaigns except the folds are append-only: triggers refuse every update, deletion and
+replacement. The only exception is a campaign with a tombstone, whose rows may be deleted. Tokens,
+sessions and answers belong to the service, not to a campaign.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stores in a database: SQLite in a file, PostgreSQL on a server."""
+"""SQL stores: SQLite in a file, PostgreSQL on a server."""
 
 import os
 import sqlite3
@@ -22,11 +22,11 @@ from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
 
 # ----------------------------------------------------------------------
-# What to do where a store's file or folder may not be written, or is no store.
+# Advice when a store's file or folder cannot be used
 
 
 def require_place(path: Path) -> None:
-    """Refuse to make a store where its folder is missing or may not be written."""
+    """Refuse to create a store in a folder that is missing or not writable."""
     folder = path.absolute().parent
     if path.exists():
         return
@@ -40,7 +40,7 @@ def require_place(path: Path) -> None:
 
 
 def remedy(path: Path, reason: str) -> str | None:
-    """Return what to do about what SQLite says of a file; None where the call can be made again."""
+    """Return advice for an SQLite error about a file; None if the call can be retried."""
     folder = path.absolute().parent
     if "readonly database" in reason:
         return (
@@ -61,16 +61,16 @@ def remedy(path: Path, reason: str) -> str | None:
 
 
 # ----------------------------------------------------------------------
-# Bring a database to the schema of this version, or refuse it untouched.
+# Schema versions and migrations
 
 
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
-#: Every schema that this version knows, the oldest first.
+#: Every schema that this version knows, oldest first.
 KNOWN = tuple(sorted(path.stem.removeprefix("schema_") for path in VERSIONS.glob("schema_*.py")))
 
 
 def revision(connection: sa.Connection) -> str | None:
-    """Return the schema that a database has, None where it has none."""
+    """Return the schema revision of a database; None if it has no seqbatch tables."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalars().all()
@@ -78,7 +78,7 @@ def revision(connection: sa.Connection) -> str | None:
 
 
 def refuse_unknown(found: str | None, label: str) -> None:
-    """Refuse a schema that another version of seqbatch made."""
+    """Refuse a schema that this version of seqbatch does not know."""
     if found is None or found in KNOWN:
         return
     made = "a version before the first release" if found < KNOWN[0] else "a later version"
@@ -94,7 +94,7 @@ def refuse_unknown(found: str | None, label: str) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Run the migrations that are missing, within the connection's transaction."""
+    """Run the missing migrations within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -105,18 +105,18 @@ def upgrade(connection: sa.Connection) -> None:
 
 
 # ----------------------------------------------------------------------
-# Whether rows are in a lake's files: only the lake that they belong to can go on there.
+# Detection of a lake's ledger: only its lake can continue the campaigns in it
 
 
-#: How a record begins that names a file instead of holding rows.
+#: Prefix of a record that names a file instead of holding rows.
 FILE = b'{"file":'
 
 
 def refuse_ledger(connection: sa.Connection, label: str) -> None:
-    """Refuse the ledger of a lake: whoever does not read its files assigns its units twice."""
+    """Refuse a lake's ledger: a store that cannot read the files would assign units twice."""
     tables = {table.name for table in (schema.campaigns, schema.unit_chunks, schema.outcome_chunks)}
     if not tables <= set(sa.inspect(connection).get_table_names()):
-        # A damaged store is for whoever reads it to report.
+        # Reading the store reports any damage.
         return
     found = connection.execute(_IN_FILES).scalar()
     if found is not None:
@@ -128,9 +128,9 @@ def refuse_ledger(connection: sa.Connection, label: str) -> None:
 
 
 def _newest_in_file(table: sa.Table, content: str) -> sa.ColumnElement[bool]:
-    """Say whether the newest chunk of a campaign is in a file.
+    """Return whether the newest chunk of a campaign is in a file.
 
-    The newest is enough: once a lake has written a chunk, no other store adds one.
+    Checking the newest is enough: once a lake has written a chunk, no other store adds one.
     """
     start = sa.func.substr(table.c[content], 1, len(FILE), type_=sa.LargeBinary)
     mine = sa.select(start).where(table.c.campaign == schema.campaigns.c.id)
@@ -149,13 +149,13 @@ _IN_FILES = (
 
 
 # ----------------------------------------------------------------------
-# The stores that are databases: SQLite in a file, PostgreSQL on a server.
+# SQL stores
 
 
-#: How long a change waits for another to end, in seconds.
+#: Seconds that a change waits for another change to end.
 PATIENCE = 60
-#: How much of an SQLite file a connection keeps in memory, in KiB. Indexes of millions of units are
-#: written all over; reading goes through chunks in their order, and does not come back soon.
+#: SQLite's cache size in KiB, for writing and for reading. Writes to the indexes of millions of
+#: units are scattered over the file; reads go through the chunks in order and rarely return.
 WRITING, READING = 131_072, 16_384
 
 _NUMBER = sa.select(schema.campaigns.c.id).where(schema.campaigns.c.name == sa.bindparam("name"))
@@ -166,12 +166,12 @@ class SQLStore:
     """Campaigns in SQL tables; see :class:`~seqbatch.campaign.record.store.Store`."""
 
     bulk: type[Bulk]
-    #: Whether a commit that fails has surely changed nothing.
+    #: Whether a failed commit is certain to have changed nothing.
     refuses_whole = True
-    #: Files that it is kept in; none where a server keeps them.
+    #: The files of the store; empty if a server stores it.
     files: tuple[Path, ...] = ()
     _file: Path | None = None
-    #: What a spec that says nothing of these fields means here; nothing of its own.
+    #: This store's defaults for spec fields that are not set; here there are none.
     defaults: MappingProxyType[str, str] = MappingProxyType({})
 
     def __init__(self, engine: sa.Engine, label: str, *, secrets: Sequence[str] = ()) -> None:
@@ -181,19 +181,19 @@ class SQLStore:
         self._prepare()
 
     def names(self) -> list[str]:
-        """Return the names of all campaigns, in the order of their creation."""
+        """Return the names of all campaigns in order of creation."""
         with self._transaction(write=False) as connection:
             query = sa.select(schema.campaigns.c.name).order_by(schema.campaigns.c.id)
             return list(connection.execute(query).scalars())
 
     def tombstones(self) -> list[Tombstone]:
-        """Return what is left of campaigns that were deleted, in the order of their deletion."""
+        """Return the tombstones of deleted campaigns in order of deletion."""
         with self._transaction(write=False) as connection:
             return tombstones(connection)
 
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
-        """Begin a campaign; a name that is taken raises CampaignStateError."""
+        """Begin a new campaign; raise CampaignStateError if the name is taken."""
         with self._transaction(write=True) as connection:
             self._lock_names(connection)
             if self._number(connection, name) is not None:
@@ -209,7 +209,7 @@ class SQLStore:
 
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
-        """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
+        """Begin an exclusive transaction on a campaign; an unknown name: CampaignStateError."""
         with self._transaction(write=True) as connection:
             campaign = self._locked(connection, name)
             if campaign is None:
@@ -224,20 +224,20 @@ class SQLStore:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
-        """Run a transaction on tables that belong to no campaign."""
+        """Run a transaction on tables that do not belong to a campaign."""
         with self._transaction(write=write) as connection:
             yield connection
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         self._engine.dispose()
 
     def _view(self, connection: sa.Connection, campaign: int, name: str) -> View:
-        """Return one campaign within a transaction."""
+        """Return a view of one campaign within a transaction."""
         return View(connection, campaign, name, self.bulk)
 
     def _prepare(self) -> None:
-        """Bring the schema up to date, or refuse it."""
+        """Migrate the schema to this version, or refuse it."""
         try:
             with self._transaction(write=False) as connection:
                 found = revision(connection)
@@ -247,7 +247,7 @@ class SQLStore:
             if found != KNOWN[-1]:
                 with self._transaction(write=True) as connection:
                     self._lock_names(connection)
-                    # Another process may have made the tables while this one waited.
+                    # Another process may have created the tables while this one waited.
                     if revision(connection) is None:
                         self._refuse_foreign(connection)
                     upgrade(connection)
@@ -257,7 +257,7 @@ class SQLStore:
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
-        """Run a transaction; whatever goes wrong in it, nothing of it stays."""
+        """Run a transaction; on any error, it is rolled back."""
         committing = False
         try:
             connected = self._engine.connect().execution_options(write=write)
@@ -269,7 +269,7 @@ class SQLStore:
 
     @contextmanager
     def part(self, view: View) -> Iterator[None]:
-        """Run a part of a transaction; whatever goes wrong in it, nothing of the part stays."""
+        """Run a part of a transaction; on any error, the whole part is rolled back."""
         try:
             with view.connection.begin_nested():
                 yield
@@ -277,7 +277,7 @@ class SQLStore:
             raise self.failed(error) from error
 
     def failed(self, error: Exception, *, unsure: bool = False) -> StoreError:
-        """Return the error for a database that failed, which shows none of its secrets."""
+        """Return the error for a database failure, without secrets in its text."""
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         known = "Nothing was changed; the same call can be made again."
         if self._file:
@@ -292,7 +292,7 @@ class SQLStore:
         )
 
     def _hidden(self, text: str) -> str:
-        """Return a message without any of the store's secrets."""
+        """Return a message with the store's secrets hidden."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
@@ -312,26 +312,26 @@ class SQLStore:
         raise UnknownCampaignError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
 
     def _locked(self, connection: sa.Connection, name: str) -> int | None:
-        """Keep other changes of a campaign waiting; return its number, None where it is gone."""
+        """Lock a campaign against other changes; return its number, None if it is unknown."""
         return self._number(connection, name)
 
     def _lock_names(self, connection: sa.Connection) -> None:
-        """Keep other creations and migrations waiting."""
+        """Block concurrent creations and migrations."""
 
     def _refuse_foreign(self, connection: sa.Connection) -> None:
-        """Refuse a database that holds something else."""
+        """Refuse a database that holds other data."""
 
     def _refuse_other_kind(self, connection: sa.Connection) -> None:
-        """Refuse a database whose rows another kind of store keeps."""
+        """Refuse a database that belongs to another kind of store."""
         refuse_ledger(connection, self.label)
 
     def _failures(self) -> tuple[type[Exception], ...]:
-        """Return what this kind of database raises when it fails."""
+        """Return the exceptions that this kind of database raises."""
         return (sa.exc.SQLAlchemyError,)
 
 
 class SQLiteStore(SQLStore):
-    """Campaigns in one SQLite file: one writer at a time, safe against a crash at any point."""
+    """Campaigns in one SQLite file: one writer at a time, crash-safe at any point."""
 
     bulk = SQLiteBulk
 
@@ -362,7 +362,7 @@ class SQLiteStore(SQLStore):
 
 
 def _next_number(connection: sa.Connection) -> int:
-    """Return a number that no campaign has or had: a tombstone stands for its own alone."""
+    """Return a number that no campaign ever had, so a tombstone refers to only one campaign."""
     taken = [
         connection.execute(sa.select(sa.func.max(column))).scalar() or 0
         for column in (schema.campaigns.c.id, schema.tombstones.c.campaign)
@@ -371,22 +371,22 @@ def _next_number(connection: sa.Connection) -> int:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, where there is none, such that only its owner can read it.
+    """Create the file if it is missing, readable only by its owner.
 
-    SQLite gives the journals beside it the same permissions.
+    SQLite gives its journal files the same permissions.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError:
-        # It is there already, or cannot be made, which opening it says better.
+        # The file exists, or cannot be created; opening it then gives a better message.
         return
 
 
 def keeps_wal_safe(version: tuple[int, ...]) -> bool:
-    """Say whether this SQLite can be trusted with a write-ahead log.
+    """Return whether this version of SQLite is safe with a write-ahead log.
 
-    Older ones can, rarely, corrupt the database when two connections write and check-point at
-    once; there the rollback journal is used, which was never concerned.
+    Older versions can, rarely, corrupt the database when two connections write and checkpoint at
+    the same time. With these the rollback journal is used, which does not have this bug.
 
     >>> [keeps_wal_safe(v) for v in ((3, 40, 1), (3, 44, 6), (3, 50, 4), (3, 50, 7), (3, 51, 3))]
     [False, True, False, True, True]
@@ -397,9 +397,9 @@ def keeps_wal_safe(version: tuple[int, ...]) -> bool:
 
 
 def _settings(raw: Any, _record: Any) -> None:
-    # Transactions are begun by `_begin`; the driver must not begin any of its own.
+    # `_begin` begins the transactions; the driver must not begin any.
     raw.isolation_level = None
-    # A byte that was changed must not keep the rest from being read: a verification names it.
+    # A damaged byte must not prevent reading the rest: verification reports it.
     raw.text_factory = lambda text: text.decode(errors="replace")
     mode = "WAL" if keeps_wal_safe(sqlite3.sqlite_version_info) else "DELETE"
     for setting in (
@@ -435,7 +435,7 @@ class PostgresStore(SQLStore):
         from psycopg.types.string import BytesBinaryDumper
 
         class BinaryCursor(psycopg.Cursor[Any]):
-            """Takes results in binary form: records are long, and text would double them."""
+            """Fetches results in binary form: as text, long records would be twice as large."""
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
@@ -450,7 +450,7 @@ class PostgresStore(SQLStore):
 
         self._error: type[Exception] = psycopg.Error
         parsed = _parsed(url)
-        # Whatever stands after the question mark may be a secret: password, sslpassword, passfile.
+        # Parameters after the question mark may be secrets: password, sslpassword, passfile.
         label = parsed.set(query={}).render_as_string(hide_password=True)
         secrets = [str(parsed.password or "")]
         secrets += [str(value) for name, value in parsed.query.items() if "password" in name]
@@ -460,11 +460,11 @@ class PostgresStore(SQLStore):
         super().__init__(engine, label, secrets=secrets)
 
     def _locked(self, connection: sa.Connection, name: str) -> int | None:
-        # One row locks one campaign: changes of others go on beside it.
+        # Lock only the campaign's row, so changes of other campaigns can continue.
         return connection.execute(_LOCKED, {"name": name}).scalar_one_or_none()
 
     def _lock_names(self, connection: sa.Connection) -> None:
-        # There is no row yet to lock; the number is arbitrary, and all of seqbatch's use it.
+        # There is no row to lock yet. The lock's number is arbitrary, but the same everywhere.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(83118)"))
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS seqbatch"))
 
@@ -483,7 +483,7 @@ def _parsed(url: str) -> sa.URL:
 
 
 def _require_utf8(raw: Any) -> None:
-    """Refuse a database that could not keep every text."""
+    """Refuse a database that cannot store every text because its encoding is not UTF-8."""
     encoding = raw.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         name = raw.info.dbname

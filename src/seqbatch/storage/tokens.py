@@ -18,35 +18,35 @@ from seqbatch.storage import schema
 from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
-# Tokens: who may call the service, kept as hashes.
+# API tokens
 #
-# A token is ``sqb_``, 32 random letters and digits, and 6 that are a checksum of the rest, so that
-# a scanner for secrets knows one where it sees one, and asks nobody. It is shown when it is made
-# and never again: the store has its SHA-256 alone, and the first letters to tell it from others.
+# A token is ``sqb_``, 32 random letters and digits, and a 6-character checksum of the rest. With
+# the prefix and the checksum, a secret scanner can recognise a token offline. The token is shown
+# once, when it is created. The store keeps only its SHA-256 and its first characters as an id.
 
 
 PREFIX, RANDOM, CHECK = "sqb_", 32, 6
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-#: From the least to the most; each may do what those before it may.
+#: Roles in increasing order of permissions; each includes the permissions of those before it.
 ROLES = ("viewer", "operator", "admin")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """What is kept of a token.
+    """The stored record of a token, without its secret.
 
     Parameters
     ----------
     id
-        Its first letters.
+        The first characters of the token.
     name
-        Who signs the events of its calls.
+        The author recorded in the events of its calls.
     role
         viewer, operator or admin.
     campaigns
-        The campaigns that it is for; all where empty.
+        The campaigns that it gives access to; empty for all campaigns.
     created, expires, revoked
-        When, in UTC; "" for never.
+        Times in UTC; "" for never.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Token:
         return "expired" if self.expires and self.expires <= as_text(now) else "active"
 
     def sees(self, campaign: str) -> bool:
-        """Say whether the token is for a campaign."""
+        """Return whether the token gives access to a campaign."""
         return not self.campaigns or campaign in self.campaigns
 
 
@@ -77,7 +77,7 @@ def create(
     expires: datetime | None = None,
     now: datetime | None = None,
 ) -> tuple[str, Token]:
-    """Make a token; return it, this once, and what is kept of it."""
+    """Create a token; return its secret, which is not stored, and its stored record."""
     made = now or datetime.now(UTC)
     if not arguments.text("name", name).strip() or len(name) > 100:
         raise InvalidArgumentError("name", "a text of 1 to 100 characters", repr(name))
@@ -102,7 +102,7 @@ def create(
 
 
 def listed(store: SQLStore) -> list[Token]:
-    """Return all tokens in the order in which they were made."""
+    """Return all tokens in order of creation."""
     with store.transaction(write=False) as connection:
         query = sa.select(schema.tokens).order_by(schema.tokens.c.created, schema.tokens.c.id)
         return [from_row(row) for row in connection.execute(query).mappings()]
@@ -124,7 +124,7 @@ def revoke(store: SQLStore, name: str, *, now: datetime | None = None) -> Token:
 
 
 def find(store: SQLStore, secret: str) -> Token | None:
-    """Return what is kept of a token, None where there is none such."""
+    """Return the record of a token; None if the token is unknown."""
     if not well_formed(secret):
         return None
     with store.transaction(write=False) as connection:
@@ -134,13 +134,13 @@ def find(store: SQLStore, secret: str) -> Token | None:
 
 
 def new() -> str:
-    """Return a new token, of the operating system's randomness."""
+    """Return a new token from the operating system's random generator."""
     body = PREFIX + "".join(secrets.choice(DIGITS) for _ in range(RANDOM))
     return body + checksum(body)
 
 
 def checksum(body: str) -> str:
-    """Return the last letters of a token, by the others.
+    """Return the checksum that ends a token.
 
     >>> checksum("sqb_" + "0" * 32)
     '4X0RD5'
@@ -153,7 +153,7 @@ def checksum(body: str) -> str:
 
 
 def well_formed(secret: str) -> bool:
-    """Say whether a text may be a token, without asking the store.
+    """Return whether a text has the form and the checksum of a token, without using the store.
 
     >>> well_formed(new()), well_formed("sqb_" + "0" * 38)
     (True, False)
@@ -164,34 +164,34 @@ def well_formed(secret: str) -> bool:
 
 
 def hashed(secret: str) -> str:
-    """Return what is kept of a token's letters; 190 random bits need no salt."""
+    """Return the hash of a token; no salt is needed for 190 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def from_row(row: Mapping[Any, Any]) -> Token:
-    """Return a row of the table as a token."""
+    """Convert a table row to a token."""
     plain: dict[str, Any] = {name: value for name, value in row.items() if name != "hash"}
     return Token(**{**plain, "campaigns": tuple(json.loads(plain["campaigns"]))})
 
 
 def as_text(when: datetime) -> str:
-    """Return a time as it is kept: such texts sort as the times do."""
+    """Return the stored text of a time; these texts sort chronologically."""
     return when.astimezone(UTC).isoformat(timespec="seconds")
 
 
 # ----------------------------------------------------------------------
-# Sessions: who is signed in to the dashboard, kept as hashes.
+# Dashboard sessions
 #
-# A session is a random text in a cookie. It stands for the token that was used to sign in, until
-# it expires or is ended; revoking the token ends it at once.
+# A session is a random text in a cookie. It represents the token that was used to sign in, until
+# the session expires or is ended. Revoking the token ends the session immediately.
 
 
-#: Random bytes of a session.
+#: Number of random bytes in a session's secret.
 SESSION_BYTES = 32
 
 
 def begin_session(store: SQLStore, token: Token, *, until: datetime) -> str:
-    """Begin a session of a token; return what its cookie holds, this once."""
+    """Start a session for a token; return the cookie's secret, which is not stored."""
     secret = secrets.token_urlsafe(SESSION_BYTES)
     row = {"hash": hashed(secret), "token": token.id, "expires": as_text(until)}
     with store.transaction(write=True) as connection:
@@ -200,7 +200,7 @@ def begin_session(store: SQLStore, token: Token, *, until: datetime) -> str:
 
 
 def find_session(store: SQLStore, secret: str, *, now: datetime | None = None) -> Token | None:
-    """Return the token of a session, None where either is not there or no longer valid."""
+    """Return the token of a session; None if the session or the token is unknown or invalid."""
     now, table, known = now or datetime.now(UTC), schema.sessions, schema.tokens
     query = (
         sa.select(known)
@@ -221,7 +221,7 @@ def end_session(store: SQLStore, secret: str) -> None:
 
 
 def forget_sessions(store: SQLStore, *, now: datetime | None = None) -> int:
-    """Drop the sessions that have expired; return how many."""
+    """Delete expired sessions; return how many."""
     table, before = schema.sessions, as_text(now or datetime.now(UTC))
     with store.transaction(write=True) as connection:
         return connection.execute(table.delete().where(table.c.expires <= before)).rowcount

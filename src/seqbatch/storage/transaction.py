@@ -1,9 +1,9 @@
 """Several changes of one campaign in one transaction.
 
-A campaign's calls begin and end a transaction each. Handed a :class:`Together` for a store, they
-are parts of a longer one: a part that fails leaves nothing, the others stay, and all of them are
-kept when the whole ends well. So an answer can be kept with the change that it answers for, and
-calls that arrive together share the time that a disk takes.
+Normally each call of a campaign begins and ends its own transaction. With a
+:class:`SharedTransaction` in place of the store, calls become parts of one longer transaction: a
+part that fails is rolled back, the others stay, and all of them are committed at the end. This
+stores an answer together with its change, and lets concurrent calls share one disk write.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,17 +21,17 @@ from seqbatch.storage.stores import SQLStore
 class SharedTransaction:
     """A store for the calls of one campaign, whose changes are parts of one transaction.
 
-    The transaction begins with the first change: what a call checks before, it checks without
-    keeping others waiting.
+    The transaction begins with the first change. Checks that a call makes before its change do not
+    block other calls.
 
     Parameters
     ----------
     store
         The store.
     begun
-        Called with the connection when the transaction has begun and the campaign is locked.
+        Called with the connection once the transaction has begun and the campaign is locked.
     parts
-        Whether a change that fails leaves the others; otherwise it must end the whole.
+        Whether the other changes survive one that fails; if not, it must end the transaction.
     """
 
     def __init__(
@@ -60,35 +60,35 @@ class SharedTransaction:
 
     @property
     def connection(self) -> sa.Connection | None:
-        """The transaction's connection; None where no change was begun."""
+        """The transaction's connection; None before the first change."""
         return None if self._view is None else self._view.connection
 
     @property
     def label(self) -> str:
-        """What to call the store in front of people, without any secret."""
+        """The store's name for messages, without secrets."""
         return self._store.label
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it is kept in, which nothing else may be written to."""
+        """The files of the store, which nothing else may write to."""
         return self._store.files
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """What a spec that says nothing of these fields means in this store."""
+        """The store's defaults for spec fields that are not set."""
         return self._store.defaults
 
     def names(self) -> list[str]:
-        """Return the names of all campaigns, in the order of their creation."""
+        """Return the names of all campaigns in order of creation."""
         return self._store.names()
 
     def tombstones(self) -> list[Tombstone]:
-        """Return what is left of campaigns that were deleted, in the order of their deletion."""
+        """Return the tombstones of deleted campaigns in order of deletion."""
         return self._store.tombstones()
 
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
-        """Begin a campaign; a name that is taken raises CampaignStateError."""
+        """Begin a new campaign; raise CampaignStateError if the name is taken."""
         view = self._opened(self._stack.enter_context(self._store.create(name)))
         with self._part(view):
             yield view
@@ -110,7 +110,7 @@ class SharedTransaction:
 
     @contextmanager
     def read(self, name: str) -> Iterator[View]:
-        """Open a view of the campaign: within the transaction, once there is one."""
+        """Open a view of the campaign, within the transaction if it has begun."""
         if self._view is not None:
             yield self._view
             return
@@ -118,7 +118,7 @@ class SharedTransaction:
             yield view
 
     def close(self) -> None:
-        """Do nothing: the database stays open for others."""
+        """Do nothing: the store stays open."""
 
     def _opened(self, view: View) -> View:
         self._view = view

@@ -1,1 +1,1 @@
-"""The dashboard: pages of the same service for people, without any rules of their own."""
+"""The dashboard: web pages of the service, with the same rules as the API."""

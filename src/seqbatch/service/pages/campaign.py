@@ -40,7 +40,7 @@ from seqbatch.service.routes import views
 from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
-# What a form has done: the answer that was kept with the change.
+# The page after a form: what was done
 
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
@@ -59,7 +59,7 @@ async def done(request: Request, name: Name, once: str, visitor: Visiting) -> Re
 
 
 # ----------------------------------------------------------------------
-# Campaigns at a glance: where each stands, and what comes next.
+# The list of campaigns
 
 
 list_router = APIRouter(include_in_schema=False)
@@ -67,7 +67,7 @@ list_router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True)
 class Glance:
-    """A campaign at a glance, or why it cannot be read."""
+    """A campaign in the list, or the reason why it cannot be read."""
 
     name: str
     now: Situation | None = None
@@ -82,7 +82,7 @@ async def campaigns(request: Request, visitor: Visiting) -> Response:
 
     def found() -> list[Glance]:
         names = [name for name in store.names() if visitor.token.sees(name)]
-        # The newest first; those that are over come last.
+        # Newest first; ended campaigns come last.
         every = [_glance(store, name) for name in reversed(names)]
         return sorted(every, key=lambda one: one.now is not None and one.now.condition != "open")
 
@@ -93,13 +93,13 @@ def _glance(store: SQLStore, name: str) -> Glance:
     try:
         now = Campaign(store, name).situation()
     except CampaignError as error:
-        # One that is damaged must not hide the others.
+        # A damaged campaign must not hide the others.
         return Glance(name, failed=problem_of(error, store.label).said(on_pages))
     return Glance(name, now, next_of(now))
 
 
 # ----------------------------------------------------------------------
-# The report and the protocol as pages and as files, and what is stored as files.
+# Report, protocol and exports
 
 
 @router.get("/report")
@@ -172,16 +172,16 @@ async def export(
 
 
 # ----------------------------------------------------------------------
-# One campaign: where it stands wave by wave, what was learned, and what was done.
+# One campaign: overview, findings and history
 
 
-#: Events on a page of the history.
+#: Number of events per page of the history.
 EVENTS = 50
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A campaign as its first page shows it; `learned` is None before the first wave is closed."""
+    """The data of the overview page; `learned` is None before the first wave is closed."""
 
     now: Situation
     status: Status
@@ -212,7 +212,7 @@ async def overview(request: Request, name: Name, _visitor: Visiting) -> Response
 
 
 def _remarks(status: Status) -> list[str]:
-    """Return what there is to know, but for guardrails and the hash: they have other places."""
+    """Return the status notes, except guardrails and the hash, which are shown elsewhere."""
     told = set(violations(status.metrics))
     return [said for said in remarks(status)[:-1] if said not in told]
 
@@ -238,7 +238,7 @@ async def findings(request: Request, name: Name, _visitor: Visiting) -> Response
 
 @dataclass(frozen=True)
 class Done:
-    """An event, and what was done in words."""
+    """An event, and its description."""
 
     event: Event
     what: str

@@ -1,4 +1,4 @@
-"""The pages that create a campaign step by step: file, form, spec."""
+"""The pages that create a campaign step by step: upload a file, fill in a form, review the spec."""
 
 import json
 import re
@@ -42,23 +42,23 @@ from seqbatch.storage import open_store
 from seqbatch.storage.tokens import Token
 
 # ----------------------------------------------------------------------
-# What a spec means, in the words that the command line and the protocol have for it.
+# The description of a spec, as in the command line and the protocol
 
 
-#: What is of interest before there is a campaign; the rest of a protocol is about its record.
+#: Protocol sections that matter before the campaign exists; the others describe its record.
 SECTIONS = ("question", "units", "waves", "assignment", "outcomes", "analysis")
 
 
 @dataclass(frozen=True)
 class NewWords:
-    """A campaign that could be created.
+    """The description of a campaign before it is created.
 
     Parameters
     ----------
     name
-        What it is called.
+        The campaign's name.
     summary, first_wave
-        What will happen, in short and in the first wave.
+        A summary, and what happens in the first wave.
     sections
         The sections of its protocol, for a template.
     """
@@ -70,7 +70,7 @@ class NewWords:
 
 
 def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWords:
-    """Return what a spec that was checked with a file of units means."""
+    """Describe a spec that was checked with a file of units."""
     now = prepared.now
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
@@ -114,18 +114,18 @@ def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
 
 
 # ----------------------------------------------------------------------
-# A campaign as a form: what is typed, the choices that it makes, and what is wrong where.
+# The form of a spec: typed values, the resulting choices, and errors by field
 
 
-#: Rows for actions that are empty, below those that are filled in.
+#: Number of empty rows for further actions.
 SPARE = 2
-#: Columns whose kind can be chosen in the form; further ones become what is proposed.
+#: Maximum number of columns whose kind can be chosen; further columns keep the proposed kind.
 MOST_COLUMNS = 200
-#: What is asked in percent.
+#: Fields that are entered in percent.
 SHARES = ("randomised", "floor", "required")
-#: What a column without a name is called in a draft; it cannot be chosen.
+#: Name of an unnamed column in a draft; it cannot be chosen.
 NAMELESS = "(no name)"
-#: The fields of the form, by the settings of a spec that they make.
+#: The fields of the form, by the spec settings that they determine.
 FIELDS = {
     "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
     "metrics": "reward", "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
@@ -137,22 +137,22 @@ FIELDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class SpecForm:
-    """What is typed into the form, as it was typed.
+    """The values of the form, as typed.
 
     Parameters
     ----------
     unit
-        The columns that tell units apart; () as proposed.
+        The columns that identify units; () for the proposed ones.
     kinds
-        What becomes of columns, those that are not as proposed.
+        The chosen kinds of columns that differ from the proposed ones.
     actions
         Names and costs.
     control
-        The place of the control among them.
+        The position of the control among the actions.
     kind, low, high
-        Of the outcome: "yes" for yes or no, "number"; and its range.
+        The kind of the outcome, "yes" for yes or no or "number", and its range.
     how
-        Where the waves' sizes come from: "equal", "sizes" or "plan".
+        The source of the waves' sizes: "equal", "sizes" or "plan".
     """
 
     name: str = ""
@@ -175,11 +175,11 @@ class SpecForm:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The rows for actions, with some to spare."""
+        """The rows for actions, followed by some empty ones."""
         return [*self.actions, *[("", "")] * SPARE]
 
     def choices(self) -> Choices:
-        """Return what the form says; text that should be a number is refused under its field."""
+        """Return the form's choices; refuse invalid numbers, with the field's name."""
         named = [(name, cost) for name, cost in self.actions if name]
         control = self.actions[self.control][0] if self.control < len(self.actions) else ""
         if not control:
@@ -217,7 +217,7 @@ class SpecForm:
 
 
 def typed(form: Form) -> SpecForm:
-    """Return what a form holds."""
+    """Return the typed values of a submitted form."""
     every = zip(form.every("action"), form.every("cost"), strict=False)
     kinds = [_pair(text) for text in form.every("kind-of")]
     control = form.text("control", "0")
@@ -241,7 +241,7 @@ _PLAIN = ("waves", "sizes", "units", "randomised", "floor", "required")
 
 
 def planned(form: Form) -> SpecForm:
-    """Return the form at first: with the numbers of a plan, where an address brings them."""
+    """Return the initial form, with the numbers of a plan if the URL contains them."""
     made = SpecForm()
     if sizes := form.text("sizes")[:1_000]:
         made = replace(made, how="sizes", sizes=sizes.replace(",", ", "))
@@ -254,7 +254,7 @@ def planned(form: Form) -> SpecForm:
 
 
 def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
-    """Return what the form shows of each column: what is proposed, and what else may be chosen."""
+    """Return the proposed kind and the alternatives for each column."""
     shown = []
     for each in draft.columns[:MOST_COLUMNS]:
         if each.became == "unit" or each.column == NAMELESS:
@@ -270,7 +270,7 @@ def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
 
 
 def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
-    """Return the columns that may tell units apart: a value, words, and whether it is chosen."""
+    """Return the columns that can identify units: value, label, and whether it is chosen."""
     chosen = form.unit or draft.unit
     named = [each.column for each in draft.columns if each.column != NAMELESS]
     options: list[tuple[str, ...]] = [(name,) for name in named]
@@ -282,10 +282,10 @@ def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:
 
 
 def problems_of(error: SeqbatchError) -> dict[str, str]:
-    """Return what is wrong, by the field that it is about; "" where it is about none."""
+    """Return the errors by field; the key "" is for errors without a field."""
     if isinstance(error, InvalidSpecError) and error.places:
         return dict(_at_field(place, said) for place, said in error.places)
-    # What a file is refused for names its columns, not fields of the form.
+    # Errors about a file name its columns, not fields of the form.
     field = "" if isinstance(error, InvalidFileError) else FIELDS.get(error.field, "")
     return {field: error.refusal.text(on_pages)}
 
@@ -338,12 +338,12 @@ def _sizes(text: str) -> list[int]:
 
 
 # ----------------------------------------------------------------------
-# A new campaign, step by step: a file, what is in it, the spec in words, and then the campaign.
+# The pages: upload, form, review, create
 
 
 router = APIRouter(include_in_schema=False, prefix="/new")
 
-#: What a plan hands on to the form.
+#: Fields that the planner page passes to the form.
 PLANNED = ("sizes", "actions", "randomised")
 #: The button of the review that leads back to the form.
 AGAIN = "again"
@@ -443,7 +443,7 @@ async def done(request: Request, fingerprint: str, name: Name, visitor: Visiting
 
 @dataclass(frozen=True)
 class Review:
-    """What was found out about a spec, and what it means."""
+    """The result of checking a spec, and its description."""
 
     found: Validated
     words: NewWords | None
@@ -494,7 +494,7 @@ def _form_page(
 def _review_page(
     request: Request, file: Kept, form: Form, text: str, review: Review | None, *, said: str = ""
 ) -> Response:
-    """Show a spec; the page carries what was typed before, for the way back to the form."""
+    """Show a spec; the page keeps the typed values, to return to the form."""
     filled = [pair for pair in form.fields if pair[0] not in (CSRF, ONCE, "spec")]
     label = request.app.state.store.label
     problems = [] if review is None else [problem_of(e, label) for e in review.found.problems]

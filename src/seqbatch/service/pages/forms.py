@@ -1,4 +1,4 @@
-"""Forms: read within bounds, applied once, or tried and rolled back."""
+"""Dashboard forms: read with size limits, applied once, or tried and rolled back."""
 
 import hashlib
 import json
@@ -24,21 +24,21 @@ from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.transaction import SharedTransaction
 
 # ----------------------------------------------------------------------
-# Forms as they are sent: within bounds, made by us for this session, each of them once.
+# Reading forms
 
 
 FORM = "application/x-www-form-urlencoded"
-#: The longest form without a file, and the most fields of one.
+#: Maximum size of a form without a file, and its maximum number of fields.
 BYTES, FIELDS = 512 << 10, 300
-#: The fields that every form carries, and that are no part of what is asked.
+#: Technical fields of every form, which are not part of its content.
 CSRF, ONCE = "csrf", "once"
-#: What may be one number with thousands or several sizes: 1,500.
+#: Ambiguous text such as 1,500: a thousands separator, or two sizes.
 UNCLEAR = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})+(?!\d)")
 
 
 @dataclass(frozen=True)
 class Form:
-    """What was filled in.
+    """The content of a form.
 
     Parameters
     ----------
@@ -49,19 +49,19 @@ class Form:
     fields: Sequence[tuple[str, str]] = field(default_factory=list)
 
     def text(self, name: str, default: str = "") -> str:
-        """Return what a field holds, without spaces around it."""
+        """Return the value of a field, without surrounding spaces."""
         return next((value for key, value in self.fields if key == name), default).strip()
 
     def every(self, name: str) -> list[str]:
-        """Return what all fields of a name hold: the boxes that were ticked."""
+        """Return the values of all fields with a name, such as ticked boxes."""
         return [value for key, value in self.fields if key == name]
 
     def ticked(self, name: str) -> bool:
-        """Say whether a box was ticked."""
+        """Return whether a box was ticked."""
         return bool(self.text(name))
 
     def whole(self, name: str) -> int | None:
-        """Return a whole number, None where the field is empty."""
+        """Return a whole number; None if the field is empty."""
         text = self.text(name).replace(",", "").replace(" ", "")
         if not text:
             return None
@@ -71,7 +71,7 @@ class Form:
             raise _no_number(name, "a whole number", text) from None
 
     def number(self, name: str) -> float | None:
-        """Return a number, None where the field is empty."""
+        """Return a number; None if the field is empty."""
         text = self.text(name)
         if not text:
             return None
@@ -81,7 +81,7 @@ class Form:
             raise _no_number(name, "a number", text) from None
 
     def call(self, request: Request, visitor: Visitor) -> IdempotentCall:
-        """Return what the answer is kept under: the same form sent again gets it again."""
+        """Return the identity of the call: the same form sent again gets the same answer."""
         key = self.text(ONCE)
         if not 8 <= len(key) <= LONGEST_KEY - 10 or not key.isascii() or not key.isprintable():
             raise ProblemError(422, "form-refused", f"the form must carry its field {ONCE!r}.")
@@ -95,24 +95,24 @@ class Form:
 
 
 def in_percent(said: str) -> str:
-    """Return what is said of a share where it was typed in percent."""
+    """Add to a message about a share that 1 means 100%, for a field in percent."""
     return f"{said} (1 is 100%)"
 
 
 def kept_key(once: str) -> str:
-    """Return the key of a form's answer, apart from those of clients, which are printable."""
+    """Return the key of a form's answer, which cannot equal a client's printable key."""
     return f"page\n{once}"
 
 
 async def read_form(request: Request, visitor: Visitor) -> Form:
-    """Return a form that this session was given."""
+    """Read a form; refuse it if it was made for another session."""
     form = await read_fields(request)
     require_form_token(visitor.secret, form.text(CSRF))
     return form
 
 
 async def read_fields(request: Request) -> Form:
-    """Return a form, whoever made it."""
+    """Read a form without checking its session."""
     if media_type(request) != FORM:
         raise ProblemError(415, "unsupported", f"the body must be a form of {FORM}.")
     content = b"".join([piece async for piece in pieces(request, BYTES)])
@@ -134,10 +134,10 @@ def _no_number(name: str, rule: str, received: str) -> ProblemError:
 
 
 # ----------------------------------------------------------------------
-# How pages make the steps of a campaign: signed by the token, once for each form.
+# Applying forms: signed by the token, once per form
 
 
-#: What is added to the key of an answer for a file that came of the same form.
+#: Suffix of an answer's key for a file that the same form produced.
 FILE = "\nfile"
 
 
@@ -151,23 +151,23 @@ async def do(
     did: str,
     long: bool = False,
 ) -> RedirectResponse:
-    """Make a step of a campaign and lead to the page that says what was done.
+    """Run a step of a campaign and redirect to the page that shows the result.
 
-    The answer is kept with the change. The same form, sent again by a double click or a reload,
-    changes nothing and leads to the same page.
+    The answer is stored with the change. If the same form is sent again by a double click or a
+    reload, nothing changes and the redirect leads to the same page.
 
     Parameters
     ----------
     request, visitor, form
-        The call, who makes it, and its form.
+        The request, its visitor and its form.
     name
         The campaign.
     step
-        Makes the step; what it returns is kept as JSON.
+        Runs the step; its result is stored as JSON.
     did
-        What the step is called on that page.
+        The name of the step on that page.
     long
-        Whether it reads a file, of which few run at once.
+        Whether it reads a file; only a few such steps run at once.
     """
     store, call = request.app.state.store, form.call(request, visitor)
 
@@ -180,19 +180,19 @@ async def do(
 
 
 def done_at(name: str, form: Form) -> RedirectResponse:
-    """Lead to the page that says what a form has done."""
+    """Redirect to the page that shows the result of a form."""
     return RedirectResponse(f"/campaigns/{name}/done/{form.text(ONCE)}", status_code=303)
 
 
 async def done_before(request: Request, visitor: Visitor, form: Form) -> bool:
-    """Say whether the same form was answered already, and then maybe without what it needs now."""
+    """Return whether the form was already answered; the file it used may be gone by now."""
     call = form.call(request, visitor)
     found = await run_in_threadpool(answers.find, request.app.state.store, call)
     return again(found, call) is not None
 
 
 def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> StoredAnswer:
-    """Return the answer that a form of this token got."""
+    """Return the stored answer to a form of this token."""
     call = IdempotentCall(token=visitor.token.id, key=kept_key(once) + part, request="")
     found = answers.find(store, call) if once.isprintable() else None
     if found is None:
@@ -203,20 +203,20 @@ def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Sto
 
 
 def told(answer: StoredAnswer) -> dict[str, Any]:
-    """Return what an answer says."""
+    """Return the parsed content of an answer."""
     found: dict[str, Any] = json.loads(b"".join(answer.pieces))
     return found
 
 
 # ----------------------------------------------------------------------
-# Steps that are made and taken back: what they would do, and nothing is kept.
+# Trying steps: run, then rolled back
 
 
 T = TypeVar("T")
 
 
 class _TakenBackError(Exception, Generic[T]):
-    """Ends a transaction of which nothing is to be kept but the answer."""
+    """Rolls back a transaction and carries its result."""
 
     def __init__(self, result: T) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class _TakenBackError(Exception, Generic[T]):
 
 
 def tried(store: SQLStore, name: str, step: Callable[[Campaign], T]) -> T:
-    """Return what a step of a campaign would return; whatever it did is taken back.
+    """Return what a step of a campaign would return; its changes are rolled back.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def tried(store: SQLStore, name: str, step: Callable[[Campaign], T]) -> T:
     name
         The campaign.
     step
-        Makes the step.
+        Runs the step.
     """
     try:
         with SharedTransaction(store) as together:

@@ -1,4 +1,4 @@
-"""The planner page: sliders, plans in the background, and the answer."""
+"""The planner page: a form with sliders, and plans computed in the background."""
 
 import asyncio
 import contextlib
@@ -35,16 +35,16 @@ from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.problems import ProblemError
 
 # ----------------------------------------------------------------------
-# A plan as the dashboard shows it: words, tables and a picture, without what it was made from.
+# A plan as the dashboard shows it: texts, tables and a chart
 
 
-#: The picture's height and the room above and below the points, in pixels.
+#: The chart's height and its margins above and below the points, in pixels.
 HEIGHT, ABOVE, BELOW = 260, 40, 52
 
 
 @dataclass(frozen=True)
 class Point:
-    """A number of waves in the picture: where it stands, in percent from the left and pixels."""
+    """A number of waves in the chart; x is in percent from the left, y in pixels."""
 
     waves: str
     label: str
@@ -65,9 +65,9 @@ class RegretPicture:
     points
         From left to right.
     online, online_label
-        Where the line of fully online stands, and its value.
+        The position of the line for the fully online policy, and its value.
     words
-        All of it for those who do not see it.
+        The chart as text, for screen readers.
     """
 
     points: Sequence[Point]
@@ -79,7 +79,7 @@ class RegretPicture:
 
 @dataclass(frozen=True)
 class WaveBar:
-    """A wave of the plan: how it is assigned, and where its units are, in percent of all."""
+    """A wave of the plan: how it is assigned, and its range in percent of all units."""
 
     number: int
     units: int
@@ -90,22 +90,22 @@ class WaveBar:
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """What is shown of a plan.
+    """A plan, prepared for display.
 
     Parameters
     ----------
     heading, short
-        The plan in a line, and for whoever hears it.
+        The plan in one line, and a shorter version for screen readers.
     whole
-        Whether it is more than a first answer.
+        Whether it is the full plan, not a first answer.
     facts
-        The numbers to look at first, each with what it is.
+        The most important numbers, each with its label.
     words, assumed
-        The rest in sentences, and what was assumed.
+        The rest in sentences, and the assumptions.
     waves, picture, tables
-        The same in parts.
+        The waves, the chart and the tables.
     sizes, actions, randomised
-        What a campaign by this plan has.
+        The settings of a campaign that follows this plan.
     """
 
     heading: str
@@ -123,7 +123,7 @@ class PlanAnswer:
 
 
 def answer_of(plan: Plan) -> PlanAnswer:
-    """Return what is shown of a plan; a quick one has no table of wrong guesses."""
+    """Prepare a plan for display; a quick plan has no table of wrong guesses."""
     whole = not plan.request.quick
     sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
     return PlanAnswer(
@@ -143,7 +143,7 @@ def answer_of(plan: Plan) -> PlanAnswer:
 
 
 def in_waves(text: str) -> str:
-    """Return a text about a campaign: what theory calls a batch is a wave here.
+    """Replace "batch", the planner's term, by "wave", the campaign's term.
 
     >>> in_waves("3 batches, as asked for. More batches (max_batches) may.")
     '3 waves, as asked for. More waves may.'
@@ -211,24 +211,24 @@ def _picture(plan: Plan) -> RegretPicture:
 
 
 def _ends(row: Row) -> tuple[float, float]:
-    """Return two standard errors below and above; a logarithm has no place for 0."""
+    """Return the bounds two standard errors below and above, kept positive for the log scale."""
     least = max(row.regret, 1e-9)
     return max(row.regret - 2 * row.error, least / 2), least + 2 * row.error
 
 
 # ----------------------------------------------------------------------
-# Plans for the dashboard: remembered, one at a time for each session, ended when nobody waits.
+# Computing plans: cached, one at a time per session, cancelled when the client has gone
 
 
-#: How many questions of a session may wait for one that is being answered.
+#: How many requests of a session may wait while another one is running.
 WAITING = 4
-#: How often it is looked whether somebody still waits, in seconds.
+#: Seconds between checks whether the client is still connected.
 LOOKING = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a plan is asked; see :func:`seqbatch.planning.plan`."""
+    """The inputs of a plan; see :func:`seqbatch.planning.plan`."""
 
     units: int
     actions: int
@@ -242,12 +242,12 @@ class Question:
 
 
 class EndedError(Exception):
-    """Ends a plan that nobody waits for any more."""
+    """Ends a plan whose client has disconnected."""
 
 
 @dataclass
 class Turn:
-    """A session's place to plan in, and how many ask for it."""
+    """A session's lock for planning, and how many requests wait for it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     asking: int = 0
@@ -259,7 +259,7 @@ class Plans:
     Parameters
     ----------
     most
-        How many are remembered.
+        How many plans are cached.
     """
 
     def __init__(self, most: int) -> None:
@@ -270,7 +270,7 @@ class Plans:
     async def answer(
         self, request: Request, session: str, question: Question, *, quick: bool
     ) -> PlanAnswer:
-        """Return a plan: one that is known, or a new one once the session's others are done."""
+        """Return a cached plan, or compute one after the session's other plans are done."""
         if (found := self._find(question, quick=quick)) is not None:
             return found
         async with self._turn(session), _watched(request) as ended:
@@ -329,7 +329,7 @@ def _made(question: Question, quick: bool, ended: threading.Event) -> PlanAnswer
 
 @asynccontextmanager
 async def _watched(request: Request) -> AsyncIterator[threading.Event]:
-    """Say when the client has gone, or was answered otherwise: the plan then ends by itself."""
+    """Yield an event that is set when the client has gone or the block ends; it ends the plan."""
     ended = threading.Event()
 
     async def look() -> None:
@@ -348,37 +348,37 @@ async def _watched(request: Request) -> AsyncIterator[threading.Event]:
 
 
 # ----------------------------------------------------------------------
-# The planner: sliders, and what they lead to. A plan has an address, and can be kept as a link.
+# The planner page; the URL contains the inputs, so a plan can be saved as a link
 
 
 router = APIRouter(include_in_schema=False)
 
-#: More waves than these are asked for at the command line.
+#: Maximum number of waves on this page; the command line allows more.
 MOST_WAVES = 20
-#: What is asked in percent.
+#: Fields that are entered in percent.
 SHARES = ("randomised", "missing")
-#: The parameter that asks for a part of the page.
+#: The URL parameter that requests a part of the page.
 PART = "part"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A number of the form, and the slider beside it.
+    """A number field of the form, with its slider.
 
     Parameters
     ----------
     name, label, help, suffix
-        What it is called, and in what it is measured.
+        Its name and texts, and its unit of measurement.
     low, high, step
-        The ends of the slider, and its steps; numbers may go further.
+        The range and the step of the slider; typed numbers may be outside the range.
     log
-        Whether its steps are proportional.
+        Whether the slider is logarithmic.
     value
-        What stands there at first.
+        The initial value.
     more
-        Whether it stands with those that most people leave alone.
+        Whether it is among the advanced fields.
     instead
-        What a box says that takes the number's place; "" where there is none.
+        The label of a checkbox that replaces the number; "" for no checkbox.
     """
 
     name: str
@@ -447,7 +447,7 @@ async def _answered(request: Request, visitor: Visitor, form: Form, *, quick: bo
 
 
 def question_of(form: Form) -> Question:
-    """Return what is asked; numbers that are no numbers are refused under their name."""
+    """Return the inputs of a form; refuse invalid numbers, with the field's name."""
     waves = _whole(form, "waves")
     if waves is not None and waves > MOST_WAVES:
         advice = "Plan more of them at the command line."
@@ -461,7 +461,7 @@ def question_of(form: Form) -> Question:
 
 
 def _shown(form: Form) -> dict[str, Any]:
-    """Return the form's numbers as they were typed, and whether a box takes a number's place."""
+    """Return the numbers as typed, and whether a checkbox replaces each."""
     asked = bool(form.fields)
     values = {
         control.name: {
@@ -502,6 +502,6 @@ def _number(form: Form, name: str) -> float | None:
 
 
 def _refusal(error: InvalidArgumentError) -> Mapping[str, str]:
-    """Return what is wrong under the name of its field; shares are in percent there."""
+    """Return the error by field name; shares are given in percent."""
     name = "waves" if error.name == "batches" else error.name
     return {name: in_percent(in_waves(str(error))) if name in SHARES else in_waves(str(error))}

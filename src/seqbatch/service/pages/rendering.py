@@ -1,4 +1,4 @@
-"""Pages from templates: charts, errors, next steps, cached views."""
+"""Rendering of dashboard pages: templates, charts, errors, next steps, cached views."""
 
 import hashlib
 import secrets
@@ -31,11 +31,11 @@ from seqbatch.service.problems import TITLES, ProblemError, amendment, document
 from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
-# Remedies in the words of pages: buttons and boxes instead of options.
+# Remedies in terms of the dashboard's buttons and boxes
 
 
 def on_pages(remedy: Remedy) -> str:
-    """Return what follows the text before a remedy, for those who look at pages.
+    """Return the text of a remedy in terms of dashboard pages, to append to a message.
 
     >>> on_pages(Remedy("close", force=True, reason=...)), on_pages(Remedy("draw"))
     (', below.', '')
@@ -48,29 +48,29 @@ def on_pages(remedy: Remedy) -> str:
         case "amend":
             if spelled := remedy.options.get("reward_format"):
                 return f' a change of how outcomes are spelled to "{spelled}" and a reason'
-            # No page has a field for the others.
+            # Pages have no fields for the other remedies.
             return f" a call of amend over HTTP with {amendment(remedy)}"
         case _:
             return ""
 
 
 # ----------------------------------------------------------------------
-# What takes long to find out is found out once for each event, and remembered for a while.
+# Cache of slow views, by event
 
 
 T = TypeVar("T")
 
 
 class ViewCache:
-    """The newest answers, by what they are about.
+    """A cache of the most recent results.
 
-    Events are never changed, and a hash stands for all up to its own: an answer of an event stays
-    right.
+    The keys contain an event's hash. Events never change, and the hash covers all events up to its
+    own, so a cached result never becomes outdated.
 
     Parameters
     ----------
     most
-        How many are remembered.
+        How many results are cached.
     """
 
     def __init__(self, most: int = 12) -> None:
@@ -79,7 +79,7 @@ class ViewCache:
         self._known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def get(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """Return what is remembered, or make it."""
+        """Return the cached result, or compute it."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -94,21 +94,21 @@ class ViewCache:
 
 
 async def standing(request: Request, name: str) -> Situation:
-    """Return where a campaign stands."""
+    """Return the current situation of a campaign."""
     return await run_in_threadpool(Campaign(request.app.state.store, name).situation)
 
 
 def material(memory: ViewCache, store: SQLStore, now: Situation) -> Material:
-    """Return all that there is to say of a campaign as it stands."""
+    """Return the report material of a campaign in its current state."""
     return memory.get(("now", now.name, now.hash), lambda: gathered(store, now.name))
 
 
 def learned(memory: ViewCache, store: SQLStore, now: Situation) -> Material | None:
-    """Return what was learned when the last wave was closed; None before that."""
+    """Return the material as of the last closed wave; None before the first is closed."""
     if not now.closes:
         return None
     at = now.closes[-1]
-    # Actions that got their names back are shown by their names.
+    # After unmasking, actions are shown by their names.
     if at == now.sequence or now.unmasked:
         return material(memory, store, now)
     with store.read(now.name) as reader:
@@ -117,19 +117,19 @@ def learned(memory: ViewCache, store: SQLStore, now: Situation) -> Material | No
 
 
 # ----------------------------------------------------------------------
-# What comes next, in words, and the page on which it is done.
+# The next step of a campaign
 
 
 @dataclass(frozen=True)
 class Next:
-    """What comes next.
+    """The next step of a campaign.
 
     Parameters
     ----------
     words
-        What is to be done.
+        The description of the step.
     button, page
-        What its button says, and the page of the campaign that it leads to.
+        The label of its button, and the campaign page that the button opens.
     """
 
     words: str
@@ -138,7 +138,7 @@ class Next:
 
 
 def next_of(now: Situation) -> Next:
-    """Return what comes next in a situation."""
+    """Return the next step in a situation."""
     if now.stop and now.condition == "open":
         said = f"The rule that was fixed beforehand says: {now.stop}."
         return Next(said, "Read the findings", "findings")
@@ -181,12 +181,12 @@ def _close(now: Situation) -> str:
 
 
 # ----------------------------------------------------------------------
-# Where things stand in a page's pictures, in percent of their width. The templates draw them.
+# Chart geometry, in percent of the width; the templates draw the charts
 
 
-#: Colours there are; further actions take them again, and their numbers tell them apart.
+#: Number of colours; further actions reuse them and are distinguished by their numbers.
 SERIES = 8
-#: Narrower parts of a bar have no number in them, in percent.
+#: Minimum width, in percent, of a bar part that shows its number.
 NARROW = 9.0
 MARGIN = 4.0
 
@@ -208,26 +208,26 @@ class BarPart:
 
     @property
     def label(self) -> str:
-        """What stands in it."""
+        """The text in it."""
         return f"{self.width:.0f}%" if self.width >= NARROW else ""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """A wave's units, shared out among the actions."""
+    """The shares of the actions in a wave's units."""
 
     wave: int
     parts: Sequence[BarPart]
 
     @property
     def words(self) -> str:
-        """The same for those who do not see it."""
+        """The same as text, for screen readers."""
         told = ", ".join(f"{part.action} {part.width:.0f}%" for part in self.parts)
         return f"Wave {self.wave}: {told}"
 
 
 def shares(status: Status) -> list[Shares]:
-    """Return how the units of each wave were shared out."""
+    """Return the shares of the actions in each wave."""
     names = list(dict.fromkeys(row.action for row in status.actions))
     drawn = []
     for wave in dict.fromkeys(row.wave for row in status.actions):
@@ -244,7 +244,7 @@ def shares(status: Status) -> list[Shares]:
 
 @dataclass(frozen=True)
 class IntervalLine:
-    """An interval: its words, what it says, and where it stands."""
+    """An interval: its label, its text and its position."""
 
     action: str
     told: str
@@ -256,18 +256,18 @@ class IntervalLine:
 
 @dataclass(frozen=True)
 class Lifts:
-    """Intervals below one another.
+    """A chart of intervals, one per line.
 
     Parameters
     ----------
     lines
         From top to bottom.
     zero
-        Where no difference stands.
+        The position of zero difference.
     ends
-        What the left and the right edge stand for.
+        The values at the left and the right edge.
     title, words
-        What the numbers are, and all of it for those who do not see it.
+        The title of the numbers, and the chart as text for screen readers.
     """
 
     lines: Sequence[IntervalLine]
@@ -278,7 +278,7 @@ class Lifts:
 
 
 def lifts(found: Findings) -> Lifts | None:
-    """Return what actions bring over the control, the best on top; None where nothing is known."""
+    """Return the actions' lifts over the control, best first; None if there are no estimates."""
     measure = found.measure
     sign = 1 if measure.direction == "min" else -1
     known = sorted(
@@ -305,11 +305,11 @@ def lifts(found: Findings) -> Lifts | None:
 
 
 # ----------------------------------------------------------------------
-# Sections of a document, for a template.
+# Sections of a document, for a template
 
 
 def drawn(sections: Iterable[Section]) -> list[dict[str, object]]:
-    """Return sections with their pictures drawn."""
+    """Return sections with rendered pictures."""
     return [
         {"key": one.key, "title": one.title, "parts": [_part(part) for part in one.parts]}
         for one in sections
@@ -330,17 +330,17 @@ def _part(part: Part) -> dict[str, object]:
 
 
 # ----------------------------------------------------------------------
-# Pages from templates: everything escaped, nothing hidden, nothing fetched from elsewhere.
+# Pages from templates: all values are escaped, and nothing is loaded from other servers
 
 
-#: What a page may load and where its forms may go: its own server, and pictures within the page.
+#: Content security policy: pages use only their own server; pictures may be inline.
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
-    # Without its own address a browser would not say where a form comes from.
+    # With a stricter policy, browsers would not send the origin of a form.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
@@ -348,37 +348,37 @@ STATIC = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript;
 
 
 def shown(value: Any) -> Any:
-    """Return what a template shows of a value: what cannot be seen is written out."""
+    """Return a value for a template, with invisible characters written out."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
     return value
 
 
 def lines(text: str) -> Markup:
-    """Return text of several lines, to be shown as such."""
+    """Return HTML that shows the line breaks of a text."""
     return Markup("\n").join(visible(line) for line in text.split("\n"))
 
 
 @cache
 def static(file: str) -> bytes:
-    """Return a file that pages load."""
+    """Return the content of a static file."""
     return files(__package__).joinpath("static", file).read_bytes()
 
 
 @cache
 def address(file: str) -> str:
-    """Return where a page finds a file; another content has another address."""
+    """Return the URL of a static file; the URL changes with the content."""
     return f"/static/{file}?v={hashlib.sha256(static(file)).hexdigest()[:12]}"
 
 
 def once() -> str:
-    """Return what names one sending of a form, however often it is sent."""
+    """Return a new form id, so a form that is sent twice is applied once."""
     return secrets.token_urlsafe(18)
 
 
 @cache
 def environment() -> Environment:
-    """Return what makes pages of templates."""
+    """Return the Jinja environment of the templates."""
     made = Environment(
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
@@ -394,13 +394,13 @@ def page(request: Request, template: str, *, status_code: int = 200, **values: A
     Parameters
     ----------
     request
-        The call; who is signed in comes with it.
+        The request, which also holds the signed-in visitor.
     template
         The template's name.
     status_code
-        The answer's status.
+        The HTTP status.
     values
-        What the template shows.
+        The values for the template.
     """
     visitor = getattr(request.state, "visitor", None)
     text = (
@@ -412,15 +412,15 @@ def page(request: Request, template: str, *, status_code: int = 200, **values: A
 
 
 # ----------------------------------------------------------------------
-# Errors as pages, for those who look at pages; all others get a problem document.
+# Error pages for browsers; other clients get a problem document
 
 
-#: Addresses that programs call, whatever they say they accept.
+#: Path prefixes of the API, which get problem documents whatever the Accept header.
 PROGRAMS = ("/v1", "/health", "/ready", "/metrics")
 
 
 def answered(request: Request, problem: ProblemError) -> Response:
-    """Answer with a problem: a page to a browser, a document to a program."""
+    """Answer a problem: with a page for browsers, with a document for programs."""
     path = request.url.path
     if path.startswith(PROGRAMS) or "text/html" not in request.headers.get("accept", ""):
         return document(problem)
@@ -438,9 +438,9 @@ def answered(request: Request, problem: ProblemError) -> Response:
 
 
 def _sign_in(request: Request) -> Response:
-    """Ask for a token; first see whether a link from elsewhere hid that there is a session."""
+    """Lead to the sign-in page; after a link from another site, look for a session first."""
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        # Browsers keep strict cookies back on links from elsewhere, and send them on the next step.
+        # Browsers hold back strict cookies on links from other sites, but send them on a reload.
         return page(request, "arriving.html")
     query = f"?{request.url.query}" if request.url.query else ""
     wanted = urlencode({"next": f"{request.url.path}{query}"})
@@ -448,7 +448,7 @@ def _sign_in(request: Request) -> Response:
 
 
 def _campaign(request: Request) -> str:
-    """Return the campaign that a page was about and may be seen, "" where there is none."""
+    """Return the campaign of a page if the visitor may see it; otherwise ""."""
     name = request.path_params.get("name", "")
     visitor = getattr(request.state, "visitor", None)
     return name if visitor is not None and visitor.token.sees(name) else ""

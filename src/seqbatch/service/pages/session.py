@@ -1,4 +1,4 @@
-"""The visitor's session: cookie, token, and proof that a form is ours."""
+"""Dashboard sessions: cookies, the visitor's token, and CSRF protection of forms."""
 
 import hashlib
 import hmac
@@ -15,7 +15,7 @@ from seqbatch.storage import tokens
 from seqbatch.storage.tokens import Token
 
 # ----------------------------------------------------------------------
-# Who looks at a page: a session in a cookie, its token, and proof that a form is our own.
+# Visitors, CSRF tokens and cookies
 
 
 SESSION, GUEST = "seqbatch", "seqbatch-guest"
@@ -24,14 +24,14 @@ LONGEST = 100
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who is signed in.
+    """A signed-in visitor.
 
     Parameters
     ----------
     token
-        The token that they signed in with; its name signs what they do.
+        The token used to sign in; its name signs the visitor's changes.
     secret
-        What their cookie holds.
+        The secret in the session cookie.
     """
 
     token: Token
@@ -39,21 +39,21 @@ class Visitor:
 
     @property
     def csrf(self) -> str:
-        """What every form of theirs carries: other sites, and other sessions, cannot know it."""
+        """The CSRF token of the visitor's forms, unknown to other sites and sessions."""
         return form_token(self.secret)
 
     @property
     def key(self) -> str:
-        """What things that belong to the session are kept under."""
+        """The key under which the session's data are stored."""
         return hashlib.sha256(f"kept {self.secret}".encode()).hexdigest()
 
     def opens(self, page: str) -> bool:
-        """Say whether they may open a page, by its route in the table of roles."""
+        """Return whether the visitor may open a page, by its route in the table of roles."""
         return roles.may(self.token, roles.PAGES["GET", page])
 
 
 async def visitor(request: Request) -> Visitor:
-    """Return who is signed in, if they may do this; refuse all others."""
+    """Return the signed-in visitor; refuse if there is none or the page is not permitted."""
     if request.method != "GET":
         require_own_origin(request)
     secret, token = cookie(request, SESSION), None
@@ -74,17 +74,17 @@ async def visitor(request: Request) -> Visitor:
     return found
 
 
-#: Who looks at a page.
+#: The visitor of a page.
 Visiting = Annotated[Visitor, Depends(visitor)]
 
 
 def form_token(secret: str) -> str:
-    """Return the proof that a form was made for whoever has this cookie."""
+    """Return the CSRF token for the session with this cookie."""
     return hmac.new(secret.encode(), b"form", hashlib.sha256).hexdigest()
 
 
 def require_form_token(secret: str, received: str) -> None:
-    """Refuse a form that was not made for whoever sends it."""
+    """Refuse a form that was made for another session."""
     if not secret or not hmac.compare_digest(form_token(secret).encode(), received.encode()):
         raise ProblemError(
             403, "form-refused",
@@ -94,7 +94,7 @@ def require_form_token(secret: str, received: str) -> None:
 
 
 def require_own_origin(request: Request) -> None:
-    """Refuse a form that a page of another site sends."""
+    """Refuse a form that was sent from another site."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
     if site != "same-origin" or (
@@ -108,7 +108,7 @@ def require_own_origin(request: Request) -> None:
 
 
 def cookie(request: Request, name: str) -> str:
-    """Return what a cookie of ours holds, "" where it is not there."""
+    """Return the value of one of our cookies; "" if it is missing."""
     found = request.cookies.get(_name(request, name), "")
     return found if len(found) <= LONGEST and found.isascii() else ""
 
@@ -116,7 +116,7 @@ def cookie(request: Request, name: str) -> str:
 def set_cookie(
     request: Request, answer: Response, name: str, value: str, *, seconds: float = 0
 ) -> None:
-    """Set a cookie that scripts cannot read and other sites do not send; or take it away."""
+    """Set or delete a cookie that scripts cannot read and other sites cannot send."""
     answer.set_cookie(
         _name(request, name), value, max_age=int(seconds), path="/", httponly=True,
         secure=request.url.scheme == "https", samesite="strict",
@@ -124,5 +124,5 @@ def set_cookie(
 
 
 def _name(request: Request, name: str) -> str:
-    # This prefix makes browsers refuse such a cookie from any other host or without TLS.
+    # With this prefix, browsers refuse the cookie from other hosts or without TLS.
     return f"__Host-{name}" if request.url.scheme == "https" else name

@@ -57,14 +57,14 @@ async def sign_in(request: Request) -> Response:
     if token is None:
         said = "This is no token, or one that has expired or was revoked."
         return _sign_in_page(request, wanted, said=said, status=401)
-    # Every session is written to the store.
+    # Limit the rate, because every session is written to the store.
     request.app.state.rate.require(token.id)
     answer = RedirectResponse(wanted, status_code=303)
     seconds = _seconds(request.app.state.settings, token)
     until = datetime.now(UTC) + timedelta(seconds=seconds)
     store = request.app.state.store
     secret = await run_in_threadpool(lambda: tokens.begin_session(store, token, until=until))
-    # Nobody could sign out of the session that this one takes the place of.
+    # End the session that this one replaces: its cookie is lost, so it could not be signed out.
     if before := cookie(request, SESSION):
         await _end(request, Visitor(token, before))
     set_cookie(request, answer, SESSION, secret, seconds=seconds)
@@ -88,7 +88,7 @@ async def _end(request: Request, visitor: Visitor) -> None:
 
 
 def local(path: str) -> str:
-    r"""Return a path of this service; "/" for what would lead elsewhere.
+    r"""Return a path of this service; "/" for a path that leads to another site.
 
     >>> local("/campaigns/spring"), local("//example.org"), local("/\\example.org"), local("x:y")
     ('/campaigns/spring', '/', '/', '/')
@@ -107,7 +107,7 @@ def _sign_in_page(request: Request, wanted: str, *, said: str = "", status: int 
 
 
 def _seconds(settings: Settings, token: Token) -> float:
-    """Return how long a session lasts: as allowed, and no longer than its token."""
+    """Return the duration of a session: the allowed time, but no longer than its token."""
     if not token.expires:
         return settings.session_seconds
     left = datetime.fromisoformat(token.expires) - datetime.now(UTC)

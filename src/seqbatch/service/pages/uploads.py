@@ -1,4 +1,4 @@
-"""Uploaded files between two steps: checked in the first, used in the second."""
+"""Uploaded files, kept between their check and their confirmation."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage.answers import PIECE
 
-#: How files may be named, and what they are then. None that has to be decompressed as a whole.
+#: Allowed file endings and their formats; none requires decompressing a whole file.
 ENDINGS = {ending: kind for ending, kind in READ.items() if not ending.endswith(".gz")}
 FIELD_BYTES = 64 << 10
 _DIGITS = frozenset("0123456789abcdef")
@@ -30,20 +30,20 @@ _DIGITS = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True)
 class Kept:
-    """A file that was sent.
+    """An uploaded file.
 
     Parameters
     ----------
     fingerprint
-        Its SHA-256, by which it is found again.
+        Its SHA-256, which identifies it.
     name
-        What the sender calls it; it is shown, and never opened.
+        The sender's file name, which is only shown and never opened.
     file_format
         csv, parquet or arrow.
     size
-        Its bytes.
+        Its size in bytes.
     path
-        Where it lies.
+        Its path on the server.
     """
 
     fingerprint: str
@@ -54,19 +54,19 @@ class Kept:
 
     @property
     def source(self) -> Source:
-        """The file as the steps take it, called by the sender's name in messages."""
+        """The file as a data source; messages use the sender's file name."""
         return Source(self.path, name=self.name, file_format=self.file_format)
 
 
 class Uploads:
-    """The files of all sessions, each for a while.
+    """The uploaded files of all sessions, kept for a limited time.
 
     Parameters
     ----------
     folder
-        Where they lie, the same for all workers.
+        The folder of the files, shared by all workers.
     settings
-        How long, how many and how large.
+        The limits on their age, number and size.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
@@ -74,7 +74,7 @@ class Uploads:
         self._settings = settings
 
     def keep(self, key: str, file: BinaryIO, name: str) -> Kept:
-        """Keep a file for a session; the oldest of its others make room."""
+        """Keep a file for a session; its oldest files are removed to make room."""
         self.forget()
         if sum(map(_size, self._folder.glob("*/*"))) > self._settings.upload_bytes:
             raise ProblemError(
@@ -103,7 +103,7 @@ class Uploads:
         return kept
 
     def find(self, key: str, fingerprint: str) -> Kept:
-        """Return a session's file; refuse one that is not there any more."""
+        """Return a session's file; refuse if it has been removed."""
         told = self._folder / key / f"{fingerprint}.json"
         if len(fingerprint) == 64 and _DIGITS.issuperset(fingerprint) and told.is_file():
             found = json.loads(told.read_text(encoding="utf-8"))
@@ -118,12 +118,12 @@ class Uploads:
         )  # fmt: skip
 
     def drop(self, key: str, fingerprint: str = "*") -> None:
-        """Drop a session's file, or all of them."""
+        """Delete a session's file, or all of its files."""
         for path in (self._folder / key).glob(f"{fingerprint}.*"):
             path.unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """Drop what was kept long enough."""
+        """Delete files that are too old."""
         for path in self._folder.glob("*/*"):
             if _age(path) >= self._settings.upload_seconds:
                 path.unlink(missing_ok=True)
@@ -145,9 +145,9 @@ class Uploads:
 async def read_upload(
     request: Request, visitor: Visitor, *, field: str = "file"
 ) -> tuple[Form, Kept]:
-    """Return a form with a file: the file is kept for the session, its other fields come with it.
+    """Read a form with a file; return the file, kept for the session, and the other fields.
 
-    It goes to disk piece by piece, within the limits of a body that is a file.
+    The file is streamed to disk, within the limits of file bodies.
     """
     parts = await _parts(request)
     try:
@@ -181,7 +181,7 @@ async def _parts(request: Request) -> FormData:
 
 
 def _require_texts(form: Form) -> None:
-    """Refuse what is no text: the sender may name a charset that makes half characters."""
+    """Refuse invalid text: the sender may name a charset that produces lone surrogates."""
     try:
         "".join(value for _, value in form.fields).encode()
     except UnicodeError:
@@ -200,10 +200,10 @@ def _format(name: str) -> str:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file that was sent; what is noted beside it does not count."""
+    """Return the size of an uploaded file, without the notes stored beside it."""
     try:
         return 0 if path.suffix == ".json" else path.stat().st_size
-    except FileNotFoundError:  # dropped by another call
+    except FileNotFoundError:  # deleted by another call
         return 0
 
 

@@ -41,15 +41,15 @@ from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.transaction import SharedTransaction
 
 # ----------------------------------------------------------------------
-# Units get their actions: upload a file, see what is right and wrong with it, then confirm.
+# Assigning units: upload a file, check it, confirm
 
 
 router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
 
 How = Literal["all", "draw", "partial"]
-#: What is called for each piece of a file.
+#: A progress callback, called for each piece of a file.
 Report = Callable[[str, int], None]
-#: Problems of a file that are listed.
+#: Maximum number of listed problems of a file.
 LISTED = 500
 
 
@@ -156,7 +156,7 @@ async def assignments(
 
 
 def said(result: Assigned) -> dict[str, Any]:
-    """Return what a call of assign did, but for the answers themselves."""
+    """Return the result of assign without the assignments themselves."""
     return {name: value for name, value in result.plain().items() if name != "table"}
 
 
@@ -175,12 +175,12 @@ def _options(how: str) -> dict[str, Any]:
 
 
 def _content(path: Path, mark: bytes) -> Iterator[bytes]:
-    """Yield what is in a file, which is opened when it is asked for."""
+    """Yield the content of a file, which is opened on first use."""
     yield from pieces_of(path.open("rb"), mark=mark)
 
 
 # ----------------------------------------------------------------------
-# Outcomes come in: upload a file, see what would become of each row, then confirm.
+# Recording outcomes: upload a file, check it, confirm
 
 
 @router.get("/outcomes")
@@ -219,7 +219,7 @@ async def check_outcomes(
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
         shown["respelled"] = any("reward_format" in each.options for each in error.remedies)
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    # Of metrics the page Change knows no format.
+    # The Change page has no field for the formats of metrics.
     respelled = any(column in found.formats for column in now.spec.reward.columns)
     shown |= {"found": _in_words(found), "respelled": respelled}
     return page(request, "outcomes_checked.html", **shown)
@@ -244,12 +244,12 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
 
 
 def _in_words(result: Recorded) -> dict[str, Any]:
-    """Return what became of a file, with advice that can be followed on pages."""
+    """Return the result of recording a file, with advice in terms of dashboard pages."""
     return {**recorded(result), "advice": result.advised(on_pages)}
 
 
 # ----------------------------------------------------------------------
-# Close a wave, behind a page that says what will happen, what is missing and what is for good.
+# Closing a wave, after a page that shows the consequences
 
 
 @router.get("/close")
@@ -270,7 +270,7 @@ async def what_will_happen(request: Request, name: Name, _visitor: Visiting) -> 
 
 
 def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
-    """Return what closing would do, by force where it takes force, and why it would be refused."""
+    """Return what closing would do, with force if needed, and why it would be refused."""
     try:
         return tried(store, name, lambda campaign: campaign.close()), ""
     except CampaignStateError as error:
@@ -298,7 +298,7 @@ async def close(request: Request, name: Name, visitor: Visiting) -> Response:
 
 
 # ----------------------------------------------------------------------
-# Change a campaign between two waves, go on against its rule, or end it early.
+# Amending a campaign, continuing despite its stopping rule, or ending it early
 
 
 @router.get("/change")
@@ -320,7 +320,7 @@ async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
 
 
 def _amendment(form: Form, now: Situation) -> dict[str, Any]:
-    # By their numbers: a name may hold what no form sends back as it was.
+    # Identify actions by number: a form might not return a name unchanged.
     numbers = {str(number): now.actions[number].name for number in now.active}
     added = [line.strip() for line in form.text("add").splitlines() if line.strip()]
     return {
@@ -334,7 +334,7 @@ def _amendment(form: Form, now: Situation) -> dict[str, Any]:
 
 
 def _sizes(text: str) -> list[int] | None:
-    """Return sizes as they are typed.
+    """Parse typed sizes.
 
     >>> _sizes("400, 1600 3200"), _sizes(" ")
     ([400, 1600, 3200], None)

@@ -1,1 +1,1 @@
-"""The routes, one file for each kind."""
+"""The routes of the HTTP API, one module per topic."""

@@ -43,7 +43,7 @@ router = APIRouter(prefix="/v1/campaigns", tags=["campaigns"], dependencies=[Dep
 
 
 def in_short(now: Situation) -> dict[str, Any]:
-    """Return a campaign in short."""
+    """Return a summary of a campaign."""
     return {
         "name": now.name,
         "condition": now.condition,
@@ -60,7 +60,7 @@ def in_short(now: Situation) -> dict[str, Any]:
 
 
 def declared(spec: dict[str, Any] | str) -> Spec:
-    """Return a spec: a text is TOML, and never the name of a file."""
+    """Parse a spec; a text is read as TOML, never as a file name."""
     return parse_spec(spec, name="spec") if isinstance(spec, str) else check_spec(spec)
 
 
@@ -142,7 +142,7 @@ async def create(request: Request, token: Caller) -> Response:
 
 
 def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Spec) -> StoredAnswer:
-    """Create a campaign, signed by the token, once for each call."""
+    """Create a campaign, signed by the token; a repeated call gets the same answer."""
     require_sight(token, spec.name)
     if spec.masked:
         raise InvalidSpecError.at(
@@ -217,7 +217,7 @@ async def abort(request: Request, name: Name, token: Caller) -> Response:
 async def _change(
     request: Request, name: Name, token: Token, model: type[Body], method: Callable[..., Any]
 ) -> Response:
-    """Make one of a campaign's calls with what is in the body."""
+    """Run a step of a campaign with the fields of the body."""
     body, hashed = await read_json(request, model)
     call, store = call_of(request, token, hashed), request.app.state.store
 

@@ -1,4 +1,4 @@
-"""Routes of plans."""
+"""The route that plans an experiment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Routes of units and outcomes: a few as JSON, many as a file."""
+"""Routes that assign units and record outcomes, as JSON or as files."""
 
 import asyncio
 import json
@@ -41,12 +41,13 @@ from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
 from seqbatch.storage.transaction import SharedTransaction
 
-# Every route takes the caller itself: these are asked most, and looking twice takes time.
+# Each route declares the caller itself, not the router: checking the token twice takes time, and
+# these are the most used routes.
 router = APIRouter(prefix="/v1/campaigns", tags=["units"])
 
 Format = Literal["csv", "parquet"]
 FILE = {"schema": {"type": "string", "format": "binary"}}
-#: Warnings in the header of a file's answer, and letters of each.
+#: Maximum number of warnings in the header of a file's answer, and the length of each.
 MOST_WARNINGS, LONGEST_WARNING = 8, 300
 
 
@@ -91,7 +92,7 @@ async def assign(
 
 
 async def _together(request: Request, name: Name, **asked: Any) -> Response:
-    """Make a small call together with others that wait for the same campaign."""
+    """Make a small call together with other waiting calls for the same campaign."""
     groups: Groups = request.app.state.groups
     future = asyncio.get_running_loop().create_future()
     return sent(await groups.answered(name, Small(future=future, **asked)))
@@ -122,14 +123,14 @@ def _headers(result: Assigned, file_format: str) -> dict[str, str]:
     }  # fmt: skip
     said = {f"seqbatch-{name}": str(count) for name, count in counts.items() if count is not None}
     if result.warnings:
-        # Proxies refuse long headers.
+        # Keep the header short, because proxies refuse long ones.
         shown = [warning[:LONGEST_WARNING] for warning in result.warnings[:MOST_WARNINGS]]
         said["seqbatch-warnings"] = json.dumps(shown)
     return {"content-type": MEDIA_TYPES[file_format], **said}
 
 
 def _content(path: Path) -> Iterator[bytes]:
-    """Yield what is in a file, which is opened where anybody asks."""
+    """Yield the content of a file, which is opened on first use."""
     yield from pieces_of(path.open("rb"))
 
 
@@ -171,5 +172,5 @@ def _recording(rows: Source | Any, **options: Any) -> Callable[[Campaign], dict[
 
 
 def recorded(result: Recorded) -> dict[str, Any]:
-    """Return what a call of record is answered with."""
+    """Return the answer to a call of record."""
     return {**result.plain(), "advice": result.advised(in_calls)}

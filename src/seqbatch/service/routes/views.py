@@ -1,4 +1,4 @@
-"""Routes of views: status, findings, report, protocol, events, export."""
+"""Routes that read a campaign: status, findings, report, protocol, events, export."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ DOCUMENTS = {
     "json": "application/json",
 }
 DOCUMENT = sends("text/html", "text/markdown", "application/json")
-#: A page of the library's needs its own styles and pictures, and nothing else.
+#: Content security policy of reports: only inline styles and pictures.
 PAGE = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -86,7 +86,7 @@ async def events(
 
 
 def _without_seed(event: Event) -> Event:
-    """Leave out what tells the action of a unit before it is assigned."""
+    """Remove the seed, which would reveal a unit's action before it is assigned."""
     spec = event.payload.get("spec")
     if not isinstance(spec, dict):
         return event
@@ -154,7 +154,7 @@ async def exported(
     at_event: int | None = None,
     mark: bytes = b"",
 ) -> Response:
-    """Answer with what is stored, after a mark that a file for a person begins with."""
+    """Answer with an export, after an optional byte order mark."""
     campaign = Campaign(request.app.state.store, name)
     return await _file(
         request, f"{name}-{what}.{file_format}", MEDIA_TYPES[file_format],
@@ -171,7 +171,7 @@ async def _file(
     *,
     mark: bytes = b"",
 ) -> Response:
-    """Answer with a file that is written first and then sent in pieces."""
+    """Write a file, then answer with it in pieces."""
     with own_folder() as folder:
         out = folder / name
         await bounded(request, lambda: write(out))

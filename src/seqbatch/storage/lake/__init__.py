@@ -1,1 +1,1 @@
-"""A lake: rows in Parquet files, and a ledger of events, states and hashes in SQL beside them."""
+"""The lake store: rows in Parquet files; events, states and hashes in an SQL ledger."""

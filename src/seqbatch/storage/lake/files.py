@@ -21,16 +21,16 @@ from seqbatch.errors import StoreError
 from seqbatch.storage.stores import FILE
 
 # ----------------------------------------------------------------------
-# The ids of a file of units, read without its other columns, and by a hash of their own.
+# Reading only the unit ids of a file
 #
-# They are the first column: the bytes up to its end, and those at the end of the file that say
-# where columns are, are all that is read. Bytes between them are not looked at.
+# The ids are the first column and have their own hash. Only the bytes up to the end of this column
+# and the Parquet footer are read and verified; the bytes between them are skipped.
 
 
 def where_ids_are(content: memoryview) -> dict[str, Any]:
-    """Return how many bytes at both ends of a file its ids are read from, and their SHA-256.
+    """Return the sizes of the head and tail that hold a file's ids, and their SHA-256.
 
-    The last eight bytes are the length of what says where columns are, and the format's mark.
+    The last eight bytes of a Parquet file are the length of its footer and the magic number.
     """
     first = pa.parquet.read_metadata(pa.BufferReader(content)).row_group(0).column(0)
     head = (first.dictionary_page_offset or first.data_page_offset) + first.total_compressed_size
@@ -39,17 +39,17 @@ def where_ids_are(content: memoryview) -> dict[str, Any]:
 
 
 def read_ids_alone(path: Path, said: dict[str, Any]) -> pa.ChunkedArray | None:
-    """Return the ids of a file; None where it is not the one that was written.
+    """Return the ids of a file; None if its length or hash differs from the recorded one.
 
     Parameters
     ----------
     path
         The file.
     said
-        Its length (`bytes`), and where its ids are (`ids`).
+        Its recorded length (`bytes`) and the place and hash of its ids (`ids`).
     """
     head, tail = said["ids"]["head"], said["ids"]["tail"]
-    # What is not filled in takes no memory.
+    # Pages that are never written take no memory.
     content: Any = np.zeros(said["bytes"], dtype=np.uint8)
     if not _filled(path, content, head, tail):
         return None
@@ -61,7 +61,7 @@ def read_ids_alone(path: Path, said: dict[str, Any]) -> pa.ChunkedArray | None:
 
 
 def _filled(path: Path, content: Any, head: int, tail: int) -> bool:
-    """Read both ends of a file; say whether it is as long as its content."""
+    """Read both ends of a file into a buffer; return whether the file has the buffer's length."""
     try:
         with path.open("rb", buffering=0) as file:
             read = (
@@ -81,33 +81,33 @@ def _hash(head: Any, tail: Any) -> str:
 
 
 # ----------------------------------------------------------------------
-# The Parquet files of a lake: written whole, and known by name, size and SHA-256.
+# Writing and reading Parquet files
 #
-# A file is written under a name that ends in ``.partial`` and gets its own when its event is
-# added, safely on disk, right before the ledger keeps the event. Whatever a crash leaves is
-# therefore known to no event: nobody reads it, and the next who changes the campaign, having
-# locked it, removes it.
+# A file is first written under a name that ends in ``.partial``. It is synced to disk and renamed
+# right before the ledger commits its event. No event refers to a file that a crash leaves behind:
+# such a file is never read, and the next change of the campaign removes it after locking the
+# campaign.
 
 
-#: The kinds of rows, each in a folder of its own.
+#: The kinds of rows; each has its own folder.
 UNITS, DECISIONS, OUTCOMES = "units", "decisions", "outcomes"
 PARTIAL = ".partial"
 DAMAGED = "Restore it from a copy of the lake."
 NUMBER = "number"
-#: So many first numbers of a column are compressed for a trial, and the share that is worth it.
+#: Length of the sample that is compressed to test a column, and the ratio that is worth it.
 SAMPLE, WORTHWHILE = 4096, 0.9
-#: What files are called, by their events.
+#: The pattern of file names, which contain the event's number.
 OWN = re.compile(r"event-(\d{6,})-\d{6,}\.parquet(?:\.partial)?")
 
 
 class FileRows(RowsElsewhere):
-    """What the ledger holds of a file: its place in the lake, bytes, rows and SHA-256."""
+    """The ledger's reference to a file: its path in the lake, size, rows and SHA-256."""
 
     folder: Path
 
     @classmethod
     def of(cls, content: bytes, folder: Path) -> "FileRows | bytes":
-        """Return what a record of the ledger holds, able to read its file."""
+        """Parse the content of a ledger record; rows stored inline are returned unchanged."""
         if not content.startswith(FILE):
             return content
         made = cls(content)
@@ -115,11 +115,11 @@ class FileRows(RowsElsewhere):
         return made
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows; a file that is not the one that was written raises StoreError.
+        """Return the rows; raise StoreError if the file is not the one that was written.
 
-        All columns, or those of these names that there are.
+        Returns all columns, or those of the given names that exist.
         """
-        # What is in memory need not be fetched ahead.
+        # The bytes are already in memory, so pre-buffering gains nothing.
         file = pa.parquet.ParquetFile(pa.BufferReader(self._content()), pre_buffer=False)
         every = file.schema_arrow.names
         own = every[:-1] if self.kind in (UNITS, DECISIONS) else every
@@ -127,31 +127,31 @@ class FileRows(RowsElsewhere):
         return file.read(columns=wanted, use_threads=False)
 
     def ids(self) -> pa.ChunkedArray:
-        """Return the ids of units, without reading their other columns; raises StoreError too."""
+        """Return the unit ids without reading other columns; raise StoreError like `table`."""
         found = read_ids_alone(self.path, json.loads(self))
-        # What is wrong is said by whoever reads the whole of it.
+        # Reading the whole file reports what is wrong with it.
         return self.table().column(0) if found is None else found
 
     @property
     def kind(self) -> str:
-        """Whether these are units, decisions or outcomes."""
+        """The kind of rows: units, decisions or outcomes."""
         return self.path.parent.name
 
     @property
     def name(self) -> str:
-        """Where the file is in the lake."""
+        """The path of the file within the lake."""
         return str(json.loads(self)["file"])
 
     @property
     def path(self) -> Path:
-        """Where the file is: under its own name, or before its event is added under another."""
+        """The path of the file: its final name, or the partial one until its event is added."""
         whole = self.folder / self.name
         partial = _partial(whole)
         return partial if partial.exists() and not whole.exists() else whole
 
     @property
     def fingerprint(self) -> bytes:
-        """A hash of the rows, wherever they lie."""
+        """A hash of the rows that does not depend on where they are stored."""
         return str(json.loads(self)["sha256"]).encode()
 
     def _content(self) -> pa.Buffer:
@@ -173,7 +173,7 @@ class FileRows(RowsElsewhere):
 
 
 class Files:
-    """The files of one campaign, and those that one change writes.
+    """The files of one campaign, including those that the current change writes.
 
     Parameters
     ----------
@@ -188,14 +188,14 @@ class Files:
         self._folder = lake / folder_name(campaign, name)
         self._written: list[Path] = []
         self._published: list[Path] = []
-        # A thread waits for the disk while other files are made.
+        # A thread syncs files to disk while further files are prepared.
         self._syncing = ThreadPoolExecutor(1)
         self._synced: list[Future[None]] = []
 
     def write(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None
     ) -> FileRows:
-        """Write rows to a file of its own; it gets its name by :meth:`publish`."""
+        """Write rows to a new partial file; :meth:`publish` gives it its final name."""
         path = self._folder / kind / f"event-{event:06d}-{chunk:06d}.parquet"
         content = _parquet(rows if first is None else _numbered(rows, first))
         self._written.append(path)
@@ -216,7 +216,7 @@ class Files:
         return made
 
     def publish(self) -> None:
-        """Put what was written on disk, under its own names."""
+        """Sync the written files to disk and rename them to their final names."""
         for synced in self._synced:
             synced.result()
         for path in self._written:
@@ -229,7 +229,7 @@ class Files:
         self._written, self._synced = [], []
 
     def drop(self, *, after: int = 0) -> None:
-        """Remove what was written and is not to be kept, but for what was published first."""
+        """Remove files that were written but not kept, except the first `after` published ones."""
         wait([synced for synced in self._synced if not synced.cancel()])
         for path in self._written:
             _partial(path).unlink(missing_ok=True)
@@ -239,11 +239,11 @@ class Files:
 
     @property
     def published(self) -> int:
-        """How many files were published."""
+        """The number of published files."""
         return len(self._published)
 
     def sweep(self, *, after_event: int) -> None:
-        """Remove the files of later events than there are; the campaign must be locked."""
+        """Remove files of events after the last one; the campaign must be locked."""
         for kind in (UNITS, DECISIONS, OUTCOMES):
             folder = self._folder / kind
             for path in folder.iterdir() if folder.is_dir() else ():
@@ -251,7 +251,7 @@ class Files:
                     path.unlink(missing_ok=True)
 
     def require_none(self) -> None:
-        """Refuse a folder for a new campaign that another ledger's campaign has filled."""
+        """Refuse a new campaign whose folder holds files of another ledger's campaign."""
         if any(self._folder.glob("*/event-*.parquet")):
             raise StoreError(
                 f"{self._folder}: has files of a campaign that the ledger does not know: it is an "
@@ -260,12 +260,12 @@ class Files:
             )
 
     def remove(self) -> None:
-        """Remove all files of a campaign that was deleted."""
+        """Remove all files of a deleted campaign."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def folder_name(campaign: int, name: str) -> str:
-    """Return what the folder of a campaign is called.
+    """Return the name of a campaign's folder.
 
     >>> folder_name(3, "spring/2030")
     '3-spring_2030'
@@ -274,7 +274,7 @@ def folder_name(campaign: int, name: str) -> str:
 
 
 def _numbered(rows: pa.Table, first: int) -> pa.Table:
-    """Return rows with the units' numbers, by which files are joined, in a last column."""
+    """Append a column of unit numbers, the key that joins files."""
     name = NUMBER
     while name in rows.column_names:
         name += "_"
@@ -285,8 +285,8 @@ def _numbered(rows: pa.Table, first: int) -> pa.Table:
 def _parquet(rows: pa.Table) -> memoryview:
     """Return a table as the bytes of a Parquet file; the same table gives the same bytes.
 
-    A column in which nothing is missing says so: it is read in half the time. So is one that is not
-    compressed, where that would be for nothing.
+    Columns without missing values are declared non-nullable, and columns that hardly shrink are
+    not compressed. Either halves the time to read them.
     """
     sink = pa.BufferOutputStream()
     columns = zip(rows.schema, rows.columns, strict=True)
@@ -302,7 +302,7 @@ def _parquet(rows: pa.Table) -> memoryview:
 
 
 def _compression(column: pa.ChunkedArray) -> str:
-    """Return how a column is compressed: numbers that were measured hardly ever get smaller."""
+    """Choose a column's compression: measured numbers hardly ever compress."""
     if not pa.types.is_floating(column.type):
         return "lz4"
     sample = column.slice(0, SAMPLE).to_numpy().tobytes()
@@ -311,7 +311,7 @@ def _compression(column: pa.ChunkedArray) -> str:
 
 
 def _read(path: Path) -> pa.Buffer:
-    """Return the bytes of a file, in memory that Arrow uses again for the next one."""
+    """Return the bytes of a file, in memory that Arrow reuses for the next file."""
     with path.open("rb", buffering=0) as file:
         content = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
         return content.slice(0, file.readinto(content))
@@ -319,7 +319,7 @@ def _read(path: Path) -> pa.Buffer:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn what a disk that is full or broken raises into an error that names the file."""
+    """Turn disk errors (full, broken) into an error that names the file."""
     try:
         yield
     except OSError as error:
@@ -330,7 +330,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _partial(path: Path) -> Path:
-    """Return where a file is before it has its name."""
+    """Return the path of a file before it gets its final name."""
     return path.with_name(path.name + PARTIAL)
 
 
@@ -340,7 +340,7 @@ def _sync_partial(path: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder that only its owner can read, and those above it."""
+    """Create a folder and its parents, readable only by the owner."""
     if folder.exists():
         return
     _make_folder(folder.parent)
@@ -349,9 +349,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or what a folder says of its files, is on disk."""
+    """Wait until a file, or the directory entries of a folder, are on disk."""
     if os.name == "nt" and path.is_dir():
-        # There a folder cannot be opened; renames are kept by the file system's own journal.
+        # Windows cannot open a folder; the file system's journal makes renames durable.
         return
     number = os.open(path, os.O_RDONLY)
     try:

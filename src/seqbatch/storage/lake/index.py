@@ -14,12 +14,12 @@ from seqbatch.core.kernels import texts
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
-# Texts to numbers, in memory: the ids of a campaign's units, and of its outcomes.
+# Index of unit ids and outcome ids
 
 
-#: A slot has room for 32 bits of a number.
+#: Exclusive upper bound of numbers: a slot stores 32 bits.
 MOST = 1 << 32
-#: Slots of an empty index, and how full one may become.
+#: Number of slots of an empty index, and its maximum load factor.
 SMALLEST, FULL = 1 << 10, 0.6
 
 
@@ -38,7 +38,7 @@ class Ids:
     """
 
     def __init__(self, room: int = 0) -> None:
-        # Nobody can choose ids that share their hashes: the key is another one each time.
+        # The random key prevents a caller from choosing ids whose hashes collide.
         self._key = np.frombuffer(os.urandom(16), dtype=np.uint64)
         self._slots = _empty(room)
         self._count = 0
@@ -47,20 +47,20 @@ class Ids:
         return self._count
 
     def numbers(self, ids: Texts) -> Integers:
-        """Return the number of each text, -1 where it has none."""
+        """Return the number of each text; -1 for unknown texts."""
         found = np.empty(len(ids), dtype=np.int64)
         texts.find(self._slots, self.hashes(ids), found)
         return found
 
     def hashes(self, ids: Texts) -> AnyArray:
-        """Return what stands for texts here; by any thread."""
+        """Return the keyed hashes of texts; thread-safe."""
         data, offsets = buffers(ids)
         made = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
         texts.hash_texts(data, offsets, self._key, made)
         return made
 
     def add(self, hashes: AnyArray, numbers: Integers) -> bool:
-        """Add texts by their hashes; where one is there already, do nothing and return False."""
+        """Add texts by their hashes; if any is already present, add nothing and return False."""
         if numbers.max(initial=0) >= MOST:
             raise StoreError(f"a campaign of a lake has at most {MOST:,} units.")
         self._make_room(len(hashes))
@@ -72,7 +72,7 @@ class Ids:
         return True
 
     def add_first(self, hashes: AnyArray, numbers: Integers) -> None:
-        """Add texts; one that is there already keeps its number."""
+        """Add texts; those already present keep their numbers."""
         if not self.add(hashes, numbers):
             for row in range(len(hashes)):
                 self.add(hashes[row : row + 1], numbers[row : row + 1])
@@ -92,18 +92,18 @@ def _empty(room: int) -> AnyArray:
 
 
 # ----------------------------------------------------------------------
-# Outcomes by unit number, in memory: the newest version of each, and every version of some.
+# Index of outcomes by unit number
 
 
 class NewestOutcomes:
-    """The newest version and cells of each unit's outcome, by number: no rows, no search.
+    """The newest version and cells of each unit's outcome, in arrays indexed by unit number.
 
     Parameters
     ----------
     units
-        How many units there are.
+        Number of units.
     parts
-        How many numbers are kept with a value.
+        Number of further values stored with each outcome.
     """
 
     def __init__(self, units: int, parts: int) -> None:
@@ -112,7 +112,7 @@ class NewestOutcomes:
         self._cells = np.full((units, 1 + parts), np.nan)
 
     def read(self, chunks: Iterable[OutcomeChunk]) -> None:
-        """Take in the rows of chunks that count, in their order."""
+        """Add the rows of chunks that count, in order."""
         for chunk in chunks:
             rows = counting(unpack(chunk.rows)).sort_by("version")
             numbers, versions = rows["number"].to_numpy(), rows["version"].to_numpy()
@@ -120,14 +120,14 @@ class NewestOutcomes:
             self.add(numbers, versions, cells)
 
     def add(self, numbers: Integers, versions: Integers, cells: Floats) -> None:
-        """Take in outcomes; of several versions of one the newest stays."""
+        """Add outcomes; of several versions of an outcome, the newest is kept."""
         newer = versions >= self._versions[numbers]
         numbers, wide = numbers[newer], cells[newer, : 1 + self.parts]
         self._versions[numbers] = versions[newer]
         self._cells[numbers, : wide.shape[1]] = wide
 
     def of(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the version and cells of each unit; 0 and NaN where it has none."""
+        """Return the version and cells of each unit; 0 and NaN for units without an outcome."""
         inside = numbers < len(self._versions)
         places = np.where(inside, numbers, 0)
         versions = np.zeros(len(numbers), dtype=np.int64)
@@ -141,7 +141,7 @@ class NewestOutcomes:
 def versions_of(
     chunks: Iterable[OutcomeChunk], numbers: Integers, units: int
 ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
-    """Yield every version of some units' outcomes: number, version, cells, event."""
+    """Yield every version of the given units' outcomes: number, version, cells, event."""
     asked = np.zeros(units, dtype=np.bool_)
     asked[numbers[numbers < units]] = True
     for chunk in chunks if asked.any() else ():

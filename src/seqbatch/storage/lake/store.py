@@ -25,14 +25,15 @@ from seqbatch.storage.rows import View, tombstones
 from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore
 
 # ----------------------------------------------------------------------
-# One campaign of a lake: its records in the ledger, their rows in files, its indexes in memory.
+# View of one campaign in a lake
 
 
 class LakeView(View):
     """One campaign within one transaction of its ledger.
 
-    The indexes are made of the files when they are first asked for, and kept as long as the view:
-    they cannot differ from the records, and take no part in what is stored.
+    Records are in the ledger, rows in files, and indexes in memory. An index is built from the
+    files when it is first needed and lives as long as the view. Indexes are not stored, and cannot
+    differ from the records.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ class LakeView(View):
     """
 
     derived = True
-    #: Most records name files, and are short.
+    #: Most records are short, because they only name a file.
     rows_at_once = 8 * View.rows_at_once
 
     def __init__(
@@ -58,13 +59,13 @@ class LakeView(View):
     def kept(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
     ) -> bytes:
-        """Keep rows in a file; return what a record holds of it."""
+        """Write rows to a file; return the reference to store in the record."""
         return self.files.write(rows, kind=kind, event=event, chunk=chunk, first=first)
 
     def unit_chunks(
         self, *, given: bool, chunks: Sequence[int] | None = None
     ) -> Iterator[UnitChunk]:
-        """Yield the chunks of units in order, all or those named; `given` empty unless wanted."""
+        """Yield all or the named chunks of units, in order; `given` is empty unless requested."""
         for chunk in super().unit_chunks(given=given, chunks=chunks):
             yield replace(
                 chunk,
@@ -75,13 +76,13 @@ class LakeView(View):
     def outcome_chunks(
         self, *, after_event: int = 0, until_event: int | None = None
     ) -> Iterator[OutcomeChunk]:
-        """Yield the chunks of outcome rows in order: those after one event, up to another."""
+        """Yield the chunks of outcome rows in order, after one event and up to another."""
         for chunk in super().outcome_chunks(after_event=after_event, until_event=until_event):
             yield replace(chunk, rows=FileRows.of(chunk.rows, self._lake))
 
     @cached_property
     def _ids(self) -> Ids:
-        """The units' ids, of every file there is."""
+        """The index of unit ids, from all files."""
         extents = self.extents()
         ids = Ids(sum(extent.count for extent in extents))
         chunks = self.unit_chunks(given=True) if extents else iter(())
@@ -93,7 +94,7 @@ class LakeView(View):
 
     @cached_property
     def _owners(self) -> Ids:
-        """The outcomes' ids, of every file there is."""
+        """The index of outcome ids, from all files."""
         ids = Ids()
         for chunk in self.outcome_chunks():
             rows = counting(unpack(chunk.rows))
@@ -102,7 +103,7 @@ class LakeView(View):
         return ids
 
     def _outcomes(self, parts: int) -> NewestOutcomes:
-        """The newest outcomes, with as many parts as were asked for."""
+        """Return the newest outcomes with the given number of parts."""
         if self._newest is None or self._newest.parts < parts:
             self._newest = NewestOutcomes(self._units, parts)
             self._newest.read(self.outcome_chunks())
@@ -114,15 +115,15 @@ class LakeView(View):
         return last[0].first + last[0].count if last else 0
 
     def numbers(self, units: Texts) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number; -1 for unknown units."""
         return self._ids.numbers(units)
 
     def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
         return self._owners.numbers(ids)
 
     def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN where none."""
+        """Return the newest version and cells of each unit's outcome; 0 and NaN if it has none."""
         versions, cells = self._outcomes(parts).of(numbers)
         return versions, cells[:, : 1 + parts]
 
@@ -158,7 +159,7 @@ class LakeView(View):
                 yield from zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True)
 
     def claim(self, units: Texts, first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if any already has one, do nothing and return False."""
         hashes = self._ids.hashes(units)
         return self._ids.add(hashes, np.arange(first, first + len(units)))
 
@@ -169,38 +170,38 @@ class LakeView(View):
     def index_outcomes(
         self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add the rows of an event that count to the index, before their chunk or after it."""
+        """Index the rows of an event that count, before or after adding their chunk."""
         del event
         if self._newest is not None:
             self._newest.add(numbers, versions, cells)
 
     def add_units(self, chunk: UnitChunk) -> None:
-        """Add a chunk of units, whose numbers were claimed."""
+        """Add a chunk of units; call `claim` first."""
         given, decided = bytes(chunk.given), bytes(chunk.decided)
         super().add_units(replace(chunk, given=given, decided=decided))
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are that nobody had."""
+        """Record the units that new outcome ids belong to."""
         if not self._owners.add(self._owners.hashes(ids), numbers):
             raise StoreError(f"campaign {self.name}: an outcome id belongs to two units.")
 
     def add_event(self, event: Event, fold: Fold) -> None:
-        """Put the files on disk, and then add the event that knows them."""
+        """Publish the files, then add the event that refers to them."""
         self.files.publish()
         super().add_event(event, fold)
 
     def bury(self, tombstone: Tombstone) -> None:
-        """Delete the campaign, but for its tombstone; a change's last call."""
+        """Delete the campaign and add its tombstone; must be the last call of a change."""
         super().bury(tombstone)
         self.buried = True
 
     def sweep(self) -> None:
-        """Remove the files of events that never came about."""
+        """Remove files whose events were never committed."""
         last = self.last_event()
         self.files.sweep(after_event=0 if last is None else last.sequence)
 
     def take_back(self, *, files_after: int) -> None:
-        """Remove what was written and is not to be kept; what else is known is read again."""
+        """Remove files of a failed part and clear cached values, which are then read again."""
         self.files.drop(after=files_after)
         self._newest = None
         for name in ("_ids", "_owners"):
@@ -214,23 +215,23 @@ def _ids_of(chunk: UnitChunk) -> pa.ChunkedArray:
 
 
 # ----------------------------------------------------------------------
-# The lake's store: files in a folder, the ledger in SQLite among them or in PostgreSQL.
+# Lake stores
 
 
 PREFIX, ELSEWHERE = "lake:", "?ledger="
-#: The ledger among the files; or the address of the one that is not, without any secret.
+#: File name of the SQLite ledger; or of the note with another ledger's address, without secrets.
 LEDGER, ADDRESS = "ledger.db", "ledger.txt"
 
 
 def open_lake(text: str, *, create: bool) -> "LakeStore":
-    """Open the lake of an address, ``lake:folder`` or ``lake:folder?ledger=postgresql://...``."""
+    """Open the lake at ``lake:folder`` or ``lake:folder?ledger=postgresql://...``."""
     name, asked, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
     known = not asked or ledger.startswith(("postgresql://", "postgres://"))
-    # `lake://folder` would be a folder of the root, which nobody means who writes it; what follows
-    # another question mark is a ledger that was misspelt.
+    # `lake://folder` would mean a folder in the root directory, which is hardly ever intended. Any
+    # other text after a question mark is a misspelt ledger.
     if not name or name.startswith("//") or "?" in name or not known:
         rule = "lake:folder, or lake:folder?ledger=postgresql://user@host/database"
-        # What is said of the ledger may hold a password.
+        # The text about the ledger may contain a password.
         shown, mark, _ = text.partition("?")
         raise InvalidArgumentError("store", rule, f"{shown}{mark and '?...'}")
     folder = Path(name)
@@ -249,9 +250,9 @@ def _ledgers(folder: Path) -> list[str]:
 
 
 def _require_ledger(folder: Path) -> None:
-    """Refuse files without a ledger: a new one would take them for what a crash left.
+    """Refuse files without a ledger: a new ledger would treat them as leftovers of a crash.
 
-    SQLite makes an empty file where a service loses the ledger that it has open.
+    SQLite creates an empty file when the ledger of a running service is removed.
     """
     ledger = folder / LEDGER
     lost = not (folder / ADDRESS).exists() and not (ledger.exists() and ledger.stat().st_size)
@@ -264,8 +265,8 @@ def _require_ledger(folder: Path) -> None:
 
 
 def _make(folder: Path, *, create: bool) -> None:
-    """Make the folder of a new lake, or refuse one that is something else."""
-    # A ledger that is there by now is that of somebody who makes the same lake.
+    """Create the folder of a new lake, or refuse a folder that is not a lake."""
+    # If a ledger has appeared by now, another process is creating the same lake.
     names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
     empty = all(name.startswith((LEDGER, ADDRESS)) for name in names)
     if folder.exists() and not (folder.is_dir() and empty):
@@ -287,15 +288,15 @@ def _make(folder: Path, *, create: bool) -> None:
 class LakeStore(SQLStore):
     """Campaigns whose rows are Parquet files; see :mod:`seqbatch.storage.lake.files`."""
 
-    #: What a spec that says nothing else means here: what is the same on every engine.
+    #: Defaults for spec fields that are not set: those with the same results on every engine.
     defaults = MappingProxyType({"draws": "md5", "sums": "exact"})
     folder: Path
 
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
-        """Begin a campaign; a name that is taken raises CampaignStateError."""
+        """Begin a new campaign; raise CampaignStateError if the name is taken."""
         with super().create(name) as view:
-            # A campaign that was deleted may have left files where the process died then.
+            # If the process died while deleting a campaign, files may be left.
             for gone in tombstones(view.connection):
                 Files(self.folder, gone.campaign, gone.name).remove()
             Files(self.folder, view.number, name).require_none()
@@ -304,10 +305,10 @@ class LakeStore(SQLStore):
 
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
-        """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
+        """Begin an exclusive transaction on a campaign; an unknown name: CampaignStateError."""
         with super().change(name) as view:
             assert isinstance(view, LakeView)
-            # The campaign is locked: files that no event knows belong to nobody who still writes.
+            # The campaign is locked, so no running process is writing the files without an event.
             view.sweep()
             with self._files(view):
                 yield view
@@ -316,13 +317,13 @@ class LakeStore(SQLStore):
 
     @contextmanager
     def part(self, view: View) -> Iterator[None]:
-        """Run a part of a transaction; whatever goes wrong in it, nothing of the part stays."""
+        """Run a part of a transaction; on any error, the whole part is rolled back."""
         with super().part(view), self._files(view):
             yield
 
     @contextmanager
     def _files(self, view: View) -> Iterator[None]:
-        """Remove the files of what fails; what a failing commit leaves is swept later."""
+        """Remove the files if the block fails; files of a failed commit are swept later."""
         assert isinstance(view, LakeView)
         before = view.files.published
         try:
@@ -332,14 +333,14 @@ class LakeStore(SQLStore):
             raise
 
     def _refuse_other_kind(self, connection: sa.Connection) -> None:
-        """Refuse nothing: a lake reads rows in files and in its ledger."""
+        """Accept every ledger: a lake reads rows both from files and from its ledger."""
 
     def _view(self, connection: sa.Connection, campaign: int, name: str) -> View:
         return LakeView(connection, campaign, name, self.bulk, lake=self.folder)
 
 
 class SQLiteLake(LakeStore, SQLiteStore):
-    """A lake whose ledger is an SQLite file among its files."""
+    """A lake whose ledger is an SQLite file in the lake's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -359,7 +360,7 @@ class PostgresLake(LakeStore, PostgresStore):
         self.files = (folder,)
 
     def _require_own(self) -> None:
-        """Refuse the ledger of another lake: it would take this one's files for a crash's."""
+        """Refuse another lake's ledger: it would treat this lake's files as crash leftovers."""
         address = self.folder / ADDRESS
         if not address.exists():
             address.write_text(f"{self.label}\n", encoding="utf-8")

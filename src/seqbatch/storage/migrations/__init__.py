@@ -1,1 +1,1 @@
-"""The history of the tables."""
+"""Migrations of the database schema."""

@@ -1,4 +1,4 @@
-"""Run migrations on the connection that the store hands over, within its transaction."""
+"""Run Alembic migrations on the store's connection, within its transaction."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""Steps from one schema to the next, the oldest first."""
+"""Migration steps from one schema to the next, oldest first."""

@@ -1,8 +1,8 @@
 """The baseline: all tables, and the triggers that keep campaigns' records append-only.
 
-Schemas 0001 to 0005 were never released, and stores that have them are refused. The rows of a
-campaign may be deleted once it has a tombstone, which nothing removes, and which it cannot get
-while there are outcomes.
+Schemas 0001 to 0005 were never released; stores that have them are refused. The rows of a campaign
+may be deleted only after it has a tombstone. A tombstone is permanent, and a campaign that has
+outcomes cannot get one.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-#: The append-only tables, with the columns of their keys.
+#: The append-only tables, with their key columns.
 KEYS = {
     "campaigns": ("id",),
     "events": ("campaign", "sequence"),
@@ -45,14 +45,14 @@ BYTES: Kind = sa.LargeBinary()
 
 
 def upgrade() -> None:
-    """Make the tables, the indexes and the triggers."""
+    """Create the tables, indexes and triggers."""
     sqlite = op.get_bind().dialect.name == "sqlite"
     _records()
     _indexes_of_ids(plain=TEXT if sqlite else sa.Text(collation="C"))
     _service()
-    # A unit's chunk is found by its number, a wave's chunks by the wave, and what is new by the
-    # events since the last state. And with every event SQLite looks for rows that waited for it:
-    # without an index, in all of them.
+    # The indexes find a unit's chunk by its number, a wave's chunks by the wave, and new chunks by
+    # the events since the last state. They also serve the deferred foreign keys: for every new
+    # event, SQLite looks for rows that refer to it, and would scan the tables without an index.
     op.create_index("unit_chunks_first", "unit_chunks", ["campaign", "first"])
     op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave", "chunk"])
     op.create_index("unit_chunks_event", "unit_chunks", ["campaign", "event"])
@@ -82,7 +82,7 @@ def _campaign() -> sa.ForeignKeyConstraint:
 
 
 def _event() -> sa.ForeignKeyConstraint:
-    # The event is written last: its hash is that of the rows it brings.
+    # The event is written last, because its hash covers the rows that it adds.
     return sa.ForeignKeyConstraint(
         ["campaign", "event"],
         ["events.campaign", "events.sequence"],
@@ -96,7 +96,7 @@ def _texts(*names: str) -> dict[str, Kind]:
 
 
 def _records() -> None:
-    """Make campaigns with their events, chunks and states, the folds, and the tombstones."""
+    """Create the tables of campaigns, events, chunks, states, folds and tombstones."""
     _table("campaigns", {"id": NUMBER, "name": TEXT}, ("id",), sa.UniqueConstraint("name"))
     _table(
         "events",
@@ -128,7 +128,7 @@ def _records() -> None:
         {"campaign": NUMBER, "event": BIG, "wave": NUMBER, "content": BYTES, "hash": TEXT},
         KEYS["states"], _campaign(), _event(),
     )  # fmt: skip
-    # One row a campaign, replaced by every change: not a record, but what the records say.
+    # One row per campaign, replaced by every change: derived from the records, not one of them.
     folds = {"campaign": NUMBER, "event": BIG, "content": TEXT, "hash": TEXT}
     _table("folds", folds, ("campaign",), _campaign())
     _table(
@@ -142,10 +142,10 @@ def _records() -> None:
 
 
 def _indexes_of_ids(plain: Kind) -> None:
-    """Make the tables that find units and outcomes; ids are compared byte by byte."""
+    """Create the index tables of units and outcomes; ids are compared byte by byte."""
     units = {"campaign": NUMBER, "unit": plain, "number": BIG}
     _table("assignments", units, KEYS["assignments"], rowid=False)
-    # Parts are the other numbers of an outcome, eight bytes each: compared, never summed here.
+    # Parts are the further numbers of an outcome, eight bytes each; SQL only compares them.
     outcomes: dict[str, Kind] = {
         "campaign": NUMBER, "number": BIG, "version": NUMBER, "value": sa.Double(),
         "parts": BYTES, "event": BIG,
@@ -156,7 +156,7 @@ def _indexes_of_ids(plain: Kind) -> None:
 
 
 def _service() -> None:
-    """Make the tables of the service, which are no part of a campaign's record."""
+    """Create the service's tables, which do not belong to any campaign's record."""
     _table(
         "tokens",
         _texts("id", "name", "role", "campaigns", "created", "expires", "revoked", "hash"),
@@ -175,7 +175,7 @@ def _sqlite_rules() -> list[str]:
         refusal = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         buried = f"EXISTS (SELECT 1 FROM tombstones WHERE campaign = OLD.{BURIED.get(table)})"
         when = f"WHEN NOT {buried} " if table in BURIED else ""
-        # INSERT OR REPLACE deletes without a trigger for deletion being asked.
+        # INSERT OR REPLACE deletes rows without firing the delete trigger.
         same = " AND ".join(f"{key} = NEW.{key}" for key in keys)
         same += " OR previous = NEW.previous" if table == "tombstones" else ""
         rules += [
@@ -209,7 +209,7 @@ def _postgres_rules() -> list[str]:
             "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         )
     for table, column in BURIED.items():
-        # After the statement, of all rows at once: one by one would take long for many units.
+        # A statement-level trigger: checking row by row would be slow for many units.
         rules += [
             f"CREATE FUNCTION keep_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             f"IF EXISTS (SELECT 1 FROM gone WHERE {column} NOT IN "
@@ -218,7 +218,7 @@ def _postgres_rules() -> list[str]:
             f"CREATE TRIGGER {table}_kept AFTER DELETE ON {table} REFERENCING OLD TABLE AS gone "
             f"FOR EACH STATEMENT EXECUTE FUNCTION keep_{table}()",
         ]
-    # Records come compressed: to compress them again would only cost time.
+    # Records are already compressed; compressing them again would only cost time.
     rules += [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE EXTERNAL"
         for table, column in (
