@@ -36,7 +36,7 @@ from seqbatch.policies.rule import Rule
 # where p_a is the policy's probability. This total is logged. If all actions are eligible, m = K.
 
 
-#: Units scored at once. Blocks limit memory, as a shared model needs one vector per unit and action.
+#: Units scored at once; a shared model needs memory for one vector per unit and action.
 BLOCK = 8_192
 
 
