@@ -1,1 +1,1 @@
-"""Decisions as pure functions: draws, actions, learning, a row's verdict, a wave's balance."""
+"""Decision logic without side effects: draws, actions, learning, row verdicts, stopping."""

@@ -1,4 +1,4 @@
-"""Counts: units, outcomes, rewards and metrics by action, and tests for imbalance."""
+"""Count units, outcomes, rewards and metrics by action, and test for imbalance."""
 
 import math
 from collections.abc import Sequence
@@ -18,17 +18,16 @@ from seqbatch.campaign.spec.reward_and_limits import Metric
 from seqbatch.core.arrays import Floats, Integers
 
 # ----------------------------------------------------------------------
-# Is the wave what it should be? Outcomes missing alike, and actions given as often as logged.
+# Tests of a wave: balanced missing outcomes, and allocation as logged.
 #
-# Both tests compare the actions that units got with the probabilities that were logged for them,
-# and hold their level whatever units and probabilities have to do with each other. Actions that
-# are too rare for a chi-square are counted as one.
+# Both tests compare the units' actions with their logged probabilities. They keep their level even
+# if probabilities depend on the units. Actions too rare for a chi-square test are merged.
 
 
-#: Below this a test says that chance alone is not a likely reason.
+#: A p-value below this is suspicious: chance alone is an unlikely explanation.
 SMALL = 0.001
-#: A count is tested where its variance is at least this many times one unit's largest share in it:
-#: below, a chi-square is no fair description of chance.
+#: A count is tested if its variance is at least this many times the largest contribution of one
+#: unit. Below that, the chi-square approximation is poor.
 ENOUGH = 5.0
 
 
@@ -36,7 +35,7 @@ ENOUGH = 5.0
 class ChiSquare:
     """A chi-square test: its statistic, degrees of freedom, and p-value (None without freedom).
 
-    `few` says that there was something to test, but that too few units had a part in it.
+    `few` is true if there was something to test, but with too few units.
     """
 
     statistic: float
@@ -46,21 +45,22 @@ class ChiSquare:
 
     @property
     def suspicious(self) -> bool:
-        """Whether chance alone is not a likely reason."""
+        """Whether chance alone is an unlikely explanation."""
         return self.p is not None and self.p < SMALL
 
     def plain(self) -> dict[str, float | int | None]:
-        """Return it as plain values."""
+        """Return the test as plain values."""
         return {
             "statistic": self.statistic, "freedom": self.freedom, "p": self.p, "few": self.few,
         }  # fmt: skip
 
 
 class Allocation:
-    """How often each action was given, against the logged probabilities; units come in pieces.
+    """How often each action was given, and how often the logged probabilities imply.
 
     The expected counts are the sums of the units' probabilities. Their covariance is the sum of
-    diag(p) - p p', so that the test is right also where every unit has probabilities of its own.
+    diag(p) - p p'. The test is therefore valid even if every unit has different probabilities.
+    Units are added in pieces.
     """
 
     def __init__(self, actions: int) -> None:
@@ -70,12 +70,12 @@ class Allocation:
 
     @property
     def units(self) -> int:
-        """How many units were taken in."""
+        """The number of units added."""
         return int(self.counts.sum())
 
     @property
     def gap(self) -> Floats:
-        """The counts, less what was expected of them."""
+        """The counts minus the expected counts."""
         return self.counts - self.expected
 
     @property
@@ -84,18 +84,18 @@ class Allocation:
         return np.diag(self.expected) - self._products
 
     def add(self, actions: Integers, probabilities: Floats | None) -> None:
-        """Add some units; without probabilities they are counted, and cannot be tested."""
+        """Add some units; units without probabilities are counted but cannot be tested."""
         self.counts += np.bincount(actions, minlength=len(self.counts))
         if probabilities is None:
             return
-        # Sums of products alone: units are never kept, however many a wave has. Numbers that lie
-        # one after another are added up several times as fast.
+        # Keep only sums of products, not units, whatever the size of the wave. Summing contiguous
+        # numbers is several times as fast.
         columns = np.ascontiguousarray(probabilities.T)
         self.expected += columns.sum(axis=1)
         self._products += np.einsum("an,bn->ab", columns, columns)
 
     def add_sums(self, counts: Integers, expected: Floats, products: Floats) -> None:
-        """Take in units that were summed up elsewhere: their counts, and the sums of p and p p'."""
+        """Add units from sums computed elsewhere: counts, and the sums of p and p p'."""
         self.counts += counts
         self.expected += expected
         self._products += products
@@ -108,18 +108,18 @@ class Allocation:
         return both
 
     def test(self) -> ChiSquare:
-        """Test the counts against what was expected of them."""
+        """Test the counts against the expected counts."""
         return _tested(self.gap, self.covariance, largest=1.0)
 
 
 def missingness(seen: Allocation, missing: Allocation) -> ChiSquare:
-    """Test whether outcomes are missing as often under every action.
+    """Test whether outcomes are missing equally often under every action.
 
-    Units differ in how often their outcomes are missing, and in their probabilities: the two may
-    go together without any action being at fault. What is tested is whether, among units of the
-    same probabilities, those without an outcome got other actions than those with one. With m the
-    share that is missing, a unit counts 1 - m where its outcome is missing and -m where it is not;
-    given these, the actions alone are left to chance, and their probabilities are known.
+    Units differ in how often their outcomes are missing, and in their probabilities. The two may be
+    correlated although no action causes missing outcomes. The test therefore compares, among units
+    with the same probabilities, the actions of units with and without an outcome. If m is the
+    missing share, a unit has the weight 1 - m if its outcome is missing and -m otherwise. Given
+    these weights, only the actions are random, and their probabilities are known.
 
     Parameters
     ----------
@@ -145,17 +145,17 @@ def missingness(seen: Allocation, missing: Allocation) -> ChiSquare:
 
 
 def _tested(gap: Floats, covariance: Floats, *, largest: float) -> ChiSquare:
-    """Test a gap of known covariance; `largest` is the square of the most that one unit adds."""
+    """Test a gap of known covariance; `largest` is one unit's largest contribution, squared."""
     least = ENOUGH * largest
     pooled = _pooled(gap, covariance, least)
     if pooled is None:
         return ChiSquare(0.0, 0, None, few=bool(covariance.diagonal().max() > 1e-9 * largest))
-    # Not scipy.stats: it takes a second to import.
+    # scipy.stats would take a second to import.
     from scipy.special import chdtrc
 
     gap, covariance = pooled
     values, vectors = np.linalg.eigh(covariance)
-    # The counts sum to a constant, and may do so nearly within parts of the actions.
+    # The counts sum to a constant; sums over some of the actions may be nearly constant too.
     kept = values >= least
     along = vectors.T @ gap
     statistic, freedom = float((along[kept] ** 2 / values[kept]).sum()), int(kept.sum())
@@ -164,7 +164,7 @@ def _tested(gap: Floats, covariance: Floats, *, largest: float) -> ChiSquare:
 
 
 def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floats] | None:
-    """Count the rarest actions as one until no variance is below `least`; None where all are."""
+    """Merge the rarest actions until all variances reach `least`; None if that is impossible."""
     variances = covariance.diagonal()
     lacking = int((variances < least).sum())
     if not lacking:
@@ -181,7 +181,7 @@ def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floa
 
 
 # ----------------------------------------------------------------------
-# Metrics by action: means of what is recorded beside the reward, and their guardrails.
+# Means of metrics by action, and their guardrails.
 
 
 @dataclass(frozen=True)
@@ -193,13 +193,13 @@ class MetricRow:
     metric, action
         The column and the action.
     count, missing
-        Recorded outcomes with a value of it, and without.
+        Recorded outcomes with and without a value of the metric.
     mean
-        The plain mean of the values; None where there are none.
+        The unweighted mean of the values; None without values.
     unit, direction, guardrail
         As declared.
     passed
-        Whether the mean keeps within the guardrail; None without one, or without a mean.
+        Whether the mean is within the guardrail; None without a guardrail or a mean.
     """
 
     metric: str
@@ -214,7 +214,7 @@ class MetricRow:
 
 
 class MetricSums:
-    """Sums of metrics by action; outcomes come in pieces."""
+    """Sums of metrics by action; outcomes are added in pieces."""
 
     def __init__(self, metrics: Sequence[Metric], actions: int) -> None:
         self._metrics = metrics
@@ -223,7 +223,7 @@ class MetricSums:
         self._outcomes = np.zeros(actions, dtype=np.int64)
 
     def add(self, actions: Integers, values: Floats) -> None:
-        """Take in recorded outcomes: their actions, and a column for each metric."""
+        """Add recorded outcomes: their actions, and one column for each metric."""
         size = len(self._outcomes)
         self._outcomes += np.bincount(actions, minlength=size)
         for place in range(len(self._metrics)):
@@ -265,7 +265,7 @@ class MetricSums:
 
 
 def within(metric: Metric, mean: float | None) -> bool | None:
-    """Say whether a mean keeps within a metric's guardrail; the guardrail itself does.
+    """Return whether a mean is within a metric's guardrail, including the bound itself.
 
     >>> within(Metric(column="returned", direction="min", guardrail=0.1), 0.12)
     False
@@ -276,7 +276,7 @@ def within(metric: Metric, mean: float | None) -> bool | None:
 
 
 # ----------------------------------------------------------------------
-# Units counted by action: those with an outcome, absent ones, sums of rewards, metrics.
+# Counts of units by action, with sums of rewards and metrics.
 
 
 @dataclass(frozen=True)
@@ -286,16 +286,16 @@ class Counts:
     Parameters
     ----------
     seen, missing
-        Units with an outcome, absent ones among them, and units without one.
+        Units with an outcome (including units counted as absent), and units without one.
     absent
         Units that count as absent.
     randomised
         Units whose action was drawn uniformly at random.
     rewards
-        The sums of outcomes, with what the actions cost, in the reward's own sign.
+        The sums of outcomes after the actions' costs, with the reward's sign.
     weights, weighted
-        The sums of 1/p over units with an outcome, and of rewards times 1/p, p being the
-        probability of the action that the unit got.
+        The sums of 1/p over units with an outcome, and of rewards times 1/p, where p is the
+        probability of the unit's action.
     least
         The smallest probability of the action for any unit; 1 without units.
     metrics
@@ -319,12 +319,12 @@ class Counts:
 
     @property
     def assigned(self) -> Integers:
-        """Units."""
+        """The number of units by action."""
         return self.seen.counts + self.missing.counts
 
     @property
     def known(self) -> Integers:
-        """Units with an outcome, absent ones among them."""
+        """Units with an outcome, including units counted as absent."""
         return self.seen.counts
 
     @property
@@ -341,7 +341,7 @@ class Counts:
 
     @classmethod
     def zero(cls, now: Situation) -> "Counts":
-        """Return the counts of no units."""
+        """Return counts of zero units."""
         actions = len(now.actions)
         return cls(
             seen=Allocation(actions),
@@ -375,12 +375,12 @@ class Counts:
         Parameters
         ----------
         now
-            Where the campaign stands.
+            The campaign's current state.
         piece
             The units.
         tested
-            Whether the sums that :meth:`tests` needs are wanted: they take the square of the
-            number of actions for each unit.
+            Whether to compute the sums for :meth:`tests`; their cost for each unit grows with the
+            square of the number of actions.
         """
         size, here = len(now.actions), piece.known
         stored = piece.decisions(columns_counted(now))
@@ -415,7 +415,7 @@ def _summed(actions: Integers, values: Floats, size: int) -> Floats:
 def _chances(stored: pa.Table, size: int) -> Floats:
     """Return the probabilities of all actions, shape (n, size)."""
     found = probabilities_of(stored, stored.num_columns - 2)
-    # Actions that were added later had no chance here.
+    # Actions added later had probability 0.
     added = size - found.shape[1]
     return np.pad(found, ((0, 0), (0, added))) if added else found
 

@@ -1,4 +1,4 @@
-"""Decisions: from a policy's probabilities to actions, with the exact probability of each."""
+"""Choose actions from a policy's probabilities, and log the exact probability of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,36 +25,35 @@ from seqbatch.policies.choice import pick, uniformly
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# From a policy's probabilities to what is done, and the exact probability of it.
+# Decide for each unit separately.
 #
-# A share `randomised` of units gets a uniformly random action, for honest measurement. Of the
-# others every action has at least the probability `floor`: the rest is the policy's. Among a
-# unit's m eligible actions, of K in all, the probability of action a, whichever way it came about,
-# is therefore
+# A share `randomised` of units gets a uniformly random action, for unbiased measurement. For the
+# other units, every action has at least the probability `floor`, and the policy distributes the
+# rest. With m eligible actions out of K, the total probability of action a is therefore
 #
 #     randomised / m + (1 - randomised) (K floor / m + (1 - K floor) p_a)
 #
-# with p_a the policy's own, and that is what is logged. Where everything is eligible, m = K.
+# where p_a is the policy's probability. This total is logged. If all actions are eligible, m = K.
 
 
-#: Units scored together: under a shared model a unit has a vector for each action.
+#: Units scored at once; a shared model needs memory for one vector per unit and action.
 BLOCK = 8_192
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """What the policy says of some units, over the actions that are given.
+    """The policy's output for some units, over the active actions.
 
     Parameters
     ----------
     probabilities
-        The policy's own, shape (n, K).
+        The policy's probabilities, shape (n, K).
     scores
-        What it compared, shape (n, K).
+        The scores that it compared, shape (n, K).
     actions
-        The one that it chose, shape (n,).
+        The action that it chose for each unit, shape (n,).
     candidates
-        Which actions it chose among, shape (n, K); None for all that the unit may get.
+        The actions that it chose from, shape (n, K); None for all eligible actions.
     groups
         The part of the evidence that each unit's outcome enters, -1 for none, shape (n,).
     eligible
@@ -70,16 +69,16 @@ class Weighed:
 
     @property
     def worth(self) -> Floats:
-        """What is maximised where limits move units, shape (n, K).
+        """The values to maximise when limits change units' actions, shape (n, K).
 
-        Scores, less where the policy passed an action over; see
+        These are the scores, lowered for actions that the policy did not consider; see
         :func:`seqbatch.policies.capacity.preferred`.
         """
         return preferred(self.scores, self.actions, self.candidates)
 
 
 def weigh(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> Weighed:
-    """Ask the rule about units of the open wave; pure, the same however the units are cut.
+    """Apply the rule to units of the open wave; splitting the units does not change the result.
 
     Parameters
     ----------
@@ -114,7 +113,7 @@ def weigh(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> Weig
 
 
 def gathered(pieces: list[Weighed]) -> Weighed:
-    """Return what was said of units one after another."""
+    """Concatenate the policy's output for several pieces."""
     if len(pieces) == 1:
         return pieces[0]
     masks = [piece.eligible for piece in pieces if piece.eligible is not None]
@@ -130,7 +129,7 @@ def gathered(pieces: list[Weighed]) -> Weighed:
 
 
 def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
-    """Return what randomisation and the floor leave to every action by themselves, (n, K)."""
+    """Return each action's probability from randomisation and the floor alone, shape (n, K)."""
     options, share = len(now.active), now.randomised
     even = np.full((count, options), 1 / options)
     if eligible is not None:
@@ -142,23 +141,23 @@ def chances(now: Situation, count: int, eligible: Bools | None) -> Floats:
 def decide(
     now: Situation, policy: BasePolicy, state: Any, given: pa.Table, draws: UnitDraws
 ) -> Decided:
-    """Decide for units of the open wave by a policy and what it knew when the wave opened."""
+    """Decide for units of the open wave, with the policy's state when the wave opened."""
     return decide_by(now, policy.rule(state), given, draws)
 
 
 def decide_by(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> Decided:
-    """Decide for units of the open wave, each by its own draws; see :func:`weigh`."""
+    """Decide for each unit of the open wave with its own draws; see :func:`weigh`."""
     said = weigh(now, rule, given, draws)
     count, options = said.probabilities.shape
     share, floor = now.randomised, now.floor
-    # K floors are set aside first, so that every action keeps its own whatever the policy says.
+    # Reserve K floors first: every action then has at least its floor, whatever the policy does.
     mixed = floor + (1 - options * floor) * said.probabilities
     even: float | Floats = share / options
     if said.eligible is not None:
         among = said.eligible / said.eligible.sum(axis=1, keepdims=True)
         mixed = options * floor * among + (1 - options * floor) * said.probabilities
         even = share * among
-    # Another draw than the one that picks: who is randomised must say nothing about the action.
+    # Use a separate draw: whether a unit is randomised must not depend on the draw of its action.
     randomised = draws.randomised < share
     actions = np.where(
         randomised,
@@ -171,7 +170,7 @@ def decide_by(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> 
 def decided(
     now: Situation, said: Weighed, actions: Integers, probabilities: Floats, randomised: Bools
 ) -> Decided:
-    """Return decisions as they are kept: over all actions that there ever were."""
+    """Return decisions in their stored form, over all actions including retired ones."""
     count = len(actions)
     active = np.array(now.active, dtype=np.int64)
     every = np.zeros((count, len(now.actions)))
@@ -186,27 +185,27 @@ def decided(
 
 
 # ----------------------------------------------------------------------
-# Decide for all units of a file together, so that each action is given as often as expected.
+# Decide jointly for all units of a file, such that each action is given as often as expected.
 #
-# The units' table of probabilities is brought within what is left of capacities and budget, and
-# then rounded to actions as a whole: every unit keeps the probabilities that are logged for it,
-# and the number of units that get an action, in all and within each stratum, is its expectation
-# rounded up or down (:mod:`seqbatch.allocation`).
+# The table of probabilities is first adjusted to the remaining capacities and budget, and then
+# rounded to actions as a whole. Every unit keeps its logged probabilities, and the number of units
+# that get an action, overall and within each stratum, is its expectation rounded up or down
+# (:mod:`seqbatch.allocation`).
 
 
-#: Probabilities that differ by less were rounded otherwise.
+#: Smaller differences between probabilities are rounding errors.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Balanced:
-    """The decisions of a file, and what its limits cost; `prices` is None without limits."""
+    """The decisions for a file, and the shadow prices of its limits (None without limits)."""
 
     decided: Decided
     prices: Limited | None
 
     def plain(self, now: Situation) -> dict[str, Any]:
-        """Return what an event says of the limits: what one more of each would have been worth."""
+        """Return the event's entry on limits: the value of one more unit of each limit."""
         assert self.prices is not None
         names = [now.actions[number].name for number in now.active]
         budget = None if now.spec.budget is None else float(self.prices.budget_price)
@@ -222,7 +221,7 @@ class Balanced:
 
 
 class JointDecision:
-    """The units of one file, gathered piece by piece until they are decided on together."""
+    """Collects the units of one file piece by piece, and then decides for them jointly."""
 
     def __init__(self, now: Situation, policy: BasePolicy) -> None:
         self._now = now
@@ -235,7 +234,7 @@ class JointDecision:
         return sum(len(drawn) for drawn in self._draws)
 
     def add(self, units: Texts, given: pa.Table, state: Any) -> None:
-        """Take in some units; of their columns, the strata alone are kept."""
+        """Add some units; of their columns, only the strata are kept."""
         spec = self._now.spec
         drawn = draws(spec.seed, spec.name, units, by=spec.draws)
         self._said.append(weigh(self._now, self._policy.rule(state), given, drawn))
@@ -243,10 +242,10 @@ class JointDecision:
         self._given.append(given.select(list(self._now.spec.strata)))
 
     def decided(self, logged: Floats | None = None) -> Balanced:
-        """Decide for all of them, by probabilities that were logged where these are given.
+        """Decide for all added units, from the logged probabilities if they are given.
 
-        Another machine may round prices otherwise; the draw itself is of whole numbers, and the
-        same everywhere.
+        Another machine may round prices differently. The draw itself uses integers, and gives the
+        same result on every machine.
         """
         strata = strata_of(self._now.spec.strata, self._given)
         said, drawn = gathered(self._said), all_of(self._draws)
@@ -260,21 +259,21 @@ def decide_together(
     strata: Integers | None,
     logged: Floats | None = None,
 ) -> Balanced:
-    """Decide for all new units of a file; the same whatever their order.
+    """Decide jointly for all new units of a file; their order does not matter.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
+        The campaign's current state.
     said
-        What the policy says of the units.
+        The policy's output for the units.
     drawn
         The units' own random numbers.
     strata
-        The stratum of each unit, coarse to fine, shape (n, levels); None where there are none.
+        The stratum of each unit, coarse to fine, shape (n, levels); None without strata.
     logged
-        The table that was drawn from, shape (n, K), where that was done already: it is drawn from
-        again unless it is another than the one that is computed.
+        The logged table of probabilities, shape (n, K), if the decisions are being reproduced. It
+        is used for the draw if it equals the computed table up to rounding.
     """
     count = len(said.groups)
     own = chances(now, count, said.eligible)
@@ -293,10 +292,10 @@ def decide_together(
 
 
 def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: UnitDraws) -> Limited:
-    """Bring the policy's own part of the table within limits, or all of it where that must be.
+    """Adjust the policy's part of the table to the limits, or the whole table if necessary.
 
-    The last files of a wave can find less left of an action than chance alone would give it; then
-    what is left to chance gives way, too.
+    In the last files of a wave, an action's remaining capacity may be less than randomisation and
+    the floor alone would use. In that case their part is reduced too.
     """
     problem, worth = None, said.worth
     for limits in limits_left(now, len(table)):
@@ -317,7 +316,7 @@ def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Un
 
 
 def _key(now: Situation) -> bytes:
-    """Return the key of a file's rounding: each file of a campaign has its own."""
+    """Return the key for rounding a file; each file of a campaign has a different key."""
     text = f"balanced\n{now.spec.seed}\n{now.assigned}\n{now.name}"
     return blake2b(text.encode(), digest_size=32).digest()
 
@@ -325,11 +324,11 @@ def _key(now: Situation) -> bytes:
 def _randomised(
     table: Floats, actions: Integers, eligible: Bools | None, share: float, drawn: UnitDraws
 ) -> Bools:
-    """Say which units count as randomised.
+    """Return which units count as randomised.
 
-    Their actions are uniform over what is eligible, as those of units that are set aside first:
-    given action a, a unit counts with probability (share / m) / p_a. Where limits leave some action
-    less than share / m, fewer units count, and are uniform all the same.
+    Their actions are uniform over the eligible ones, as if these units had been selected first:
+    given action a, a unit counts with probability (share / m) / p_a. If limits reduce some action's
+    probability below share / m, fewer units count, but their actions are still uniform.
     """
     allowed = np.ones_like(table, dtype=np.bool_) if eligible is None else eligible
     options = allowed.sum(axis=1)
@@ -343,7 +342,7 @@ def _randomised(
 def strata_of(columns: Sequence[str], given: Sequence[pa.Table]) -> Integers | None:
     """Return the stratum of each unit of a file: by the first column, by the first two, and so on.
 
-    A missing value is a stratum of its own.
+    Missing values form a separate stratum.
     """
     if not columns:
         return None
@@ -354,7 +353,7 @@ def strata_of(columns: Sequence[str], given: Sequence[pa.Table]) -> Integers | N
         )
         found, codes = np.unique(texts.fill_null("").to_numpy(), return_inverse=True)
         above = levels[-1] if levels else np.zeros(len(codes), dtype=np.int64)
-        # Numbered anew at each level: products of many columns' levels have no end.
+        # Renumber at each level: the product of many columns' levels could overflow.
         levels.append(np.unique(above * len(found) + codes, return_inverse=True)[1])
     return np.column_stack(levels)
 

@@ -1,4 +1,4 @@
-"""Random draws of a unit: a keyed hash of its id, independent of order and retries.
+"""Random draws for units, from a keyed hash of the unit id; independent of order and retries.
 
 The key comes from the campaign's seed and name. One hash of the unit's id is cut into parts, each a
 number in [0, 1) for one purpose; they are independent of one another and of every other unit's.
@@ -32,13 +32,13 @@ class UnitDraws:
     Parameters
     ----------
     randomised
-        Says whether the unit's action is drawn uniformly at random, shape (n,).
+        Decides whether the unit's action is drawn uniformly at random, shape (n,).
     choice
         Picks the action, shape (n,).
     place
-        Stands for the unit's place in its wave (BPE's sample splitting), shape (n,).
+        Used as the unit's position in its wave (for BPE's sample splitting), shape (n,).
     lot
-        64 bits: the order in which units drawn together are taken, shape (n,).
+        64 bits that define the order of units decided jointly, shape (n,).
     """
 
     randomised: Floats
@@ -50,12 +50,12 @@ class UnitDraws:
         return len(self.choice)
 
     def take(self, rows: Places | slice) -> "UnitDraws":
-        """Return the draws of these units alone."""
+        """Return only the draws of these units."""
         return UnitDraws(self.randomised[rows], self.choice[rows], self.place[rows], self.lot[rows])
 
 
 def all_of(pieces: Sequence[UnitDraws]) -> UnitDraws:
-    """Return the draws of units one after another."""
+    """Concatenate draws."""
     return UnitDraws(
         np.concatenate([piece.randomised for piece in pieces]),
         np.concatenate([piece.choice for piece in pieces]),
@@ -72,13 +72,13 @@ def draws(
     Parameters
     ----------
     seed, campaign
-        Of which the key is made.
+        The seed and name of the campaign, which determine the key.
     units
         The ids.
     by
         The hash.
     lots
-        Whether lots are wanted; otherwise they may be 0.
+        Whether to compute lots; otherwise they may be 0.
 
     >>> first = draws(7, "spring", ["0001", "1"])
     >>> first.choice.round(4)
@@ -94,7 +94,7 @@ def draws(
 
 
 def md5_key(seed: int, campaign: str) -> str:
-    """Return the text that is put before an id."""
+    """Return the key, which is hashed before the id."""
     return sha256(f"{seed}\n{campaign}".encode()).hexdigest()
 
 
@@ -102,7 +102,7 @@ def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> UnitDraws:
     key = blake2b(f"{seed}\n{campaign}".encode(), digest_size=32).digest()
     parts = [blake2b(unit.encode(), key=key, digest_size=32).digest() for unit in units]
     words = np.frombuffer(b"".join(parts), dtype="<u8").reshape(-1, 4)
-    # 53 bits are all that a float between 0 and 1 holds.
+    # A float between 0 and 1 holds 53 bits.
     numbers = (words[:, :3] >> np.uint64(11)) * 2.0**-53
     randomised, choice, place = (np.ascontiguousarray(numbers[:, part]) for part in range(3))
     return UnitDraws(randomised, choice, place, np.ascontiguousarray(words[:, 3]))
@@ -117,7 +117,7 @@ def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> UnitDraws:
     place = (low & np.uint64(0xFFFFFF)).astype(np.float64) * 2.0**-24
     lot = np.zeros(len(words), dtype=np.uint64)
     if lots:
-        # All 128 bits are spent: the lot has a key, and a hash, of its own.
+        # All 128 bits are used, so the lot needs a separate key and hash.
         lot = _md5_words(md5_key(seed, f"lots\n{campaign}"), units)[:, 0]
     choice = chosen.astype(np.float64) * 2.0**-52
     return UnitDraws(randomised, choice, place, np.ascontiguousarray(lot))
@@ -135,17 +135,17 @@ def _md5_words(key: str, units: Texts) -> AnyArray:
 
 
 def lots(seed: int, campaign: str, units: Texts, *, before: int) -> AnyArray:
-    """Return the lots of units, 64 bits each: the lowest ones are drawn into a wave.
+    """Return the lots of units, 64 bits each; the units with the lowest lots enter a wave.
 
-    They have a key of their own, so that who is drawn tells nothing about who gets what.
+    Lots use a separate key, so they are independent of the draws that choose actions.
 
     Parameters
     ----------
     seed, campaign, units
         As for :func:`draws`.
     before
-        How many units the campaign had before: every draw has lots of its own, or else those who
-        join the list later would be drawn sooner than those who were passed over.
+        How many units the campaign had before. It makes the lots of every draw different; otherwise
+        units added to the list later would be drawn sooner than units not drawn before.
 
     >>> lots(7, "spring", ["0001", "1"], before=0).tolist()
     [14813593885159902082, 15484523763843617799]

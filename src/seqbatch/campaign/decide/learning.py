@@ -1,4 +1,4 @@
-"""How a wave's outcomes update the policy: the same functions at close and in a replay."""
+"""Update the policy with a wave's outcomes, when a wave is closed and in a replay."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,11 +26,11 @@ from seqbatch.policies import Feedback
 from seqbatch.policies.base import BasePolicy, State
 
 # ----------------------------------------------------------------------
-# Learning by sums that are the same in any order and on any machine (sums = "exact").
+# Learning from sums that do not depend on order or machine (sums = "exact").
 
 
 def scale_of(now: Situation) -> Scale:
-    """Return what numbers are rounded to: by what is declared and frozen, and by no unit."""
+    """Return the rounding scale, which depends on declared and frozen values and on no unit."""
     sizes = largest(now.encoder())
     assert now.spec.reward.range is not None
     costs = max(abs(action.cost) for action in now.actions)
@@ -39,19 +39,19 @@ def scale_of(now: Situation) -> Scale:
 
 
 class GroupSums:
-    """What the outcomes of one wave sum to, in each part of the evidence."""
+    """The sums over the outcomes of one wave, in each part of the evidence."""
 
     def __init__(self, now: Situation, state: State) -> None:
         self._models = state.problem.models
         self._groups = len(state.evidence)
-        #: Where threads put the vectors that they add up.
+        #: Working memory for the vectors that threads sum up.
         self.room = Room()
-        # A cell for each model in each part.
+        # One cell for each model in each part.
         self._sums = ExactSums.zero(self._groups * self._models, scale_of(now))
 
     @property
     def groups(self) -> list[ExactSums]:
-        """The sums of each part, which may be replaced all at once."""
+        """The sums of each part; assign to replace them all."""
         every = self._sums
         parts = [
             slice(group * self._models, (group + 1) * self._models) for group in range(self._groups)
@@ -70,13 +70,13 @@ class GroupSums:
         self._sums = ExactSums(self._sums.scale, high, low, count)
 
     def empty(self) -> "GroupSums":
-        """Return the sums of nobody, to be added to."""
+        """Return sums over zero units, to add to."""
         made = copy(self)
         made._sums = ExactSums.zero(self._groups * self._models, self._sums.scale)
         return made
 
     def merge(self, other: "GroupSums") -> None:
-        """Take in what others were summed up to."""
+        """Add the sums over other units."""
         self._sums = self._sums.merged(other._sums)
 
     def add(
@@ -88,20 +88,20 @@ class GroupSums:
         *,
         times: int = 1,
     ) -> None:
-        """Take outcomes in, or out again (times = -1)."""
+        """Add outcomes, or remove them (times = -1)."""
         models = actions if self._models > 1 else np.zeros_like(actions)
         cells = np.where(groups >= 0, groups * self._models + models, -1)
         self._sums = self._sums.added(vectors, rewards, cells, times=times)
 
     def absorbed(self, policy: BasePolicy, state: State) -> State:
-        """Return the state with all of it taken in, rounded once."""
+        """Return the state with all sums added, rounded once."""
         for group, sums in enumerate(self.groups):
             state = policy.absorb(state, group, sums.statistics())
         return state
 
 
 # ----------------------------------------------------------------------
-# How a wave's outcomes enter the policy: the same functions at close and in a replay.
+# Update the policy with a wave's outcomes, when a wave is closed and in a replay.
 
 
 def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
@@ -110,13 +110,13 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
     Parameters
     ----------
     now
-        Where the campaign stands, the scaling of features included.
+        The campaign's current state, including the scaling of features.
     state
-        What the policy knew when the wave opened.
+        The policy's state when the wave opened.
     reader
-        Where the units are.
+        The reader for the units.
     news
-        What became known since.
+        The outcomes recorded since.
     """
     if news.loses_precision:
         known = Ledger.of(reader.outcome_chunks(until_event=news.until)).known()
@@ -134,9 +134,9 @@ def closed(now: Situation, state: Any, reader: Reader, news: News) -> Any:
 def closed_and_counted(
     now: Situation, state: Any, reader: Reader, news: News
 ) -> tuple[Any, Counts]:
-    """Return what :func:`closed` does, and the open wave counted: its rows are read once.
+    """Return the result of :func:`closed` and the open wave's counts, in one pass over its rows.
 
-    Twice where outcomes are learned one after another, while counting is done by all threads.
+    Without exact sums there are two passes: learning is sequential, and counting uses all threads.
     """
     if now.spec.sums == "exact" and not news.loses_precision:
         return _closed_exactly(now, state, reader, news, counting=True)
@@ -158,7 +158,7 @@ def _closed_exactly(
         _corrected(now, policy, state, piece, news, own)
         return own, part
 
-    # Exact sums are the same whoever adds up which part of them; counts are added up in order.
+    # Exact sums do not depend on how threads share the work; counts are added in order.
     for own, part in over(summed, _concerned(reader, now, news)):
         sums.merge(own)
         counted += part
@@ -166,12 +166,12 @@ def _closed_exactly(
 
 
 def _sums(now: Situation, state: Any) -> GroupSums | None:
-    """Return where exact sums are gathered; None where outcomes are added one after another."""
+    """Return empty exact sums; None if outcomes are added one after another."""
     return GroupSums(now, state) if now.spec.sums == "exact" else None
 
 
 def _concerned(reader: Reader, now: Situation, news: News) -> Iterator[Piece]:
-    """Yield the pieces that news are about: the earlier ones, and those of the open wave."""
+    """Yield the pieces with new outcomes: those of earlier waves, then those of the open wave."""
     earlier = news.numbers_before(sum(now.units[: now.wave - 1]))
     chunks = [extent.chunk for extent, _ in extents_of(reader, earlier)]
     chunks += [extent.chunk for extent in reader.extents(wave=now.wave)]
@@ -179,7 +179,7 @@ def _concerned(reader: Reader, now: Situation, news: News) -> Iterator[Piece]:
 
 
 def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> Any:
-    """Return the state as if the first waves were learned now, wave by wave, from nothing."""
+    """Return the state after learning the first `waves` waves again from scratch."""
     policy = now.made_policy()
     state = policy.begin(now.problem())
     for wave in range(1, waves + 1):
@@ -191,7 +191,7 @@ def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> A
 
 
 def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
-    """Say for each unit whether its outcome, coming now, has a part in any estimate to come."""
+    """Return for each unit whether a later estimate would use an outcome recorded now."""
     used = now.made_policy().still_used(state, decided.groups)
     if now.spec.model != "shared":
         used &= ~np.isin(decided.actions, list(now.retired))
@@ -200,7 +200,7 @@ def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Units of one piece whose outcomes are learned from, as the policy takes them."""
+    """The units of one piece to learn from, in the form that the policy takes."""
 
     kept: Places | slice
     given: pa.Table
@@ -212,7 +212,7 @@ class _Rows:
     def of(
         cls, now: Situation, policy: BasePolicy, state: Any, piece: Piece, rows: Integers
     ) -> "_Rows":
-        """Read the units at these rows of a piece, leaving out what teaches nothing."""
+        """Read the units at these rows of a piece, except those that cannot be learned from."""
         decided = piece.decisions(["action", "group"])
         every: slice | Integers = slice(None) if len(rows) == piece.chunk.count else rows
         among_all, groups = (
@@ -222,14 +222,14 @@ class _Rows:
         local = np.full(len(now.actions), -1)
         local[active] = np.arange(len(active))
         actions = local[among_all]
-        # A retired action teaches nothing about the others, unless they share one model.
+        # Outcomes of a retired action are useless for the others, unless they share one model.
         active_all = bool(encoder.actions) or not (actions < 0).any()
         kept: Places | slice = slice(None) if active_all else np.flatnonzero(actions >= 0)
-        # Without features the ids say how many units there are.
+        # Without features, read the ids to get the number of units.
         given = piece.given(encoder.features.columns or encoder.columns)
         if len(taken := rows[kept]) < given.num_rows:
             given = given.take(taken)
-        # After an amendment the policy may keep fewer parts of the evidence apart than before.
+        # After an amendment the policy may use fewer parts of the evidence than before.
         groups = groups[kept]
         groups = np.where(policy.still_used(state, groups), groups, -1)
         return cls(
@@ -241,11 +241,11 @@ class _Rows:
         )
 
     def learned(self, now: Situation, values: Floats) -> Floats:
-        """Return the rewards of outcomes: with what actions cost, and such that more is better."""
+        """Return the rewards of outcomes, after the actions' costs; higher is better."""
         return now.spec.reward.sign * now.rewards(values[self.kept], self.among_all)
 
     def pieces(self, now: Situation) -> Iterator[tuple[slice, Floats]]:
-        """Yield the vectors under each unit's action, in pieces that fit into memory."""
+        """Yield the feature vectors for each unit's action, in pieces that fit into memory."""
         encoder = now.encoder()
         own = encoder.encode(self.given)
         step = BLOCK if encoder.actions else max(len(own), 1)
@@ -258,7 +258,7 @@ class _Rows:
             yield part, rows
 
     def summands(self, now: Situation, room: Room) -> Iterator[tuple[slice, Vectors]]:
-        """Yield the same as exact sums take them; each is gone when the next one is asked for."""
+        """Yield the vectors in the form for exact sums; each is valid only until the next one."""
         encoder = now.encoder()
         if encoder.actions:
             yield from ((part, Vectors.of(rows)) for part, rows in self.pieces(now))
@@ -291,7 +291,7 @@ def _corrected(
     news: News,
     sums: GroupSums | None,
 ) -> Any:
-    """Put new values in the place of old ones: the units stay, what they sum to changes."""
+    """Replace old values with new ones in the sums; the units stay the same."""
     low, high = piece.chunk.first, piece.chunk.first + piece.chunk.count
     here = np.flatnonzero((news.corrected.numbers >= low) & (news.corrected.numbers < high))
     if not len(here) or piece.wave in now.skipped:
@@ -302,14 +302,14 @@ def _corrected(
     )
     if sums is not None:
         for part, taken in rows.summands(now, sums.room):
-            # The units' own sums cancel.
+            # The sums that depend only on the units cancel.
             sums.add(taken, rows.actions[part], rows.groups[part], before[part], times=-1)
             sums.add(taken, rows.actions[part], rows.groups[part], after[part])
         return state
     models = rows.actions if state.problem.models > 1 else np.zeros_like(rows.actions)
     for part, own in rows.pieces(now):
         for group in np.unique(rows.groups[part]):
-            # -1: no estimate to come uses the outcome, so that its correction changes none.
+            # -1: no later estimate uses the outcome, so its correction has no effect.
             if group >= 0:
                 cells = np.where(rows.groups[part] == group, models[part], -1)
                 change = _change(state.problem, own, before[part], after[part], cells)
@@ -320,9 +320,9 @@ def _corrected(
 def _change(
     problem: Problem, vectors: Floats, before: Floats, after: Floats, cells: Integers
 ) -> Statistics:
-    """Return what sums gain when rewards change and units do not."""
+    """Return the change of the sums when rewards change and units do not."""
     zero = Statistics.zero(problem.models, problem.dim)
-    # The same kernel as in learning, for its fixed order of sums; its gram is dropped.
+    # Use the same kernel as learning, which sums in a fixed order; its gram matrix is not used.
     gained = zero.add(vectors, after - before, cells)
     squares = np.bincount(
         cells[cells >= 0], weights=(after**2 - before**2)[cells >= 0], minlength=problem.models
@@ -331,7 +331,7 @@ def _change(
 
 
 def ended(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
-    """End a wave; what a deficient estimate means is said by :mod:`.learning_notes`."""
+    """End a wave; :func:`notes` explains deficient estimates."""
     if sums is not None:
         state = sums.absorbed(policy, state)
     with warnings.catch_warnings():
@@ -340,11 +340,11 @@ def ended(policy: BasePolicy, state: Any, sums: GroupSums | None) -> Any:
 
 
 # ----------------------------------------------------------------------
-# What there is to say of an estimate: columns that say nothing, models with too little data.
+# Notes about an estimate: columns without information, and models with too little data.
 
 
 def notes(now: Situation, state: Any) -> list[str]:
-    """Say which columns say nothing, and which models have too little data."""
+    """Describe columns that carry no information, and models with too little data."""
     numbers = {} if now.learned is None else now.learned.numbers
     said = [
         f"column {name} was constant in the first wave; it has no part in the model"
@@ -373,7 +373,7 @@ def notes(now: Situation, state: Any) -> list[str]:
 
 
 def aliasing(now: Situation) -> list[str]:
-    """Say that columns repeat one another by their making, which harms nothing."""
+    """Describe columns that are redundant by construction, which does no harm."""
     used, most = now.encoder().directions() or (0, 0)
     if used == most:
         return []

@@ -1,4 +1,4 @@
-"""What is left of capacities and budget, and whether a planned wave can keep to them."""
+"""Compute remaining capacities and budget, and check that planned waves can respect them."""
 
 import math
 from collections.abc import Iterator
@@ -17,24 +17,24 @@ from seqbatch.document import Table
 from seqbatch.errors import InvalidSpecError
 
 # ----------------------------------------------------------------------
-# What is left of capacities and of the budget, for the units of one file.
+# The remaining capacities and budget for the units of one file.
 #
-# What is left is spread over the units still to come, where their number is known: a file of n
-# units, of N still to come, may use the share n / N. What it does not use is there for the next
-# one. A file whose own units cannot keep to that share may wait with quotas, and then use all that
-# is left.
+# If the number of units still to come is known, the rest is spread over them: a file with n of the
+# N remaining units may use the share n / N. What it does not use is available to later files. If
+# that share is not feasible for a file, quotas are left to later files first; if that is not
+# enough, the file may use everything that is left.
 
 
 def limits_left(now: Situation, count: int) -> Iterator[Limits]:
-    """Yield how often each action may and must be given to these units, the best to keep first.
+    """Yield how often each action may and must be given to these units, preferred limits first.
 
-    First by the file's share of everything; then with quotas left to later files, as far as these
-    have room for them; then with all that is left.
+    The first limits are the file's share of everything. The next leave quotas to later files, as
+    far as these have room. The last allow everything that is left.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
+        The campaign's current state.
     count
         How many units the file has.
     """
@@ -46,13 +46,13 @@ def limits_left(now: Situation, count: int) -> Iterator[Limits]:
 
 @dataclass(frozen=True)
 class _Left:
-    """What is left when a file of `count` units comes."""
+    """The remaining limits for a file of `count` units."""
 
     now: Situation
     count: int
 
     def limits(self, *, spread: bool, waiting: bool) -> Limits:
-        """Return limits: of the file's share or of all; with all quotas or what cannot wait."""
+        """Return limits: the file's share or everything; all quotas or only those due now."""
         now = self.now
         actions = [now.actions[number] for number in now.active]
         pairs = [self._of_action(action.name, spread=spread, waiting=waiting) for action in actions]
@@ -62,7 +62,7 @@ class _Left:
             return Limits(at_most=at_most, at_least=at_least, names=names)
         costs = np.array([action.cost for action in actions])
         budget, share = self._budget(costs)
-        # Nobody can get what is dearer than all that is left.
+        # An action that costs more than the remaining budget cannot be given.
         at_most[(costs > budget * (1 + 1e-12)) & (at_least == 0)] = 0
         return Limits(
             at_most=at_most, at_least=at_least, costs=costs, budget=budget,
@@ -91,7 +91,7 @@ class _Left:
             most = left * share_of_wave(now, self.count) if spread else left
         if capacity.total is not None:
             left = max(capacity.total - now.in_all.get(name, 0), 0)
-            # Quotas of later waves are kept for them.
+            # Reserve the quotas of later waves.
             kept = capacity.at_least * max(len(now.sizes) - now.wave, 0)
             own = left * share_of_campaign(now, self.count) if spread else left
             most = min(most, own, max(left - kept, 0))
@@ -107,9 +107,9 @@ class _Left:
         return max(size - now.units[now.wave - 1] - self.count, 0)
 
     def _budget(self, costs: Floats) -> tuple[float, float]:
-        """Return what these units may cost surely, and their share of the budget.
+        """Return the most that these units may cost, and their share of the budget.
 
-        Units still to come cost what is cheapest, at least: that much is not there for these.
+        Later units cost at least the cheapest action; that amount is reserved for them.
         """
         now, budget = self.now, self.now.spec.budget
         assert budget is not None
@@ -129,28 +129,28 @@ class _Left:
 
 
 def share_of_wave(now: Situation, count: int) -> float:
-    """Return the share that units have in what is left of the open wave; 1 where that is open."""
+    """Return the share of `count` units in the rest of the open wave; 1 if its size is unknown."""
     return 1.0 if not now.left else count / max(now.left, count)
 
 
 def share_of_campaign(now: Situation, count: int) -> float:
-    """Return the share that units have in all that are still to come."""
+    """Return the share of `count` units in all units still to come."""
     expected = now.spec.grid.units if now.spec.grid.calendar else sum(now.sizes)
     return count / max((expected or 0) - now.assigned, count)
 
 
 def spent(now: Situation, counts: dict[str, int]) -> float:
-    """Return what so many units of each action cost."""
+    """Return the total cost of these numbers of units by action."""
     costs = {action.name: action.cost for action in now.actions}
     return math.fsum(costs[name] * number for name, number in counts.items())
 
 
 # ----------------------------------------------------------------------
-# Can a wave of the planned size keep to what was declared? The numbers that clash are named.
+# Check that waves of the planned sizes can respect the declared limits; errors name the numbers.
 
 
 def require_possible(now: Situation) -> None:
-    """Refuse capacities, budgets and strata that no wave of the planned sizes can keep to."""
+    """Refuse capacities, budgets and strata that waves of the planned sizes cannot respect."""
     if now.spec.grid.calendar:
         return
     ahead = range(now.wave, len(now.sizes) + 1)
@@ -190,7 +190,7 @@ def _problems(now: Situation, wave: int) -> Iterator[InvalidSpecError]:
 
 
 def chance(now: Situation) -> float:
-    """Return the share of units that each action gets by randomisation and the floor alone."""
+    """Return the share of units that each action gets from randomisation and the floor alone."""
     share, options = now.spec.randomised, len(now.active)
     return share / options + (1 - share) * now.floor
 
@@ -201,7 +201,7 @@ def _by_chance(
     """Yield the capacities that randomisation and the floor alone would exceed."""
     needed = chance(now) * size
     for name, limit in most.items():
-        # Rounding must not refuse what fits exactly.
+        # Tolerate rounding errors if the capacity fits exactly.
         if needed > limit + 1e-6:
             yield InvalidSpecError.at(
                 ("capacity", name),
@@ -224,14 +224,14 @@ def _too_dear(now: Situation, *, size: int, where: str) -> Iterator[InvalidSpecE
 
 
 def _least_cost(now: Situation) -> float:
-    """Return what a unit costs at least: its chances, and the cheapest action for the rest."""
+    """Return a unit's minimum expected cost: randomisation and floor, then the cheapest action."""
     costs = [now.actions[number].cost for number in now.active]
     share = chance(now)
     return share * sum(costs) + (1 - share * len(costs)) * min(costs)
 
 
 def _totals(now: Situation) -> Iterator[InvalidSpecError]:
-    """Yield the limits of the whole campaign that cannot be kept."""
+    """Yield errors for limits of the whole campaign that cannot be respected."""
     left = sum(now.sizes) - now.assigned
     names = [now.actions[number].name for number in now.active]
     for name in names:
@@ -269,12 +269,12 @@ def _listed(what: str, numbers: dict[str, int]) -> str:
 
 
 # ----------------------------------------------------------------------
-# How much of capacities and budget is used, and what one more would be worth.
+# The use of capacities and budget, and the value of one more unit of each.
 
 
 @dataclass(frozen=True)
 class LimitRow:
-    """One limit: of an action, or of the budget.
+    """One limit: the capacity of an action, or the budget.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ class LimitRow:
     within
         "this wave" or "campaign".
     used, at_most, at_least
-        Units given so far, or what they cost; the most, None for no limit; and the fewest.
+        Units so far, or their cost; the maximum (None without one); and the minimum.
     """
 
     of: str
@@ -294,14 +294,14 @@ class LimitRow:
 
 
 def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
-    """Return every limit of a campaign with what is used of it.
+    """Return every limit of a campaign, and how much of it is used.
 
-    Those of a wave are left out once all waves are closed: there is none to keep to them.
+    Limits per wave are left out once all waves are closed.
     """
     rows = []
     given = {now.actions[number].name for number in now.active}
     for name, capacity in now.spec.capacity.items():
-        # Nobody gets what was retired: there is no quota of it to reach.
+        # A retired action is not given any more, so it has no quota to reach.
         if name in given and (capacity.each_wave is not None or capacity.at_least):
             used = now.in_wave.get(name, 0)
             rows.append(LimitRow(name, "this wave", used, capacity.each_wave, capacity.at_least))
@@ -317,7 +317,7 @@ def limit_rows(now: Situation) -> tuple[LimitRow, ...]:
 
 
 def limits_table(rows: tuple[LimitRow, ...]) -> Table:
-    """Return the limits as they are shown."""
+    """Return the limits as a table to display."""
     shown = [
         (row.of, row.within, cell(row.used), "" if row.at_most is None else cell(row.at_most),
          cell(row.at_least) if row.at_least else "")
@@ -328,14 +328,14 @@ def limits_table(rows: tuple[LimitRow, ...]) -> Table:
 
 
 def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
-    """Say what one more of everything that was short would have been worth, one line each.
+    """Describe the value of one more unit of each limit that was reached, one line each.
 
     Parameters
     ----------
     now
-        Where the campaign stands.
+        The campaign's current state.
     limits
-        What the event of an assignment says of its limits; None where there were none.
+        The assignment event's entry on limits; None without limits.
     """
     if limits is None:
         return []
@@ -361,7 +361,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
 
 
 def _drawn(limits: dict[str, Any]) -> list[str]:
-    """Say which limits changed the chances of actions that were drawn, not chosen by worth."""
+    """Describe limits that changed the probabilities of actions drawn at random."""
     said = []
     for name, price in limits["prices"].items():
         if price > 0:

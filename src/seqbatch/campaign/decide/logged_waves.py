@@ -1,4 +1,4 @@
-"""A campaign's units as inference takes them, the plan for pooling waves, and too few events."""
+"""Prepare a campaign's waves for inference: unit rows, wave shares for pooling, few events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,34 +38,34 @@ from seqbatch.inference.scores import Evidence
 from seqbatch.inference.summary import Partition, Segment
 
 # ----------------------------------------------------------------------
-# How much of the variance each wave of a campaign may contribute, by what was fixed in advance.
+# The share of the variance that each wave contributes to pooled estimates.
 #
-# As planned at creation, while nobody changed the plan. Where the calendar decides, and after an
-# amendment, a wave's share is set by its units and their probabilities, as they were assigned: by
-# anything but its outcomes. Sizes that were adopted from a proposal follow from outcomes, and the
-# shares stay those of the sizes declared before: with them the waves' statistics are independent
-# standard normals in fixed proportions, whatever the sizes became.
+# Shares are fixed without looking at the wave's outcomes. Normally they come from the plan at
+# creation. In calendar campaigns and after an amendment, a wave's share depends on its units and
+# their assignment probabilities. Wave sizes adopted from a proposal depend on earlier outcomes, so
+# the shares still use the sizes declared before. The waves' statistics are then independent
+# standard normals in fixed proportions, whatever the actual sizes.
 
 
-#: Where nothing keeps the probabilities of actions up, waves are planned as if this did.
+#: The lowest probability assumed in planning if the campaign sets no floor or randomised share.
 LEAST = 0.001
 
-#: A smaller share is that of rounding.
+#: Shares below this are rounding errors.
 NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
 class PlannedWave:
-    """What was fixed of a wave before its outcomes.
+    """The parts of a wave's plan that were fixed before its outcomes.
 
     Parameters
     ----------
     share
-        Its share of the variance by the plan at creation; None where that no longer holds.
+        Its share of the variance in the plan at creation; None if that plan no longer applies.
     rest
-        The sum of n/D over the waves that were still planned after it, D being that of one action.
+        The sum of n/D over the waves still planned after it, where D is the cost of one action.
     active
-        The numbers of the actions that were given.
+        The numbers of the active actions.
     """
 
     share: float | None
@@ -74,7 +74,7 @@ class PlannedWave:
 
 
 def planned(then: Situation) -> PlanOfShares:
-    """Return the shares of all waves by a campaign's sizes, policy, floor and randomised share."""
+    """Return each wave's share, from the campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
     uniform, floor = kept_up(then)
     return plan_of_shares(
@@ -87,9 +87,9 @@ def planned(then: Situation) -> PlanOfShares:
 
 
 def kept_up(then: Situation) -> tuple[float, float]:
-    """Return the share of units assigned uniformly, and the floor for all others, in later waves.
+    """Return the share of units assigned uniformly in later waves, and the floor for the others.
 
-    Where neither is declared, what inference plans with in their place.
+    If the campaign declares neither, return the defaults that inference plans with.
     """
     actions = max(len(then.active), 2)
     uniform, floor = then.spec.randomised, then.floor
@@ -100,7 +100,7 @@ def kept_up(then: Situation) -> tuple[float, float]:
 
 
 def planned_waves(events: Iterable[Event]) -> tuple[PlannedWave, ...]:
-    """Return what was fixed of each wave so far, the open one included."""
+    """Return the fixed plan of each wave so far, including the open one."""
     found: list[PlannedWave] = []
     created: Situation | None = None
     before: Situation | None = None
@@ -133,16 +133,16 @@ def shares_of(
     waves: Sequence[PlannedWave],
     segment: Segment | None = None,
 ) -> tuple[float, ...]:
-    """Return the share of each wave for a contrast; they add up to 1 when all waves are in.
+    """Return the share of each wave for a contrast; the shares of all planned waves add up to 1.
 
     Parameters
     ----------
     contrast
         A mean or a lift.
     summaries, waves
-        The waves that count, and what was fixed of each.
+        The waves included in the analysis, and the fixed plan of each.
     segment
-        The units that are asked about; None for all of them.
+        The units to include; None for all of them.
     """
     shares: list[float] = []
     for summary, wave in zip(summaries, waves, strict=True):
@@ -167,38 +167,38 @@ def shares_of(
 
 
 def information(shares: Sequence[float]) -> tuple[float, ...]:
-    """Return the fraction of the information that is in after each wave, at most 1."""
+    """Return the information fraction after each wave, at most 1."""
     return tuple(min(total, 1.0) for total in accumulate(shares))
 
 
 # ----------------------------------------------------------------------
-# A campaign's units as inference takes them, wave by wave and chunk by chunk.
+# The campaign's units as input for inference, wave by wave and chunk by chunk.
 #
-# The first action is the one that others are compared with. Outcomes have the reward's own sign in
-# findings; for looks, whose sums are kept in the store, more is better. Columns are those of the
-# model, standardised by the first wave; a column that was constant there is left out.
+# The first action is the control. In findings, outcomes keep the sign of the reward. In looks,
+# whose sums are kept in the store, the sign is chosen such that higher is better. The columns are
+# the model's, standardised with the first wave; columns that were constant there are left out.
 
 
-#: Rows of so many bytes are kept between passes; more than that are read and encoded again.
+#: Bytes of encoded rows to cache between passes; rows beyond this are read and encoded again.
 KEPT = 32 * 1024**2
-#: So many units are handed over at once: what is computed of each takes more room than the unit.
+#: Units per piece. Pieces are small because intermediate results take more memory than the units.
 PIECE = 16_384
 
 
 @dataclass(frozen=True, eq=False)
 class ModelColumns:
-    """The model's columns: those that varied in the first wave, and how they are standardised.
+    """The model's columns (those that varied in the first wave) and how to standardise them.
 
     Parameters
     ----------
     names
-        Of the columns, the constant's first.
+        The column names, starting with the intercept.
     places
-        Where they are among the encoder's.
+        The positions of the columns in the encoder's output.
     mean, spread
-        What is subtracted from the encoder's numbers, and by what they are divided.
+        The mean and standard deviation used to standardise the encoder's output.
     scales
-        How the encoder itself had scaled a column of a file: what it subtracted, and divided by.
+        The mean and standard deviation with which the encoder had scaled each column of the file.
     """
 
     names: tuple[str, ...]
@@ -209,7 +209,7 @@ class ModelColumns:
 
     @classmethod
     def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "ModelColumns":
-        """Return columns that are known by their places among the encoder's."""
+        """Return the columns at these positions of the encoder's output."""
         names = [encoder.names[place] for place in places]
         scales = _scales(encoder)
         return cls(
@@ -221,21 +221,21 @@ class ModelColumns:
         )
 
     def standardised(self, encoded: Floats) -> Floats:
-        """Return the columns with the constant first."""
+        """Return the standardised columns, starting with the intercept."""
         made = np.ones((len(encoded), 1 + len(self.places)))
         made[:, 1:] = (encoded[:, self.places] - self.mean) / self.spread
         return made
 
     def own_value(self, column: int, value: float) -> float:
-        """Return a standardised number of a column as the file has it, the constant being 0."""
+        """Convert a standardised value back to the file's units; column 0 is the intercept."""
         mean, sd = self.scales[column - 1]
         own = mean + sd * float(self.mean[column - 1] + self.spread[column - 1] * value)
-        # What is left of a 0 by rounding is a 0.
+        # Replace rounding errors around 0 with 0.
         return 0.0 if abs(own) < 1e-12 * abs(sd) * float(self.spread[column - 1]) else own
 
 
 def _scales(encoder: Encoder) -> dict[str, tuple[float, float]]:
-    """Return how the encoder scaled its columns of numbers and of days."""
+    """Return the mean and standard deviation with which the encoder scaled numbers and dates."""
     parts = encoder.parts.values()
     numbers = [part.number for part in parts if isinstance(part, NumericFeature)]
     numbers += [part.days for part in parts if isinstance(part, DateFeature)]
@@ -245,24 +245,24 @@ def _scales(encoder: Encoder) -> dict[str, tuple[float, float]]:
 
 @dataclass(eq=False)
 class Logged:
-    """All that inference needs of a campaign.
+    """A campaign's data for inference.
 
     Parameters
     ----------
     reader
-        Where units and outcomes are.
+        The reader for units and outcomes.
     now
-        Where the campaign stands, what the first wave taught included.
+        The campaign's current state, including the scaling learned from the first wave.
     known
-        The newest outcome of each unit, absent ones included.
+        The newest outcome of each unit, including outcomes counted as absent.
     waves
-        The waves that count.
+        The waves included in the analysis.
     segments
         The columns whose values are segments.
     sign
-        What outcomes are multiplied by: 1 for the reward's own sign.
+        The factor applied to outcomes; 1 keeps the sign of the reward.
     levels
-        The numbers of each segment's values, as they are met.
+        For each segment column, the number of each value, in the order of first appearance.
     """
 
     reader: Reader
@@ -278,7 +278,7 @@ class Logged:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The numbers of all actions, the one that others are compared with first."""
+        """The numbers of all actions, starting with the control."""
         names = [action.name for action in self.now.actions]
         control = self.now.spec.control
         first = 0 if control is None else names.index(control)
@@ -286,7 +286,7 @@ class Logged:
 
     @cached_property
     def columns(self) -> ModelColumns:
-        """The model's columns, by a pass over the first wave that counts."""
+        """The model's columns, computed in one pass over the first included wave."""
         encoder = self.now.encoder()
         moments: Moments | None = None
         for piece in walk(self.reader, wave=self.waves[0], given=True):
@@ -294,13 +294,13 @@ class Logged:
             moments = part if moments is None else moments.merge(part)
         assert moments is not None
         spread = np.sqrt(moments.variance)
-        # Sums of a column that is constant may differ from it in the last digits.
+        # The mean of a constant column may differ from the constant in the last digits.
         places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
         return ModelColumns.of(encoder, places, moments.mean[places], spread[places])
 
     @property
     def each_wave(self) -> list["WaveRows"]:
-        """The waves, each to be gone through as often as needed."""
+        """The waves; each can be iterated over repeatedly."""
         return [WaveRows(self, wave) for wave in self.waves]
 
     def rows_of(self, wave: int) -> Iterator[Rows]:
@@ -311,7 +311,7 @@ class Logged:
                 yield rows.some(slice(start, start + PIECE))
 
     def _rows(self, number: int) -> Rows:
-        """Return the units of a chunk; they are kept where there is room."""
+        """Return the units of a chunk, and cache them if there is room."""
         if number in self._kept:
             return self._kept[number]
         [piece] = walk(self.reader, chunks=[number], given=True)
@@ -342,18 +342,18 @@ class Logged:
 
     @property
     def restricted(self) -> bool:
-        """Whether some units may not get some actions."""
+        """Whether eligibility rules exclude some units from some actions."""
         return bool(self.now.spec.eligible)
 
     def partitions(self) -> list[Partition]:
-        """Return what divides units into those that could get the actions of a question."""
+        """Return partitions of the units by eligibility, one for each mean and each lift."""
         if not self.restricted:
             return []
         places = range(len(self.order))
         return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
 
     def segment(self, contrast: Contrast) -> Segment | None:
-        """Return the units that a mean or a lift is asked about; None for all of them."""
+        """Return the segment of units eligible for a mean or a lift; None for all units."""
         if not self.restricted:
             return None
         match contrast:
@@ -364,13 +364,13 @@ class Logged:
         return None
 
     def _eligible(self, given: pa.Table) -> Bools | None:
-        """Return who could get what, by the rules alone: whatever the policy wanted."""
+        """Return which units are eligible for which actions, by the rules and not the policy."""
         names = [self.now.actions[number].name for number in self.order]
         rules = Eligibility.of(self.now.spec, names)
         return None if rules is None else rules.mask(given)
 
     def _levels(self, segment: str, given: pa.Table) -> Integers:
-        """Return the segments of some units as numbers: their places among `levels`."""
+        """Return the segments of some units as numbers, which are positions in `levels`."""
         column = given.column(segment).combine_chunks()
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
@@ -390,7 +390,7 @@ class Logged:
         return spec.cluster is not None and spec.unit != (spec.cluster,)
 
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
-        """Return the clusters of some units as numbers, in the order in which they were met."""
+        """Return the clusters of some units as numbers, in the order of first appearance."""
         spec = self.now.spec
         if spec.cluster is None or not self.clustered:
             return None
@@ -405,7 +405,7 @@ class Logged:
 
 @dataclass(frozen=True, eq=False)
 class WaveRows:
-    """The units of one wave, which can be gone through as often as needed."""
+    """The units of one wave; can be iterated over repeatedly."""
 
     logged: Logged
     wave: int
@@ -415,7 +415,7 @@ class WaveRows:
 
 
 def _segment(part: Feature, value: object) -> str:
-    """Return the segment of a value: a text that is no level counts as other, as to the model."""
+    """Return the segment of a value; undeclared levels count as "other", as in the model."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not value:
@@ -432,19 +432,19 @@ def logged(
     closing: bool = False,
     after_event: int = 0,
 ) -> Logged:
-    """Return a campaign as inference takes it: its closed waves, and the last of an aborted one.
+    """Return a campaign's data for inference: closed waves, and an aborted campaign's last wave.
 
     Parameters
     ----------
     reader, now
-        Where the campaign is, and where it stands.
+        The campaign's reader and its current state.
     segments
         The columns whose values are segments.
     closing
-        Whether the open wave is being closed by the next event, and counts with what that adds.
-        It is for a look then, and more is better.
+        Whether the next event closes the open wave. If so, the open wave is included, with the
+        outcomes that closing adds; the data are for a look, where higher outcomes are better.
     after_event
-        Outcomes up to this event are left out: those of waves that will not be gone through.
+        Leave out outcomes up to this event; they belong to waves that will not be read.
     """
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
@@ -457,33 +457,32 @@ def logged(
 
 
 # ----------------------------------------------------------------------
-# Whether enough events can have come to tell what an action brings from what it costs.
+# Check whether there are enough events to compare an action's benefit with its cost.
 #
-# A cost is known to the last digit, while what makes up for it may be a few sales. Before these
-# have come, an action that pays for itself looks like a sure loss: its estimate is short by the
-# cost, and waves with hardly an event show hardly any spread. What counts are the events that
-# there would be by now if the action just paid for itself, not those there are: an action that
-# brings nothing where 20 sales were needed is a loss. Actions that cost the same have no such
-# trouble.
+# An action's cost is known exactly, but a few sales may be enough to pay for it. Before those
+# sales come in, a profitable action looks like a certain loss: its estimate is too low by the cost,
+# and waves with few events have almost no variance. The check therefore counts the events expected
+# by now if the action just broke even, not the observed events: an action without sales where 20
+# were needed really is a loss. Actions with equal costs do not have this problem.
 #
-# The usual outcome is taken to be the lowest or the highest there is: sums do not tell of another.
-# With sales and refunds it is neither, outcomes seem not to be rare, and nothing is held back.
+# The usual outcome is assumed to be the lowest or the highest one, since the sums identify no
+# other. With both sales and refunds it is neither; events then seem frequent and the check passes.
 
 
-#: With fewer events at break-even, rules for stopping may err several times too often, and with
-#: more they find what harms later or never: docs/few-events.md.
+#: Events needed at break-even. With a lower limit, stopping rules may exceed their error rate
+#: several times; with a higher one, they detect harm later or never. See docs/few-events.md.
 ENOUGH_EVENTS = 20
-#: The textbooks' condition for the normal interval of a proportion, for events and for the others.
+#: The textbook condition for a proportion's normal interval: this many events and non-events.
 ENOUGH_FOR_A_MEAN = 10
-#: Where so large a share of outcomes would be events, they are not rare: any number will do.
+#: If at least this share of outcomes would be events, they are not rare and any number is enough.
 OFTEN = 0.2
-#: Whole numbers of events may be missed by rounding.
+#: Tolerance for rounding errors in numbers of events.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class FewEvents:
-    """An action, and how many events it has, or would have by now at break-even: too few."""
+    """An action with too few events, and how many it has (or would have by now at break-even)."""
 
     action: str
     events: int
@@ -501,11 +500,11 @@ def few_events(
     enough: int = ENOUGH_EVENTS,
     less: bool = False,
 ) -> FewEvents | None:
-    """Return which of two compared actions has too few events, None where there are enough.
+    """Return which of two compared actions has too few events; None if both have enough.
 
-    What makes up for a difference in costs are gains of the dearer action where most outcomes are
-    the lowest there is (sales), and losses that the cheaper one has and the dearer one has not
-    where most are the highest (complaints, of which fewer are better).
+    If most outcomes are the lowest possible (as with sales), gains of the more expensive action
+    make up for the difference in costs. If most are the highest (as with complaints, where fewer
+    are better), losses that only the cheaper action has make up for it.
 
     Parameters
     ----------
@@ -516,12 +515,12 @@ def few_events(
     order
         Their numbers, in the order of the evidence.
     place
-        Which of these is compared with the first.
+        The position of the action that is compared with the first.
     enough
         How many events are enough.
     less
-        Whether a lower outcome is better: then costs are part of it with the other sign, and gains
-        are outcomes below the usual one.
+        Whether lower outcomes are better. If so, costs enter with the opposite sign, and gains are
+        outcomes below the usual one.
     """
     costs = _costs(actions, order, less=less)
     cheaper, dearer = sorted((0, place), key=lambda one: actions[order[one]].cost)
@@ -546,9 +545,9 @@ def few_events_of_one(
     *,
     less: bool = False,
 ) -> FewEvents | None:
-    """Return how many events an action has, where too few for the interval of its mean, or None.
+    """Return an action's events if they are too few for the interval of its mean, or None.
 
-    Events are outcomes other than the usual one, be that the lowest there is or the highest.
+    Events are outcomes that differ from the usual one, which is either the lowest or the highest.
     """
     costs = _costs(actions, order, less=less)
     events = min(
@@ -560,12 +559,12 @@ def few_events_of_one(
 
 
 def _costs(actions: Sequence[Action], order: Sequence[int], *, less: bool) -> list[float]:
-    """Return what is added to outcomes after costs to have them before costs."""
+    """Return the amounts to add to outcomes after costs to get outcomes before costs."""
     return [-actions[number].cost if less else actions[number].cost for number in order]
 
 
 def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:
-    """Return how many events came: (sum d)^2 / sum d^2, which is just that if all are alike."""
+    """Return the effective number of events, (sum d)^2 / sum d^2; exact if all are equal."""
     total, squares = _distances(evidence, np.array(cost - usual))
     return float(total[place] ** 2 / squares[place]) if squares[place] > 0 else 0.0
 
@@ -573,12 +572,12 @@ def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:
 def _expected(
     evidence: Evidence, costs: Sequence[float], place: int, other: int, *, usual: float
 ) -> float:
-    """Return how many events an action would have at break-even: if both brought the same.
+    """Return how many events an action would have at break-even, with equal values after costs.
 
-    All that came of both actions is divided between them so that `place` has as much more a unit
-    as the costs differ by. It is counted in events, each worth sum d^2 / sum d, where d is how far
-    an outcome, before costs, is from the usual one: of events that are all alike just that, and
-    more where a few large ones make up most of the sum.
+    The total value of both actions is divided between them such that `place` has more per unit, by
+    the difference in costs. That value is converted to events, each worth sum d^2 / sum d, where d
+    is the distance of an outcome, before costs, from the usual one. If all events are equal, this
+    is the value of one event; if a few large events make up most of the sum, it is more.
     """
     away, worth = _away(evidence, costs, usual)
     count, counts = int(evidence.statistics.count[place]), evidence.statistics.count
@@ -592,14 +591,14 @@ def _expected(
 def _away(
     evidence: Evidence, costs: Sequence[float], usual: float
 ) -> tuple[Sequence[float], float]:
-    """Return how far each action's outcomes are from the usual one in all, and an event's worth."""
+    """Return each action's total distance from the usual outcome, and the value of one event."""
     total, squares = _distances(evidence, np.array(costs) - usual)
     away = np.abs(total)
     return away.tolist(), float(squares.sum() / away.sum())
 
 
 def _distances(evidence: Evidence, off: Floats) -> tuple[Floats, Floats]:
-    """Return sums of d and d^2 of each action, d an outcome after costs, moved by `off`."""
+    """Return the sums of d and d^2 for each action, where d is an outcome after costs + `off`."""
     sums = evidence.statistics
     total = sums.moment[:, 0] + sums.count * off
     squares = sums.squares + 2 * off * sums.moment[:, 0] + sums.count * off**2

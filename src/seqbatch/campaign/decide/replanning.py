@@ -1,4 +1,4 @@
-"""Proposed sizes of the waves to come, from what was learned so far."""
+"""Propose sizes for the remaining waves from the outcomes so far."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,24 +17,24 @@ from seqbatch.planning.replanning import WORTH, Proposal, propose
 from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_of, model_of, several
 
 # ----------------------------------------------------------------------
-# The sizes of the waves to come, proposed from what was learned: where a spec is adaptive.
+# Propose sizes for the remaining waves if the spec is adaptive.
 
 
-#: With more parameters than these in all, a proposal would take longer than anybody waits.
+#: With more parameters than this in total, a proposal would take too long.
 MOST_PARAMETERS = 400
-#: What is left of a column's variance beside other columns, below which it repeats them.
+#: A column is redundant if the other columns leave less than this share of its variance.
 REPEATED = 1e-6
 
 
 def proposed(now: Situation, state: Any) -> Proposal | None:
-    """Propose sizes for the waves after the one that is being closed; None where nothing is to.
+    """Propose sizes for the waves after the one being closed; None if there is no proposal.
 
     Parameters
     ----------
     now
-        Where the campaign stood when the wave was closed.
+        The campaign's state when the wave was closed.
     state
-        What the policy knows after it.
+        The policy's state after the wave.
     """
     ahead = now.sizes[now.wave :]
     if not now.spec.grid.adaptive or len(ahead) < 2 or not hasattr(state, "evidence"):
@@ -57,31 +57,32 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
             sizes=ahead,
             min_batch=wanted.get("min_batch", 1),
             max_batch=wanted.get("max_batch"),
-            # A seed of its own for every wave, whatever else the campaign's seed draws.
+            # Use a different seed for every wave.
             seed=wanted.get("seed", 0) + now.wave,
         )
     except InvalidArgumentError:
-        # Fewer outcomes than parameters: too little to propose anything from.
+        # There are fewer outcomes than parameters: too few for a proposal.
         return None
 
 
 def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: EffectLaw) -> Model:
-    """Return what was assumed before the first outcome, for the columns that say something."""
+    """Return the planning model assumed before the first outcome, without redundant columns."""
     actions, noises = len(now.active), several("noise", wanted.get("noise", 1.0))
     model = model_of(actions, known.dim - 1, None, law, noises, wanted.get("kappa"))
-    # As many outcomes will be missing as were so far.
+    # Assume that the share of missing outcomes stays the same.
     missing = min(max(1 - int(known.count.sum()) / now.assigned, 0.0), MOST_MISSING)
     conduct = conduct_of(actions, now.spec.randomised, now.floor, missing, wanted.get("delay", 0))
     return replace(model, conduct=conduct)
 
 
 def independent(gram: Floats) -> Integers:
-    """Return the columns that do not repeat those before them, the constant first.
+    """Return the columns that are not redundant given those before them, intercept first.
 
-    All levels of a category beside an intercept are one column too many, which changes no choice.
+    With an intercept, the levels of a category include one redundant column, which affects no
+    decision.
     """
     left, kept = np.array(gram, dtype=np.float64), list[int]()
-    # Below this a variance is what rounding leaves of a column that does not vary.
+    # A variance below this is a rounding error of a constant column.
     least = 1e-12 * np.diag(left)
     for column in range(len(left)):
         variance = left[column, column]
@@ -89,7 +90,7 @@ def independent(gram: Floats) -> Integers:
             kept.append(column)
             left = left - np.outer(left[:, column], left[column]) / variance
         if column == 0:
-            # What repeats others is judged by the variance, once the means are explained.
+            # Once the intercept has removed the means, compare with the columns' variances.
             least = np.maximum(least, REPEATED * np.diag(left))
     return np.array(kept, dtype=np.int64)
 
@@ -101,20 +102,20 @@ def _of_columns(known: Statistics, columns: Integers) -> Statistics:
 
 
 # ----------------------------------------------------------------------
-# A proposal of sizes, in words: what was learned, what is proposed, and what it should save.
+# Text for a proposal: the evidence, the sizes, and the expected savings.
 
 
-#: An effect that was misjudged by less looks as it was planned.
+#: If the estimated and the planned effect differ by less than this factor, they count as equal.
 ALIKE = 1.25
 
 
 def proposal_text(proposal: Proposal, unit: str | None) -> str:
-    """Say what a proposal rests on and what it should save."""
+    """Describe the evidence for a proposal, and the expected savings."""
     return f"{effect_text(proposal)} {_sizes(proposal, unit)}"
 
 
 def effect_text(proposal: Proposal) -> str:
-    """Say what the outcomes so far show of the effect, beside what was stated."""
+    """Compare the effect in the outcomes so far with the planned effect."""
     effect, stated = proposal.effect, proposal.stated_effect
     shown = f"{_short(effect.mean)} a unit, {_short(effect.low)} to {_short(effect.high)}"
     if stated is None:
@@ -127,7 +128,7 @@ def effect_text(proposal: Proposal) -> str:
 
 
 def _sizes(proposal: Proposal, unit: str | None) -> str:
-    """Say which sizes are proposed, and why."""
+    """Describe the proposed sizes, and why they are proposed."""
     planned = _listed(proposal.planned)
     of = "" if unit is None else f" {unit}"
     if not proposal.changes:
@@ -148,12 +149,12 @@ def _sizes(proposal: Proposal, unit: str | None) -> str:
 
 
 def adopted_text(proposal: Proposal) -> str:
-    """Return the reason of an adoption where nobody gives one."""
+    """Return the default reason for adopting a proposal."""
     return f"{effect_text(proposal)} Expected to save {_short(proposal.saving)}."
 
 
 def why_none(now: Situation) -> str:
-    """Say why there is nothing to adopt."""
+    """Explain why there is no proposal to adopt."""
     if not now.spec.grid.adaptive:
         return "Its spec does not say adaptive = true in [grid]."
     if now.proposal is not None:

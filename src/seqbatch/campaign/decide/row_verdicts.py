@@ -1,17 +1,18 @@
-"""The verdict on each row of an outcome file: accepted, held, repeated, rejected, and why.
+"""Verdicts on the rows of an outcome file: accepted, duplicate, conflict or quarantined.
 
 accepted
     The unit's outcome, or with `correct` a new version of it.
 duplicate
-    The unit has this very outcome already: the reward and every metric.
+    The unit already has the same outcome, in the reward and every metric.
 conflict
-    The unit has another outcome: the row is held, nothing is overwritten.
+    The unit already has a different outcome; the row is held, and nothing is overwritten.
 quarantined
     The row cannot be an outcome (unknown unit, wrong wave, out of range, not a finite number); it
-    is kept with its line and the reason.
+    is stored with its line and the reason.
 
-Rows are judged in three steps: :func:`readable` by themselves, :func:`plausible` against the units
-of the campaign, and :func:`compared` or :func:`compared_with_ids` against the outcomes known.
+Rows are checked in three steps: :func:`readable` checks each row alone, :func:`plausible` checks it
+against the campaign's units, and :func:`compared` or :func:`compared_with_ids` against the known
+outcomes.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 #: The column of an outcome file that may name each unit's wave.
 WAVE = "wave"
-#: Verdicts by number, as rows carry them while they are judged.
+#: The verdicts' numbers, as used while rows are checked.
 TAKEN, SAME, OTHER, UNFIT = (
     VERDICTS.index(verdict) for verdict in (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
 )
@@ -41,23 +42,23 @@ TAKEN, SAME, OTHER, UNFIT = (
 
 @dataclass
 class Judged:
-    """Rows while they are judged; what each becomes is filled in step by step.
+    """Rows of an outcome file, whose verdicts are filled in step by step.
 
     Parameters
     ----------
     units, ids
-        What the rows say: unit and outcome id, if any.
+        The unit ids and, if there are any, the outcome ids of the rows.
     cells
-        The reward of each row (NaN where it cannot be read), and the other numbers that are kept
-        with it: the terms of a sum, and metrics (NaN where they are missing), shape (n, 1 + parts).
+        The reward of each row (NaN if it cannot be read), and the numbers stored with it: the terms
+        of a sum, and metrics (NaN if missing), shape (n, 1 + parts).
     numbers
-        The units' numbers in the campaign, -1 where there is no such unit.
+        The units' numbers in the campaign, -1 for unknown units.
     verdicts, versions
-        What each row becomes, and which version of its unit's outcome, from 1.
+        The verdict on each row, and its version of the unit's outcome, from 1.
     reasons, kinds
-        Why rows are held, by row; and the same without what is a row's own, for counting.
+        Why rows are held, by row; and the same without details of the row, for counting.
     unread
-        The rows that are held because a cell is no number, each with the cell's column.
+        Rows held because a cell is not a number, each with the cell's column.
     """
 
     units: pa.Array
@@ -73,16 +74,16 @@ class Judged:
     def hold(
         self, row: int, verdict: int, reason: str, *, kind: str | None = None, unread: str = ""
     ) -> None:
-        """Hold a row, and say why; a row is held for the first reason that was found.
+        """Hold a row, with the first reason found.
 
         Parameters
         ----------
         row, verdict, reason
-            The row, what becomes of it, and why.
+            The row, its verdict, and why.
         kind
-            The reason without what is the row's own.
+            The reason without details of the row.
         unread
-            The column whose cell is no number, where that is the reason.
+            The column whose cell is not a number, if that is the reason.
         """
         self.verdicts[row] = verdict
         if row not in self.reasons:
@@ -97,12 +98,12 @@ class Judged:
 
     @property
     def candidates(self) -> Places:
-        """The rows that nothing speaks against so far."""
+        """The rows that have not been held so far."""
         return np.flatnonzero(self.verdicts == TAKEN)
 
 
 def readable(spec: Spec, batch: Any) -> Judged:
-    """Read rows of an outcome file, holding those without a unit or a finite number."""
+    """Read rows of an outcome file, and hold those without a unit or a finite number."""
     units, no_unit = read_ids(batch, spec.unit)
     count = len(units)
     judged = Judged(
@@ -115,7 +116,7 @@ def readable(spec: Spec, batch: Any) -> Judged:
         reasons={},
         kinds={},
     )
-    # No unit has an id with a NUL character, and not every database could be asked for one.
+    # No unit id has a NUL character, and not every database accepts one in a query.
     for row in (nul := with_nul(units)):
         judged.hold(row, UNFIT, f"{spec.id_name} holds a NUL character")
     if nul:
@@ -140,7 +141,7 @@ def readable(spec: Spec, batch: Any) -> Judged:
 
 
 def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
-    """Read the columns of the reward, and sum them up where there are several."""
+    """Read the columns of the reward, and sum them up if there are several."""
     reward = spec.reward
     terms = np.column_stack(
         [_read(judged, column, reward, batch, optional=False) for column in reward.columns]
@@ -148,14 +149,14 @@ def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
     judged.cells[:, 0] = weighted(reward, terms)
     if reward.sum is not None:
         judged.cells[:, 1 : 1 + len(reward.columns)] = terms
-        # Weights may make of numbers that can be learned from one that cannot.
+        # The weighted sum of valid numbers may be too large to learn from.
         for row in np.flatnonzero(np.abs(judged.values) >= LARGEST_NUMBER).tolist():
             why = f"{reward.label} must be below {LARGEST_NUMBER:g} in size"
             judged.hold(row, UNFIT, Reason(why, f"; received {judged.values[row]:g}"))
 
 
 def weighted(reward: Reward, terms: Floats) -> Floats:
-    """Return the reward that columns, shape (n, columns), add up to."""
+    """Return the reward, which is the weighted sum of columns, shape (n, columns)."""
     if reward.sum is None:
         return terms[:, 0]
     total = np.zeros(len(terms))
@@ -165,7 +166,7 @@ def weighted(reward: Reward, terms: Floats) -> Floats:
 
 
 def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: bool) -> Floats:
-    """Read a column of numbers, holding the rows whose number cannot be read."""
+    """Read a column of numbers, and hold the rows whose number cannot be read."""
     form = None if kind.format is None else NumberFormat.of(kind.format)
     values, wrong = parsed(batch.column(column), form=form)
     if wrong:
@@ -180,7 +181,7 @@ def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: 
 
 
 def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: Integers) -> None:
-    """Hold rows of unknown units, of other waves than they say, and out of the declared range.
+    """Hold rows with an unknown unit, a wrong wave, or a number outside the declared range.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
     judged, batch
         The rows as read, and their file's columns.
     numbers, waves
-        Each unit's number, -1 where there is none, and its wave.
+        Each unit's number (-1 if unknown) and its wave.
     """
     judged.numbers = numbers
     for row in np.flatnonzero(numbers < 0).tolist():
@@ -202,20 +203,20 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
 
 
 def names_wave(spec: Spec) -> bool:
-    """Say whether a column called wave would be that of the units' waves."""
+    """Return whether a column called "wave" would contain the units' waves."""
     own = (*spec.reward.columns, *(metric.column for metric in spec.metrics), spec.outcome)
     return WAVE not in (*own, *spec.features.columns)
 
 
 def metric_cells(spec: Spec, cells: Floats) -> Floats:
-    """Return the metrics alone, of cells or of parts."""
+    """Return only the metrics, from cells or from parts."""
     return cells[:, cells.shape[1] - len(spec.metrics) :]
 
 
 def _hold_outside(
     judged: Judged, label: str, kind: Reward | Metric, values: Floats, *, missing: bool
 ) -> None:
-    """Hold the rows whose number is not within the declared range."""
+    """Hold the rows whose number is outside the declared range."""
     if kind.range is None:
         return
     low, high = kind.range
@@ -239,7 +240,7 @@ def _hold_wrong_waves(judged: Judged, column: Any, waves: Integers) -> None:
 
 
 def same(left: Floats, right: Floats) -> Bools:
-    """Say for each row whether two outcomes are the same, in what is missing too."""
+    """Return for each row whether two outcomes are equal; missing values equal each other."""
     alike: Bools = ((left == right) | (np.isnan(left) & np.isnan(right))).all(axis=-1)
     return alike
 
@@ -255,30 +256,30 @@ def compared(
     earlier: Integers,
     place: str = "row",
 ) -> None:
-    """Compare rows that could be outcomes with what is known, and with earlier rows.
+    """Compare candidate rows with known outcomes, and with earlier rows.
 
-    A file that has two different outcomes of a unit does not say which is meant: only the first is
-    taken, with `correct` too.
+    If a file has two different outcomes for a unit, the right one is unknown. Only the first is
+    accepted, even with `correct`.
 
     Parameters
     ----------
     judged
         The rows.
     versions, known
-        The newest version and cells that are known of each candidate's unit; 0 and NaN for none.
+        The newest known version and cells of each candidate's unit; 0 and NaN if there are none.
     parts
-        What the cells after the reward are called.
+        The names of the cells after the reward.
     correct
-        Whether another outcome replaces the known one.
+        Whether a different outcome replaces the known one.
     places, earlier
-        Where each candidate stands in the file, and where its unit's outcome stands in an earlier
-        piece of it, 0 where it does not.
+        The line of each candidate, and the line of its unit's outcome in an earlier piece of the
+        file (0 if there is none).
     place
-        What places in the file are called.
+        The word for a line of the file.
     """
     rows = judged.candidates
     numbers, cells = judged.numbers[rows], judged.cells[rows]
-    # A row stands alone where it is the first of its unit in this piece of the file.
+    # For each row, find its unit's first row in this piece of the file.
     first = np.arange(len(rows))
     if not (numbers[1:] > numbers[:-1]).all():
         _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
@@ -289,9 +290,9 @@ def compared(
     verdicts = np.full(len(rows), TAKEN)
     verdicts[has & repeats] = SAME
     verdicts[has & ~repeats & ((not correct) | (earlier > 0))] = OTHER
-    # Units that stand in the file more than once are rare; they are taken one by one.
+    # Units with several rows in the file are rare, and are processed one by one.
     for row in np.flatnonzero(~alone).tolist():
-        # What the unit has by now: the first row's cells if it was taken, else what was known.
+        # The unit's current outcome: the first row's if it was accepted, else the known one.
         value = (cells if verdicts[first[row]] == TAKEN else known)[first[row]]
         verdicts[row] = SAME if same(value, cells[row]) else OTHER
     for row in np.flatnonzero(verdicts == OTHER).tolist():
@@ -307,7 +308,7 @@ def compared(
 
 
 def _hold_second(judged: Judged, row: int, where: str) -> None:
-    """Hold a row of a unit that has another outcome in the same file."""
+    """Hold a row whose unit has a different outcome in the same file."""
     twice, rest = (
         "stands twice in this file",
         "with different values; sum or choose before recording",
@@ -325,19 +326,19 @@ def compared_with_ids(
     parts: tuple[str, ...],
     correct: bool,
 ) -> None:
-    """Compare rows that have outcome ids with what is known, and with earlier rows.
+    """Compare rows with outcome ids with known outcomes, and with earlier rows.
 
-    An id belongs to the unit of the first row with it that is accepted, so that what becomes
-    of a row depends on what became of those before it.
+    An outcome id belongs to the unit of its first accepted row. A row's verdict therefore depends
+    on the verdicts of the rows before it.
 
     Parameters
     ----------
     judged, versions, known, parts, correct
         See :func:`compared`.
     owners
-        The unit number of every outcome id that was accepted; grows here.
+        The unit number of every accepted outcome id; new ids are added to it.
     name
-        What the column of outcome ids is called.
+        The name of the column of outcome ids.
     """
     assert judged.ids is not None
     current: dict[int, tuple[int, Floats]] = {}
@@ -359,7 +360,7 @@ def compared_with_ids(
 
 
 def _hold_another(judged: Judged, row: int, known: Floats, parts: tuple[str, ...]) -> None:
-    """Hold a row of a unit that has another outcome, and name the first number that differs."""
+    """Hold a row whose unit has a different outcome, and name the first number that differs."""
     received = judged.cells[row]
     place = int(np.argmin((known == received) | (np.isnan(known) & np.isnan(received))))
     what = f"the {('outcome', *parts)[place]}" if place else "the outcome"

@@ -1,4 +1,4 @@
-"""The stopping rule: what it says when a wave is closed, and the sums that it keeps."""
+"""Apply the stopping rule when a wave is closed, and keep the sums for the next look."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -46,13 +46,12 @@ from seqbatch.inference.looks import repeated, standardised
 from seqbatch.inference.scores import Evidence, ReturnedByAction
 
 # ----------------------------------------------------------------------
-# What a look keeps for the next one: sums over all waves so far.
+# Sums over all waves so far, kept for the next look.
 #
-# With them a close goes through its own wave and no other, whatever came before. They are kept
-# beside the policy's state, and hold as long as nothing of the earlier waves changes: where
-# outcomes came late or were corrected, where an amendment had the campaign learned again, and
-# where units share clusters, whose sums are of any size, all waves are gone through as if for the
-# first time.
+# With these sums, closing a wave reads only that wave. They are stored with the policy's state and
+# are valid while the earlier waves do not change. All waves are read again if outcomes came late
+# or were corrected, if an amendment made the campaign learn again, or if units share clusters
+# (whose sums have no fixed size).
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +61,11 @@ class KeptSums:
     Parameters
     ----------
     columns
-        How the first wave standardises the model's columns.
+        The model's columns, standardised with the first wave.
     summaries
-        The waves. Once they were kept, the evidence of all is that of the last, to which the next
-        wave is added, and the moments of features are gone: looks do not ask for them.
+        One summary for each wave. After loading, every summary holds the last wave's cumulative
+        evidence, to which the next wave is added. Feature moments are not stored: looks do not
+        use them.
     """
 
     columns: ModelColumns
@@ -73,7 +73,7 @@ class KeptSums:
 
     @property
     def arrays(self) -> dict[str, AnyArray]:
-        """The sums as they are kept."""
+        """The sums in the form in which they are stored."""
         evidence, tallies = self.summaries[-1].evidence, [one.overall for one in self.summaries]
         statistics, moments = evidence.statistics, [one.moments for one in tallies]
         return {
@@ -100,7 +100,7 @@ class KeptSums:
 
     @classmethod
     def of(cls, arrays: Mapping[str, AnyArray], now: Situation) -> "KeptSums":
-        """Return the sums that were kept; damaged ones raise StoreError."""
+        """Return the sums from stored arrays; raise StoreError if they are damaged."""
         _require_shapes(arrays, now)
         evidence = Evidence(
             Statistics(arrays["gram"], arrays["moment"], arrays["squares"], arrays["count"]),
@@ -117,7 +117,7 @@ class KeptSums:
 
 
 def looked_at(actions: int) -> tuple[Contrast, ...]:
-    """Return what looks ask of a campaign with so many actions: every lift over the control."""
+    """Return the contrasts that looks test: every action's lift over the control."""
     return tuple(Lift(place) for place in range(1, actions))
 
 
@@ -138,7 +138,7 @@ def _summary(
 
 
 def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
-    """Refuse sums of other types or shapes: compiled code takes them at their word."""
+    """Refuse sums of other types or shapes, which compiled code would not check."""
     floats, whole = np.dtype(np.float64), np.dtype(np.int64)
     waves = len([wave for wave in range(1, now.wave) if wave not in now.skipped])
     K, columns = len(now.actions), len(arrays.get("places", ()))
@@ -168,16 +168,16 @@ def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
 def kept_and_new(
     reader: Reader, now: Situation, record: StateRecord
 ) -> tuple[KeptSums | None, Logged]:
-    """Return what the last look kept, with the wave being closed; or None, with all waves.
+    """Return the last look's sums and the wave being closed; or None and all waves.
 
     Parameters
     ----------
     reader
-        Where the rows are.
+        The reader for the rows.
     now
-        Where the campaign stands as a wave is being closed.
+        The campaign's state while the wave is being closed.
     record
-        The newest state before that.
+        The newest policy state before the close.
     """
     arrays = unpack_kept(record.content)
     if arrays is not None:
@@ -192,16 +192,16 @@ def kept_and_new(
 
 
 # ----------------------------------------------------------------------
-# Whether to stop: what the rule that was declared at creation says when a wave is closed.
+# Whether to stop: apply the rule declared at creation when a wave is closed.
 #
-# Every action is compared with the control, by group-sequential Holm: of h actions not yet shown
-# to be better each is tested with boundaries at alpha / h, and whoever is shown leaves its part to
-# the others. Statistics are such that more is better, whatever the direction of the reward.
+# Every action is compared with the control by a group-sequential Holm procedure: each of the h
+# actions not yet shown to be better is tested at alpha / h, and an action shown to be better
+# passes its alpha on to the others. Higher statistics are better, whatever the reward's direction.
 
 
 ON, END = "go on", "planned end, nothing shown"
 TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
-#: The chance of success, at the effect that a campaign is for, that bounds for futility leave.
+#: The power that futility boundaries preserve at the effect the campaign is designed for.
 POWER = 0.9
 
 
@@ -214,19 +214,19 @@ class ActionLook:
     action
         Its name.
     information
-        The fraction of the information that is in.
+        The information fraction so far.
     statistic
-        The pooled lift over its error, on the scale of a standard normal; more is better.
+        The pooled lift divided by its error, on a standard normal scale; higher is better.
     boundary, futility
-        Where success begins (and, mirrored, harm), None where no statistic would do; and below
-        which it is not worth going on, None where that was not declared.
+        The boundary for success (mirrored for harm), None if no statistic could reach it; and the
+        boundary for futility, None if it was not declared.
     low, high
-        The repeated interval of the lift, in the reward's own sign; None where it is unbounded.
+        The repeated interval of the lift, with the reward's sign; None if unbounded.
     shown
-        The wave after which it was shown to be better than the control, None so far.
+        The wave after which it was shown to be better than the control; None if not yet.
     few
-        What there would be too few events of at break-even to judge it, None where there are
-        enough. It has no boundary then, and nothing is spent on it.
+        The events at break-even if they are too few to judge the action; None if there are
+        enough. With too few events there is no boundary, and no alpha is spent.
     """
 
     action: str
@@ -240,13 +240,13 @@ class ActionLook:
     few: str | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values; `few` only where there are too few."""
+        """Return the look as plain values; `few` is included only if there are too few events."""
         return {name: value for name, value in asdict(self).items() if name != "few" or value}
 
 
 @dataclass(frozen=True)
 class LookTaken:
-    """A look after a wave: rule, two-sided alpha, what the rule says, and every action."""
+    """A look after a wave: the rule, the two-sided alpha, the verdict, and every action."""
 
     wave: int
     rule: str
@@ -260,22 +260,22 @@ class LookTaken:
         return self.verdict in STOPS
 
     def judged(self, action: str) -> bool:
-        """Whether there were enough events to judge an action, so that error was spent on it."""
+        """Whether there were enough events to judge an action. If so, alpha was spent on it."""
         return not any(one.few for one in self.actions if one.action == action)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the look as plain values."""
         return {**asdict(self), "actions": [action.plain() for action in self.actions]}
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "LookTaken":
-        """Return the look of plain values."""
+        """Return a look from plain values."""
         actions = tuple(ActionLook(**action) for action in plain["actions"])
         return cls(**{**plain, "actions": actions})
 
 
 def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
-    """Return the looks that were taken when waves were closed."""
+    """Return the looks taken so far, one for each closed wave that had one."""
     closes = [event.payload for event in events if event.kind == "close"]
     return tuple(LookTaken.of(found) for one in closes if (found := one.get("stopping")))
 
@@ -283,19 +283,19 @@ def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
 def look(
     reader: Reader, now: Situation, events: Sequence[Event], record: StateRecord
 ) -> tuple[LookTaken | None, KeptSums | None]:
-    """Look at the wave that is being closed; return what is seen, and sums for the next look.
+    """Take a look as a wave is being closed; return the look, and the sums for the next one.
 
-    Nothing is seen where no rule was declared, while the campaign is masked (the control is in the
-    key), in a wave that is skipped, and while all outcomes are equal.
+    There is no look if no rule was declared, while the campaign is masked (only the key identifies
+    the control), if the wave is skipped, and while all outcomes are equal.
 
     Parameters
     ----------
     reader
-        Where the rows are, those that closing adds included.
+        The reader for the rows, including those that closing adds.
     now
-        Where the campaign stands before the wave is closed, what it taught included.
+        The campaign's state before the close, including what was learned from the wave.
     events, record
-        All events before it is closed, and the newest state.
+        All events before the close, and the newest policy state.
     """
     if now.spec.stopping.rule == "none" or now.masked:
         return None, None
@@ -308,7 +308,7 @@ def look(
     summaries = summarise(new, contrasts=contrasts, partitions=data.partitions(), earlier=earlier)
     whole = not (data.clustered or data.restricted)
     sums = KeptSums(data.columns, summaries) if whole else None
-    # While all outcomes are equal there is no look, and nothing is spent.
+    # While all outcomes are equal there is no look, and no alpha is spent.
     taken = None if summaries[-1].evidence.all_equal else _seen(data, summaries, events)
     return taken, sums
 
@@ -322,7 +322,7 @@ def _seen(data: Logged, summaries: Sequence[WaveSummary], events: Sequence[Event
 
 @dataclass(frozen=True)
 class Compared:
-    """One action beside the control after a wave: what a rule is asked about.
+    """The comparison of one action with the control after a wave: the input of a stopping rule.
 
     Parameters
     ----------
@@ -331,9 +331,9 @@ class Compared:
     pooled
         Its lift over all waves.
     information
-        The fraction of the information that is in after each wave that counts, by its number.
+        The information fraction after each included wave, by wave number.
     few
-        What there are too few events of to judge it, None where there are enough.
+        The action with too few events to judge the comparison; None if there are enough.
     """
 
     action: str
@@ -357,16 +357,16 @@ def _compared(
 
 
 def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTaken]) -> LookTaken:
-    """Return what the declared rule says of the open wave.
+    """Apply the declared rule to the open wave and return the look.
 
     Parameters
     ----------
     now
-        Where the campaign stands before the wave is closed.
+        The campaign's state before the wave is closed.
     compared
-        Every action but the control.
+        Every action except the control.
     before
-        The looks that were taken at earlier waves.
+        The looks taken at earlier waves.
     """
     asked = [_Asked.of(now.wave, one, before) for one in compared]
     return _judged(now, [one for one in asked if one is not None], before)
@@ -388,7 +388,7 @@ class _Asked:
         name, at = compared.action, compared.information
         judged = [one.wave for one in before if one.judged(name)]
         looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
-        # A wave that adds no information, as one that was planned by nobody, is no look.
+        # A wave that adds no information, such as an unplanned one, is not a look.
         if at[wave] < (looked[-1] if looked else 0.0) + NOTHING:
             return None
         return cls(name, compared.few, compared.pooled, (*looked, at[wave]))
@@ -399,7 +399,7 @@ class _Asked:
 
 
 def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
-    """Return the information at the looks to come: what is left, by the sizes still planned."""
+    """Return the information at future looks; the rest is divided by the sizes still planned."""
     plan = planned(now)
     parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
     if spent > 1 - NOTHING:
@@ -425,7 +425,7 @@ def _judged(now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken]
 
 
 def _bound(now: Situation, one: _Asked, share: int) -> float:
-    """Return where success begins: nowhere, where there are too few events to judge."""
+    """Return the success boundary; infinite if there are too few events to judge."""
     if one.few is not None:
         return inf
     rule = now.spec.stopping
@@ -474,18 +474,18 @@ def _finite(value: float) -> float | None:
 
 
 # ----------------------------------------------------------------------
-# What a look says, and what looking without a rule costs, in words.
+# Text for a look, and for the error of repeated looks without a rule.
 
 
-#: Looks that are counted. Each takes an integral; further ones add little to what is said.
+#: The most looks to count. Each needs an integral, and further looks add little to the result.
 MOST_LOOKS = 12
 
 
 def inflated(now: Situation, *, waves: int) -> float | None:
-    """Return the error of a single test after each of so many waves, instead of alpha.
+    """Return the true error of testing at alpha after each of the given number of waves.
 
-    None where a rule was declared, and where there is one look. Of more than 12 waves the first
-    12 are counted, and the error is larger.
+    None if a rule was declared, or if there is only one look. With more than 12 waves only the
+    first 12 are counted, and the true error is larger.
     """
     rule = now.spec.stopping
     if rule.rule != "none" or waves < 2:
@@ -495,7 +495,7 @@ def inflated(now: Situation, *, waves: int) -> float | None:
 
 
 def unlooked(now: Situation) -> list[str]:
-    """Say why the declared rule is not applied while the campaign is masked."""
+    """Explain why the declared rule is not applied while the campaign is masked."""
     if now.spec.stopping.rule == "none" or not now.masked:
         return []
     return [
@@ -506,7 +506,7 @@ def unlooked(now: Situation) -> list[str]:
 
 
 def look_text(look: LookTaken) -> str:
-    """Say where the boundary is, where the statistic is, and what the rule says."""
+    """Describe a look: the statistics, the boundaries and the verdict."""
     places = "; ".join(
         f"{one.action} {number(one.statistic, 3)} "
         f"(boundary {'none yet' if one.boundary is None else number(one.boundary, 3)}"
@@ -521,7 +521,7 @@ def look_text(look: LookTaken) -> str:
 
 
 def inflation_text(error: float) -> str:
-    """Say what looking after every wave costs where no rule was declared."""
+    """Describe the error of testing after every wave without a stopping rule."""
     return (
         "No stopping rule was declared: to stop at the first wave after which a single test speaks "
         f"would be wrong in at least {error:.1%} of campaigns in which nothing differs."

@@ -1,1 +1,1 @@
-"""What is kept of a campaign, and what it says: events, decisions, outcomes, states."""
+"""The stored record of a campaign: events, decisions, outcomes and policy states."""

@@ -1,4 +1,4 @@
-"""Tables and policy states as bytes, and back: Arrow streams and plain arrays, never pickle."""
+"""Serialise tables and policy states as Arrow streams and plain arrays, without pickle."""
 
 import json
 import math
@@ -16,16 +16,16 @@ from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
-# Tables and states as bytes, and back: Arrow streams and plain arrays, never pickle.
+# Serialise and read tables and policy states.
 
 
-#: What to do about a record that cannot be read.
+#: Advice for a record that cannot be read.
 DAMAGED = "Verify the campaign to see what is damaged, and restore the database."
-#: How names of arrays begin that are kept beside a state.
+#: The name prefix of arrays that are stored with a state.
 KEPT = "kept."
-# One thread, so that the same table always gives the same bytes.
+# A single thread makes the bytes reproducible.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-# Nor to read: most tables are small, and handing them to a thread takes five times as long.
+# Reading uses one thread too: for small tables, a thread pool takes five times as long.
 _READING = pa.ipc.IpcReadOptions(use_threads=False)
 
 
@@ -38,16 +38,16 @@ def pack(table: pa.Table) -> bytes:
 
 
 def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows of a record; damaged ones raise StoreError.
+    """Return the rows of a record; raise StoreError if it is damaged.
 
-    The values are validated before use: offsets in damaged bytes may point anywhere in memory.
+    Values are validated first, because offsets in damaged bytes may point anywhere in memory.
 
     Parameters
     ----------
     content
         The record.
     columns
-        Columns that are enough, of which some may not be there; without them all are returned.
+        The columns to return, as far as they exist; all columns if None.
     """
     if isinstance(content, RowsElsewhere):
         return content.table(columns)
@@ -63,45 +63,45 @@ def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 class RowsAtHand(RowsElsewhere):
-    """The rows of a record that was unpacked: several can look at them, and they are read once."""
+    """The rows of an unpacked record, which are read once and can be used several times."""
 
     rows: pa.Table
     record: bytes
 
     @classmethod
     def of(cls, content: bytes, columns: Sequence[str]) -> "RowsAtHand":
-        """Unpack these columns of a record, of which some may not be there."""
+        """Unpack these columns of a record, as far as they exist."""
         made = cls()
         made.rows, made.record = unpack(content, columns), content
         return made
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows: all columns that were unpacked, or those of these names."""
+        """Return the rows with all unpacked columns, or with the named ones."""
         names = self.rows.column_names
         return self.rows.select([name for name in names if columns is None or name in columns])
 
     @property
     def fingerprint(self) -> bytes:
-        """A hash of the rows, or the rows, as the record has it."""
+        """The record's rows, or their hash if they are stored outside the record."""
         return fingerprint(self.record)
 
 
 def fingerprint(content: bytes) -> bytes:
-    """Return what stands for the rows of a record: the rows, or a hash of those elsewhere."""
+    """Return the bytes to hash for a record: its rows, or a hash of rows stored elsewhere."""
     return content.fingerprint if isinstance(content, RowsElsewhere) else content
 
 
 def pack_state(state: Any, kept: Mapping[str, AnyArray] | None = None) -> bytes:
-    """Return a policy's state as bytes: the same state gives the same bytes, anywhere.
+    """Return a policy's state as bytes, which are the same on every machine.
 
-    A line of JSON names every array with its type and shape; their bytes follow, in that order.
+    A line of JSON lists every array with its type and shape; their bytes follow in that order.
 
     Parameters
     ----------
     state
         The state.
     kept
-        Arrays that are kept beside it, by name.
+        Arrays to store with it, by name.
     """
     arrays: dict[str, AnyArray] = {KEPT + name: array for name, array in (kept or {}).items()}
     values: dict[str, Any] = {}
@@ -117,9 +117,9 @@ def pack_state(state: Any, kept: Mapping[str, AnyArray] | None = None) -> bytes:
 
 
 def unpack_state(content: bytes, now: Situation) -> Any:
-    """Return the state that the policy had, for the problem as it stands now.
+    """Return the stored policy state, for the campaign's current problem.
 
-    A damaged one raises StoreError: compiled code takes its arrays at their word.
+    Raise StoreError if it is damaged, since compiled code does not check its arrays.
     """
     like = now.made_policy().begin(now.problem())
     try:
@@ -132,7 +132,7 @@ def unpack_state(content: bytes, now: Situation) -> Any:
 
 
 def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
-    """Return the arrays that were kept beside a state, None where none were."""
+    """Return the arrays stored with a state, or None without any."""
     try:
         arrays, _ = _parts(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -142,7 +142,7 @@ def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
 
 
 def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any]) -> None:
-    """Refuse arrays of another type or shape than the policy's own; widths may come later."""
+    """Refuse arrays whose type or shape differs from the policy's; a root may still be empty."""
     expected: dict[str, AnyArray] = {}
     plain: dict[str, Any] = {}
     flatten("state", like, expected, plain)
@@ -175,9 +175,9 @@ def _parts(content: bytes) -> tuple[dict[str, AnyArray], dict[str, Any]]:
 
 
 def agreement(left: Any, right: Any) -> float:
-    """Return by how much two states differ: 0 for the same bits, infinity for another make.
+    """Return how much two states differ: 0 if identical, infinity if their structures differ.
 
-    Numbers are compared by the size of the largest of their array.
+    Differences are relative to the largest number of each array.
     """
     arrays: tuple[dict[str, AnyArray], dict[str, AnyArray]] = ({}, {})
     values: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
@@ -189,7 +189,7 @@ def agreement(left: Any, right: Any) -> float:
 
 
 def difference(left: AnyArray, right: AnyArray) -> float:
-    """Return the largest difference of two arrays, by the size of the largest number in them."""
+    """Return the largest difference of two arrays, relative to their largest number."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return math.inf
     if left.tobytes() == right.tobytes():
@@ -201,14 +201,14 @@ def difference(left: AnyArray, right: AnyArray) -> float:
 
 
 # ----------------------------------------------------------------------
-# What the policy knows while a wave is open, read once for many calls.
+# A cache of policy states for open waves.
 #
-# An estimate is frozen from one closing to the next: a process that assigns one unit after another
-# need not read it each time. It is known by its hash, so that a closing or an amendment in any
-# process makes every other read the new one.
+# The policy's state does not change between two closes, so a process that assigns single units
+# does not need to read it for every unit. The cache compares hashes: after a close or an amendment
+# in any process, all other processes read the new state.
 
 
-#: Campaigns whose estimate is remembered, and the longest that is: memory is for other things, too.
+#: The most campaigns in the cache, and the most bytes of a cached state.
 MOST, LONGEST = 16, 64 << 20
 
 _lock = threading.Lock()
@@ -216,7 +216,7 @@ _known: dict[tuple[str, int], tuple[str, Any]] = {}
 
 
 def frozen_state(reader: Reader, now: Situation) -> Any:
-    """Return what the policy knows in the open wave; nobody may change it."""
+    """Return the policy's state in the open wave; callers must not modify it."""
     place = (now.name, reader.number)
     wanted = f"{reader.last_state_hash()} {now.policy} {now.problem()}"
     with _lock:
@@ -227,7 +227,7 @@ def frozen_state(reader: Reader, now: Situation) -> Any:
     assert record is not None
     state = unpack_state(record.content, now)
     with _lock:
-        # One for each campaign: that of a closed wave is let go.
+        # Keep one state for each campaign, and drop that of a closed wave.
         _known.pop(place, None)
         if len(record.content) <= LONGEST:
             while len(_known) >= MOST:

@@ -1,4 +1,4 @@
-"""Decisions as tables: as they are stored, as they are handed out, and found again by unit."""
+"""Decisions as tables: store them, return them to users, and look them up by unit."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -17,21 +17,21 @@ from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
-# Decisions as tables: as they are stored, and as they are handed back to people.
+# Decisions as tables, in the stored form and in the form that users get.
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What was decided for some units.
+    """The decisions for some units.
 
     Parameters
     ----------
     actions
-        The number of each unit's action among all actions there ever were, shape (n,).
+        The number of each unit's action, among all actions including retired ones, shape (n,).
     scores
         The policy's score of that action, shape (n,).
     probabilities
-        Of every action, 0 for a retired one, shape (n, actions).
+        The probability of every action, 0 for a retired one, shape (n, actions).
     randomised
         Whether the unit's action was drawn uniformly at random, shape (n,).
     groups
@@ -45,7 +45,7 @@ class Decided:
     groups: Integers
 
     def table(self) -> pa.Table:
-        """Return the decisions as they are stored."""
+        """Return the decisions as a table to store."""
         columns: dict[str, Any] = {
             "action": self.actions.astype(np.int16),
             "score": self.scores,
@@ -58,7 +58,7 @@ class Decided:
 
     @classmethod
     def of(cls, table: pa.Table) -> "Decided":
-        """Return stored decisions."""
+        """Return decisions from a stored table."""
         return cls(
             actions=table["action"].to_numpy().astype(np.int64),
             scores=table["score"].to_numpy(),
@@ -70,7 +70,7 @@ class Decided:
         )
 
     def take(self, rows: Places) -> "Decided":
-        """Return the decisions of these units alone."""
+        """Return only the decisions for these units."""
         return Decided(
             self.actions[rows],
             self.scores[rows],
@@ -86,7 +86,7 @@ def probabilities_of(table: pa.Table, actions: int) -> Floats:
 
 
 def joined(pieces: list[Decided]) -> Decided:
-    """Return decisions one after another."""
+    """Concatenate decisions."""
     if len(pieces) == 1:
         return pieces[0]
     return Decided(
@@ -114,18 +114,18 @@ def assignments(
     *,
     masked: bool = False,
 ) -> pa.Table:
-    """Return the assignments of some units as people get them.
+    """Return the assignments of some units in the form that users get.
 
     Parameters
     ----------
     columns
-        What the columns that ids are made of are called.
+        The names of the id columns.
     units, waves, decided
-        The ids, and what was decided for each in which wave.
+        The ids, waves and decisions of the units.
     names
         The actions' names.
     masked
-        Whether to leave out scores and probabilities, by which actions could be told apart.
+        Whether to leave out scores and probabilities, which could reveal the actions.
     """
     rows = np.arange(len(units))
     answers: dict[str, Any] = {
@@ -148,20 +148,20 @@ def assignments(
 
 
 def no_assignments(columns: Sequence[str], names: list[str], *, masked: bool = False) -> pa.Table:
-    """Return the assignments of no units: the columns alone."""
+    """Return an empty table of assignments."""
     none = np.zeros(0, dtype=np.int64)
     decided = Decided(none, np.zeros(0), np.zeros((0, len(names))), none > 0, none)
     return assignments(columns, [], none, decided, names, masked=masked)
 
 
 # ----------------------------------------------------------------------
-# Decisions that were made earlier, found again by the units' numbers.
+# Look up earlier decisions by unit number.
 
 
 class EarlierDecisions:
-    """Decisions made earlier, by unit number; the chunks used last are kept at hand."""
+    """Looks up earlier decisions by unit number; caches the chunks used last."""
 
-    #: Chunks kept at hand: a file of units that come again mostly has them in their old order.
+    #: Chunks to cache. Repeated files usually have their units in the old order.
     KEPT = 32
 
     def __init__(self, reader: Reader, now: Situation) -> None:

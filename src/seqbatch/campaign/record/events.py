@@ -41,7 +41,7 @@ _remembered: dict[str, Situation] = {}
 
 
 def canonical(value: Any) -> str:
-    """Return plain values as the one text that stands for them.
+    """Return plain values as canonical JSON.
 
     >>> canonical({"b": 0.1, "a": ["é", None, True]})
     '{"b":0.1,"a":["é",null,true]}'
@@ -50,10 +50,10 @@ def canonical(value: Any) -> str:
 
 
 def digest(*parts: bytes) -> str:
-    """Return the hash of several byte strings, each told apart from its neighbours."""
+    """Return the hash of several byte strings, including where each one ends."""
     made = blake2b(digest_size=SIZE)
     for part in parts:
-        # The length first: "ab", "c" and "a", "bc" are not the same.
+        # Hash the length first: "ab", "c" must differ from "a", "bc".
         made.update(len(part).to_bytes(8, "little"))
         made.update(part)
     return made.hexdigest()
@@ -89,17 +89,17 @@ def _facts(record: Event | Tombstone) -> dict[str, Any]:
 
 
 def rows_hash(hashes: list[str]) -> str:
-    """Return the hash of an event's records, by theirs."""
+    """Return the hash over the hashes of an event's records."""
     return digest(*(each.encode() for each in hashes))
 
 
 def utc_now() -> datetime:
-    """Return the time."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def this_user() -> str:
-    """Return who runs this process, as far as the machine knows."""
+    """Return the name of the user who runs this process, if known."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -113,9 +113,9 @@ class Logbook:
     Parameters
     ----------
     who
-        Whose doing it is.
+        The user who acts.
     clock
-        Tells the time. Order never depends on it.
+        Returns the current time. The order of events never depends on it.
     """
 
     who: str
@@ -125,7 +125,7 @@ class Logbook:
         arguments.text("who", self.who)
 
     def now(self) -> datetime:
-        """Return the time that an event of now would carry."""
+        """Return the time for an event written now."""
         return self.clock().astimezone(UTC)
 
     def write(
@@ -147,13 +147,13 @@ class Logbook:
         change
             The transaction.
         now
-            Where the campaign stood before it; None for the first.
+            The campaign's state before it; None for the first event.
         kind, why, counts, payload
             See :class:`~seqbatch.campaign.record.store.Event`.
         rows
-            The hashes of the records that came with it, in their order.
+            The hashes of the records added with it, in order.
         at
-            When; now where None.
+            The time; the current time if None.
         """
         event = Event(
             sequence=1 if now is None else now.sequence + 1,
@@ -170,12 +170,12 @@ class Logbook:
         event = sealed(change.name, event)
         stands = after(now, event)
         change.add_event(event, folded(stands))
-        # Known by the event's hash: where the transaction fails, nobody asks for it.
+        # Cached by the event's hash; if the transaction fails, this entry is never used.
         _remember(stands)
         return event
 
     def bury(self, change: Change, now: Situation, *, why: str) -> Tombstone:
-        """Delete a campaign, and return what is left of it."""
+        """Delete a campaign, and return its tombstone."""
         before = change.last_tombstone()
         tombstone = Tombstone(
             campaign=change.number,
@@ -198,21 +198,21 @@ class Logbook:
 
 
 def folded(now: Situation) -> Fold:
-    """Return what the events up to now say, to be kept beside them."""
+    """Return the fold of the campaign's current state, to store with its events."""
     content = canonical(now.plain())
     return Fold(event=now.sequence, content=content, hash=_fold_hash(now.hash, content))
 
 
 def _fold_hash(newest: str, content: str) -> str:
-    """Return a hash that ties a fold to the newest event that it is of."""
+    """Return a hash that ties a fold to its newest event."""
     return digest(newest.encode(), content.encode())
 
 
 def current(reader: Reader) -> Situation:
-    """Return where a campaign stands: by its fold, or where that does not fit by all its events.
+    """Return a campaign's current state, from its fold or, if that does not match, its events.
 
-    An event's hash stands for all events up to it, and so for where they lead: what was read once
-    by this process need not be read again until any process has added an event.
+    An event's hash identifies all events up to it, and so the state after them. This process
+    caches the state by that hash, and reads again only after a process has added an event.
     """
     sequence, newest, folded_event = reader.newest()
     if folded_event > sequence:
@@ -230,7 +230,7 @@ def current(reader: Reader) -> Situation:
 def _read(reader: Reader, newest: str) -> Situation:
     fold = reader.fold()
     if fold is not None and fold.hash == _fold_hash(newest, fold.content):
-        # One that another version kept may lack what this one needs to know.
+        # A fold stored by another version may lack fields that this version needs.
         with contextlib.suppress(KeyError, TypeError):
             return Situation.of(json.loads(fold.content))
     return situation(reader.events())

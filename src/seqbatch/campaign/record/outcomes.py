@@ -1,4 +1,4 @@
-"""Recorded outcomes: every version, what was known at any event, corrections, and absent units."""
+"""Read recorded outcomes: versions, corrections, and units that count as absent."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,16 +16,16 @@ from seqbatch.campaign.spec.reward_and_limits import waiting
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 
 # ----------------------------------------------------------------------
-# Outcomes as they were recorded: every version of each, and what was known at any event.
+# All recorded versions of outcomes, and the outcomes known at any event.
 #
-# Version 0 is no record: it says what a unit without one counts as since its wave was closed.
+# Version 0 is not a recorded outcome: it is the value assumed for an absent unit after its close.
 
 
 ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
 VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
-#: The verdict, by number, of a unit that has no row: it stands beside those of rows.
+#: The verdict number of an absent unit, which follows those of rows.
 ABSENT = len(VERDICTS)
-#: What is known of an outcome, but for its parts.
+#: The columns of an outcome, without its parts.
 CELLS = ("number", "version", "value")
 
 
@@ -34,7 +34,7 @@ class Ledger:
     """Outcomes in the order of their events: unit number, version, value, and parts.
 
     The parts, shape (n, parts), are the other numbers recorded with a value: the terms of a sum,
-    and metrics. They are read where they are asked for.
+    and metrics. They are read only on request.
     """
 
     numbers: Integers
@@ -44,10 +44,10 @@ class Ledger:
 
     @classmethod
     def of(cls, chunks: Iterable[OutcomeChunk], *, parts: int = 0, room: int = 0) -> "Ledger":
-        """Gather the rows of recorded chunks that count, with this many parts of each.
+        """Collect the accepted rows and absences of recorded chunks, with this many parts each.
 
-        Where their number is known, or a larger one, `room` for them is made at once: otherwise
-        they are copied whenever there are twice as many as before.
+        `room` is an upper bound of their number, if known, and is allocated at once. Without it the
+        arrays are copied whenever their size doubles.
         """
         names = [*CELLS, *map(part_name, range(parts))]
         made, count = cls._empty(room, parts), 0
@@ -65,10 +65,9 @@ class Ledger:
 
     @classmethod
     def _empty(cls, room: int, parts: int) -> "Ledger":
-        """Return room for rows; what is not filled in takes no memory.
+        """Allocate arrays for rows; parts that are not filled in take no memory.
 
-        Versions have half the bits of numbers: the less memory there is to get, the sooner it is
-        there.
+        Versions use half the bits of numbers, since allocating less memory is faster.
         """
         numbers, versions = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int32)
         return cls(numbers, versions, np.empty(room), np.empty((room, parts)))
@@ -79,12 +78,12 @@ class Ledger:
 
     @property
     def absent(self) -> Bools:
-        """Say which units have no record."""
+        """Return which rows are assumed outcomes of absent units."""
         absent: Bools = self.versions == 0
         return absent
 
     def joined(self, other: "Ledger") -> "Ledger":
-        """Return the rows of both, by unit number; both must be in that order."""
+        """Merge two ledgers by unit number; both must be sorted by it."""
         if not len(other):
             return self
         both = Ledger(
@@ -96,10 +95,10 @@ class Ledger:
         return both.take(np.argsort(both.numbers, kind="stable"))
 
     def known(self) -> "Ledger":
-        """Return one row a unit, by number: its newest version."""
+        """Return the newest version of each unit's outcome, sorted by unit number."""
         if (self.numbers[1:] > self.numbers[:-1]).all():
             return self
-        # By unit and then by version: the last row of each unit is its newest.
+        # Sort by unit and then by version: the last row of each unit is its newest.
         order = np.lexsort((self.versions, self.numbers))
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
@@ -107,17 +106,17 @@ class Ledger:
         return self.take(order[last])
 
     def within(self, low: int, high: int) -> "Ledger":
-        """Return the rows of units numbered from low up to, not including, high.
+        """Return the rows of units with numbers from `low` to `high` - 1.
 
-        The rows must be in the order of units, as :meth:`known` and :meth:`joined` return them.
+        The rows must be sorted by unit, as :meth:`known` and :meth:`joined` return them.
         """
         start, stop = np.searchsorted(self.numbers, (low, high)).tolist()
         return self.take(slice(start, stop))
 
     def firsts(self, newest: "Ledger", units: int) -> Bools:
-        """Say of each of the newest rows whether the unit's first version is among these.
+        """Return for each newest row whether these rows include the unit's first version.
 
-        Or its absence. The newest rows are what :meth:`known` returns.
+        An absence counts as a first version. The newest rows come from :meth:`known`.
         """
         if newest is self:
             alone: Bools = self.versions <= 1
@@ -127,7 +126,7 @@ class Ledger:
         return found[newest.numbers]
 
     def take(self, rows: Places | slice) -> "Ledger":
-        """Return these rows alone."""
+        """Return only these rows."""
         return Ledger(
             self.numbers[rows],
             self.versions[rows],
@@ -136,7 +135,7 @@ class Ledger:
         )
 
     def without_parts(self) -> "Ledger":
-        """Return the same rows with no parts."""
+        """Return the same rows without parts."""
         return replace(self, parts=self.parts[:, :0])
 
     def __len__(self) -> int:
@@ -145,17 +144,17 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class Newest:
-    """The newest outcome of each unit by its number, for going through very many units.
+    """The newest outcome of each unit by its number, for very large campaigns.
 
-    Twelve bytes a unit, and one chunk of outcomes at a time beside them: a :class:`Ledger` of all
-    outcomes takes ten times as much while it is put in order.
+    It takes twelve bytes for each unit, plus one chunk of outcomes at a time. A :class:`Ledger` of
+    all outcomes takes ten times as much memory while it is sorted.
 
     Parameters
     ----------
     values
-        The outcome, NaN where there is none.
+        The outcome, NaN if the unit has none.
     versions
-        Its version: 0 where the unit counts as absent, -1 where nothing is known.
+        Its version: 0 if the unit counts as absent, -1 if nothing is known.
     """
 
     values: Floats
@@ -163,14 +162,14 @@ class Newest:
 
     @classmethod
     def of(cls, chunks: Iterable[OutcomeChunk], units: int) -> "Newest":
-        """Gather the rows of recorded chunks that count, of a campaign with so many units."""
+        """Collect the accepted rows and absences of recorded chunks, for this many units."""
         newest = cls(np.full(units, np.nan), np.full(units, -1, dtype=np.int32))
         for chunk in chunks:
             newest._take_in(counted(chunk))
         return newest
 
     def _take_in(self, rows: pa.Table) -> None:
-        # By version: where a unit comes twice, the last that is written is its newest.
+        # Sort by version: if a unit occurs twice, its newest version is written last.
         rows = rows.select(CELLS).sort_by("version")
         numbers, versions, values = (column.to_numpy() for column in rows.itercolumns())
         newer = versions >= self.versions[numbers]
@@ -178,7 +177,7 @@ class Newest:
         self.values[numbers[newer]] = values[newer]
 
     def within(self, low: int, high: int) -> Floats:
-        """Return the outcomes of units numbered from low up to, not including, high."""
+        """Return the outcomes of units with numbers from `low` to `high` - 1."""
         return self.values[low:high]
 
     def counts(self, low: int, high: int) -> tuple[int, int]:
@@ -188,19 +187,19 @@ class Newest:
 
 
 def counted(chunk: OutcomeChunk, columns: Sequence[str] = CELLS) -> pa.Table:
-    """Return these columns of the rows of a recorded chunk that count."""
+    """Return these columns of a recorded chunk's accepted rows and absent units."""
     return counting(unpack(chunk.rows, [*columns, "verdict"]))
 
 
 def counting(rows: pa.Table) -> pa.Table:
-    """Return the rows of a recorded chunk that count: those accepted, and absent units."""
+    """Return the accepted rows and absent units of a recorded chunk."""
     codes = pa.array([VERDICTS.index(ACCEPTED), ABSENT], type=pa.int8())
     mask = pc.is_in(rows["verdict"], value_set=codes)
     return rows if pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
 def parts_of(rows: pa.Table, parts: int) -> Floats:
-    """Return the parts that were recorded with each row, NaN where none were."""
+    """Return the parts recorded with each row, NaN if there are none."""
     found = np.full((rows.num_rows, parts), np.nan)
     for place in range(parts):
         if part_name(place) in rows.column_names:
@@ -209,12 +208,12 @@ def parts_of(rows: pa.Table, parts: int) -> Floats:
 
 
 def part_name(place: int) -> str:
-    """Return what the column of a recorded chunk is called that holds a part."""
+    """Return the name of a part's column in a recorded chunk."""
     return f"part {place}"
 
 
 def absences(numbers: Integers, value: float) -> pa.Table:
-    """Return the rows of a chunk that says what units without an outcome count as."""
+    """Return the rows of a chunk with the assumed outcomes of absent units."""
     count = len(numbers)
     return pa.table(
         {
@@ -227,28 +226,28 @@ def absences(numbers: Integers, value: float) -> pa.Table:
 
 
 # ----------------------------------------------------------------------
-# What became known since the last estimate: new outcomes, and those that were corrected.
+# New and corrected outcomes since the last estimate.
 
 
-#: A corrected value may be this much larger than all that are left. Taking a larger one out of sums
-#: would leave its rounding errors in them; the waves are then learned again from nothing.
+#: A corrected value may be at most this many times larger than the remaining values. Removing a
+#: larger one from the sums would leave its rounding errors, so the waves are learned from scratch.
 LARGEST_CORRECTION = 1e8
 
 
 @dataclass(frozen=True)
 class News:
-    """What became known since the last estimate, one row a unit.
+    """New and corrected outcomes since the last estimate, one row for each unit.
 
     Parameters
     ----------
     fresh
         Outcomes of units that had none.
     corrected
-        Outcomes of units that had another one then.
+        Outcomes of units that had a different one at the last estimate.
     before, was_absent
-        What these had, in the same order, and whether it was no record but what they counted as.
+        The previous outcomes of corrected units, and whether they were assumed for an absent unit.
     until
-        The newest event that counts.
+        The newest event to include.
     """
 
     fresh: Ledger
@@ -258,17 +257,17 @@ class News:
     until: int
 
     def counting(self, absent: Ledger) -> "News":
-        """Return the same with units that count as absent."""
+        """Return the news with the assumed outcomes of absent units added."""
         return replace(self, fresh=self.fresh.joined(absent))
 
     def numbers_before(self, number: int) -> Integers:
-        """Return those of the units concerned that have a lower number, in order."""
+        """Return the numbers of affected units below `number`, in order."""
         some = [each[each < number] for each in (self.fresh.numbers, self.corrected.numbers)]
         return np.union1d(*some)
 
     @property
     def loses_precision(self) -> bool:
-        """Whether a value that was corrected is too large to be taken out of sums."""
+        """Whether removing a corrected value from the sums would leave large rounding errors."""
         if not len(self.before):
             return False
         left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
@@ -277,12 +276,12 @@ class News:
 
     @classmethod
     def since(cls, reader: Reader, now: Situation, event: int, *, parts: int = 0) -> "News":
-        """Read what was recorded after one event, up to where the campaign stands."""
+        """Read the outcomes recorded after an event, up to the campaign's current state."""
         chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
         rows = Ledger.of(chunks, parts=parts, room=now.assigned)
         newest = rows.known()
-        # Of the open wave nobody had an outcome before its first; of a closed one some counted as
-        # absent.
+        # In the open wave, no unit had an outcome before its first version; in closed waves, some
+        # units counted as absent.
         late = newest.numbers < sum(now.units[: now.wave - 1])
         asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
         had: dict[int, tuple[int, float]] = {}
@@ -305,24 +304,24 @@ class News:
 
 
 # ----------------------------------------------------------------------
-# Which units count as absent when a wave is closed: those without an outcome whose time is up.
+# Units that count as absent when a wave is closed: no outcome, and the waiting time is over.
 #
-# The same at a close and in a replay: it depends on the recorded rows, and on the times that the
-# events of assignment and of the closing carry.
+# A close and a replay give the same result, which depends only on the recorded rows and on the
+# times of the assign and close events.
 
 
 @dataclass(frozen=True)
 class Absentees:
-    """Units that count as absent from a closing on.
+    """Units that count as absent from a close on.
 
     Parameters
     ----------
     numbers
         The units, in order.
     value
-        What they count as.
+        The outcome assumed for them.
     waiting
-        The assignments, as wave and event, whose units had more time left: they are looked at again
+        The assignments, as wave and event, whose waiting time is not over. They are checked again
         when the next wave is closed.
     """
 
@@ -331,7 +330,7 @@ class Absentees:
     waiting: tuple[tuple[int, int], ...]
 
     def ledger(self, parts: int) -> Ledger:
-        """Return them as outcomes, which they are until another is recorded."""
+        """Return their assumed outcomes, which hold until real ones are recorded."""
         count = len(self.numbers)
         return Ledger(
             self.numbers,
@@ -344,20 +343,20 @@ class Absentees:
 def absentees(
     reader: Reader, now: Situation, recorded: Ledger, *, at: datetime, skip: bool
 ) -> Absentees:
-    """Return who counts as absent when the open wave is closed.
+    """Return the units that count as absent when the open wave is closed.
 
     Parameters
     ----------
     reader
-        Where units and outcomes are.
+        The reader for units and outcomes.
     now
-        Where the campaign stood before the closing.
+        The campaign's state before the close.
     recorded
-        Outcomes of the open wave's units; others may be among them.
+        Outcomes of the open wave's units; outcomes of other units may be included.
     at
-        The time of the closing.
+        The time of the close.
     skip
-        Whether nothing is learned from the wave; then nobody of it is counted.
+        Whether to exclude the wave from learning. If so, none of its units count as absent.
     """
     none = np.zeros(0, dtype=np.int64)
     if now.absent is None:
@@ -376,7 +375,7 @@ def absentees(
 
 
 def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
-    """Say whether the units of an assignment had all the time that was declared."""
+    """Return whether the waiting time of an assignment's units is over."""
     if now.wait is None:
         return True
     wait: timedelta = waiting(now.wait)
@@ -393,7 +392,7 @@ def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
 
 
 def _recorded(reader: Reader, now: Situation, numbers: Integers) -> Integers:
-    """Return those of earlier waves' units that have an outcome by now."""
+    """Return which of these units of earlier waves have an outcome."""
     found = {
         number
         for number, version, _, event in reader.outcome_versions(numbers)

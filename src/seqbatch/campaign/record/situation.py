@@ -1,4 +1,4 @@
-"""Where a campaign stands: the fold of its events."""
+"""The current state of a campaign, computed from its events."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,75 +21,74 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy, St
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
 
-#: The verdicts of a look that say to stop.
+#: The verdicts that stop a campaign.
 STOPS = SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What the events up to now say.
+    """The state of a campaign after its events so far.
 
     Parameters
     ----------
     spec
         The spec at creation.
     actions
-        Every action there ever was, in the order of their numbers.
+        All actions, including retired ones, in the order of their numbers.
     retired
-        The numbers of those that are no longer given.
+        The numbers of the retired actions.
     sizes
-        The waves' sizes: as planned, or as expected where the calendar decides.
+        The sizes of the waves: planned, or expected for calendar waves.
     declared
-        The sizes that the waves' shares of the variance come from: as declared at creation, or by a
-        person's amendment, whatever replanning made of them since.
+        The sizes that determine the waves' shares of the variance: those declared at creation or
+        in a user's amendment. Replanning does not change them.
     floor
-        The least probability of an action.
+        The minimum probability of an action.
     policy
         The policy's name and parameters.
     wave
-        The number of the open wave; one more than there are waves when all are closed.
+        The number of the open wave; the number of waves plus one when all are closed.
     units
         Units assigned in each wave so far.
     learned
-        What the first wave taught about the features, once it is closed.
+        The feature scales learned from the first wave, once it is closed.
     closes
         The number of the event that closed each wave.
     sequence, hash
-        Of the newest event.
+        The number and hash of the newest event.
     aborted
         Whether the campaign was ended early.
     skipped
-        The waves that nothing is learned from.
+        The waves excluded from learning.
     conflicts, quarantined
-        Rows of outcome files that were held so far.
+        The number of held rows of outcome files so far.
     absent, wait
-        What a unit without an outcome counts as when its wave is closed, None for nothing; and how
-        long after its assignment, as declared or amended.
+        The outcome assumed for units without one when their wave is closed (None for no
+        assumption), and the waiting time after their assignment, as declared or amended.
     waiting
-        Assignments in closed waves, as wave and event, whose units had more time left then.
+        Assignments in closed waves, as wave and event, whose waiting time was not over then.
     clipped
-        How many values of each column were moved to a bound so far.
+        How many values of each column were clipped to a bound so far.
     observed
         Units of the open wave that have a recorded outcome.
     listed
-        The file that further units can come from, as it was named: the one that the spec was
-        proposed for, or the last that held more units than the wave had room for; "" where none.
+        The name of the file with further units: the file that the spec was proposed for, or the
+        last one with more units than the wave had room for; "" if there is no such file.
     stop
-        What the declared rule said when the last wave was closed, where that is to stop and nobody
-        has decided to go on.
+        The stopping rule's verdict at the last close, if it was to stop and the campaign was not
+        continued since.
     in_wave, in_all
         How many units of the open wave, and of all waves, got each action so far.
     key, unmasked
-        The fingerprint of a masked campaign's key, "" where it never was masked; and whether the
-        key was brought back.
+        The fingerprint of a masked campaign's key ("" if it was never masked), and whether the
+        campaign was unmasked.
     prices
-        What the newest assignment of the open wave says of its limits; empty where there were none.
+        The shadow prices of limits in the open wave's newest assignment; empty without limits.
     proposal
-        The sizes that closing the last wave proposed, until units are assigned or anything is
-        amended.
+        The sizes proposed at the last close, until units are assigned or an amendment relearns.
     explored
-        The share of the open wave that an adopted proposal assigns at random, where that is more
-        than the spec says.
+        The share of the open wave that an adopted proposal assigns at random, if it exceeds the
+        share in the spec.
     """
 
     spec: Spec
@@ -131,12 +130,12 @@ class Situation:
 
     @property
     def masked(self) -> bool:
-        """Whether the actions are codes."""
+        """Whether codes replace the names of the actions."""
         return bool(self.key) and not self.unmasked
 
     @property
     def active(self) -> tuple[int, ...]:
-        """The numbers of the actions that are given."""
+        """The numbers of the actions that are not retired."""
         return tuple(n for n in range(len(self.actions)) if n not in self.retired)
 
     @property
@@ -146,34 +145,34 @@ class Situation:
 
     @property
     def fixed(self) -> int | None:
-        """The number of the action that everybody gets, None where the policy is another."""
+        """The number of the action that all units get; None if the policy is not FixedAction."""
         return int(self.policy["action"]) if self.policy["kind"] == "FixedAction" else None
 
     @property
     def finished(self) -> bool:
-        """Whether no wave is left."""
+        """Whether all waves are closed."""
         return self.wave > len(self.sizes)
 
     @property
     def last_opened(self) -> int:
-        """The number of the open wave; of the last one where all are closed."""
+        """The number of the open wave, or of the last wave if all are closed."""
         return min(self.wave, len(self.sizes))
 
     @property
     def condition(self) -> str:
-        """One word: open, finished or aborted."""
+        """The campaign's status: open, finished or aborted."""
         return "aborted" if self.aborted else "finished" if self.finished else "open"
 
     @property
     def left(self) -> int | None:
-        """How many units the open wave still takes; None where the calendar decides."""
+        """How many more units fit in the open wave; None for calendar waves."""
         if self.spec.grid.calendar:
             return None
         return 0 if self.finished else self.sizes[self.wave - 1] - self.units[self.wave - 1]
 
     @property
     def assigned(self) -> int:
-        """Units assigned in all."""
+        """The number of units assigned in all waves."""
         return sum(self.units)
 
     def waves_of(self, numbers: Integers) -> Integers:
@@ -181,7 +180,7 @@ class Situation:
         return np.searchsorted(np.cumsum(self.units), numbers, side="right") + 1
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain values, from which :meth:`of` makes it again."""
+        """Return the state as plain values; :meth:`of` is the inverse."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         own["spec"] = self.spec.model_dump(mode="json")
         own["actions"] = [action.model_dump(mode="json") for action in self.actions]
@@ -191,7 +190,7 @@ class Situation:
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "Situation":
-        """Return the situation of plain values."""
+        """Return a state from plain values."""
         learned = plain["learned"]
         return cls(
             **{
@@ -210,12 +209,12 @@ class Situation:
         )
 
     def rewards(self, values: Floats, actions: Integers) -> Floats:
-        """Return outcomes with what their actions cost: what is learned, but for its sign."""
+        """Return outcomes after the costs of their actions, with the reward's sign."""
         costs = np.array([action.cost for action in self.actions])
         return values - self.spec.reward.sign * costs[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
-        """Return the encoder for learning now, or as it was for deciding in a wave."""
+        """Return the encoder for learning now, or the one used for decisions in a wave."""
         return self._first_encoder if wave == 1 or self.learned is None else self._encoder
 
     @cached_property
@@ -232,7 +231,7 @@ class Situation:
         return Encoder.of(self.spec, actions=self.actions, learned=learned, given=given)
 
     def problem(self) -> Problem:
-        """Return what the policy is told."""
+        """Return the problem description for the policy."""
         return Problem(
             ends=tuple(accumulate(self.sizes)),
             actions=len(self.active),
@@ -241,15 +240,15 @@ class Situation:
         )
 
     def made_policy(self) -> BasePolicy:
-        """Return the policy, a fixed action by its place among those that are given."""
+        """Return the policy; a fixed action is numbered among the active actions."""
         if (fixed := self.fixed) is None:
             return registry.make(**self.policy)
-        # Policies number the actions that are given; the spec numbers all there ever were.
+        # Policies number the active actions only; the spec numbers all, including retired ones.
         place = sum(number < fixed for number in self.active)
         return registry.make(**{**self.policy, "action": place})
 
     def require_open(self) -> None:
-        """Refuse what only an open campaign allows."""
+        """Raise an error unless the campaign is open."""
         if self.aborted:
             raise CampaignStateError(
                 f"campaign {self.name} was aborted; it takes no more units, and no wave of it is "
@@ -266,7 +265,7 @@ class Situation:
             )
 
     def require_rows(self) -> None:
-        """Refuse what needs the rows of a campaign that keeps them elsewhere."""
+        """Raise an error if the campaign keeps its rows in a data warehouse."""
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
                 f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): its units '
@@ -277,7 +276,7 @@ class Situation:
             )
 
     def require_no_stop(self) -> None:
-        """Refuse to assign units where the declared rule says to stop."""
+        """Raise an error if the stopping rule's verdict is to stop."""
         if self.stop:
             raise CampaignStateError(
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
@@ -291,12 +290,12 @@ class Situation:
 
 
 def situation(events: Sequence[Event]) -> Situation:
-    """Fold events, in their order, into where the campaign stands."""
+    """Return the campaign's state after these events, given in order."""
     return deque(history(events), maxlen=1)[0]
 
 
 def events_until(events: list[Event], at_event: int | None) -> list[Event]:
-    """Return the events up to number `at_event`, all where None."""
+    """Return the events up to number `at_event`, or all events if it is None."""
     if at_event is None:
         return events
     if not 1 <= at_event <= len(events):
@@ -306,7 +305,7 @@ def events_until(events: list[Event], at_event: int | None) -> list[Event]:
 
 
 def history(events: Iterable[Event]) -> Iterator[Situation]:
-    """Yield where the campaign stood after each event."""
+    """Yield the campaign's state after each event."""
     now: Situation | None = None
     for event in events:
         now = after(now, event)
@@ -314,7 +313,7 @@ def history(events: Iterable[Event]) -> Iterator[Situation]:
 
 
 def after(now: Situation | None, event: Event) -> Situation:
-    """Return where the campaign stands after one more event, the first where now is None."""
+    """Return the campaign's state after one more event; `now` is None for the first event."""
     if "damaged" in event.payload or "damaged" in event.counts:
         raise StoreError(
             f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
@@ -399,7 +398,7 @@ def _after(now: Situation, event: Event) -> Situation:
 
 
 def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
-    """Return the situation with the actions' names in place of their codes."""
+    """Return the state with the actions' names in place of their codes."""
     spec = unmasked(now.spec, codes, control)
     return replace(
         now,
@@ -412,17 +411,17 @@ def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Sit
 
 
 def _clipped(now: Situation, event: Event) -> dict[str, int]:
-    """Return how many values of each column were clipped, those of one more event among them."""
+    """Return how many values of each column were clipped, including those of this event."""
     return _more(now.clipped, event.counts.get("clipped", {}))
 
 
 def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
-    """Return counts with some more added to them."""
+    """Return the sums of two sets of counts."""
     return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
 
 
 def _stop(look: dict[str, Any] | None) -> str:
-    """Return the verdict of a look, where that is to stop."""
+    """Return the verdict of a look if it is to stop, otherwise ""."""
     verdict = "" if look is None else str(look["verdict"])
     return verdict if verdict in STOPS else ""
 
@@ -432,13 +431,13 @@ def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 
 def relearns(payload: dict[str, Any]) -> bool:
-    """Say whether an amendment changes what was learned, and so comes with a state of its own."""
+    """Return whether an amendment requires learning again, and so adds a new policy state."""
     lasting = {"absent", "reward_format", "metric_formats", "changes", "wave"}
     return not payload.keys() <= lasting
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
-    """Return the situation under an amendment: new sizes, actions, least probability, absences."""
+    """Return the state after an amendment of sizes, actions, floor, absences or formats."""
     added = tuple(Action.model_validate(action) for action in payload.get("add", ()))
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
@@ -450,7 +449,7 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=sizes,
-        # Sizes that follow from outcomes leave the shares as they were fixed before them.
+        # Adopted sizes depend on outcomes, so they do not change the waves' fixed shares.
         declared=now.declared if "adopted" in payload or "sizes" not in payload else sizes,
         explored=float(payload.get("explored", now.explored)),
         proposal=None if relearns(payload) else now.proposal,
@@ -461,7 +460,7 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
 
 
 def _respelled(spec: Spec, payload: dict[str, Any]) -> Spec:
-    """Return the spec with the formats of outcome files that an amendment declares."""
+    """Return the spec with the number formats that an amendment declares."""
     reward, metrics = spec.reward, payload.get("metric_formats", {})
     if "reward_format" in payload:
         reward = reward.model_copy(update={"format": payload["reward_format"]["to"]})

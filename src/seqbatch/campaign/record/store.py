@@ -1,4 +1,4 @@
-"""The contract of a store: the records that a campaign keeps, and the few operations on them.
+"""The interface of a store: a campaign's records, and the operations on them.
 
 A store keeps four kinds of append-only records for each campaign, and three indexes:
 
@@ -7,16 +7,16 @@ events     what was done, by whom, when and why, each with the hash of the one b
 units      chunks of assigned units: what was given and what was decided, as Arrow
 outcomes   chunks of recorded rows, each with its verdict, as Arrow
 states     what the policy knew after each wave
-numbers    unit id to its number in the campaign, so that no unit has two actions
-values     unit number and version to an outcome, so that no outcome counts twice; version 0 is
-           what a unit without an outcome was counted as
-owners     outcome id to a unit's number, so that no outcome has two units
+numbers    unit id to its number in the campaign; prevents two actions for one unit
+values     unit number and version to an outcome; prevents counting an outcome twice; version 0
+           is the outcome assumed for an absent unit
+owners     outcome id to a unit's number; prevents two units for one outcome
 ========== =========================================================================
 
-Beside them stands one fold for each campaign: what its events say, as of the newest one, so that a
-call need not read them all. It is rebuilt where it does not fit, and a verification ignores it.
+A store also keeps one fold for each campaign: its state after the newest event, which saves reading
+all events. The fold is rebuilt if it does not match the newest event; verification ignores it.
 
-A campaign without outcomes can be deleted: all of its records go at once, and a tombstone stays.
+A campaign without outcomes can be deleted. All of its records are removed, and a tombstone stays.
 
 Every change is made within one :meth:`Store.change`, which is one transaction: it ends with one
 event or leaves nothing. Changes of one campaign come one after the other, whichever process makes
@@ -37,24 +37,24 @@ from seqbatch.core.arrays import Floats, Integers
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that was done to a campaign.
+    """An operation on a campaign, as recorded.
 
     Parameters
     ----------
     sequence
-        Its number in the campaign, from 1: the only order there is.
+        Its number in the campaign, from 1, which alone defines the order of events.
     kind
         create, assign, record, close, continue, amend or abort.
     at
-        When, in UTC, as the clock of the machine said.
+        The time in UTC, from the machine's clock.
     who, why
-        By whom, and the reason given.
+        The user, and the reason given.
     counts
-        How many of what.
+        Counts of units, rows and the like, by name.
     payload
-        What else there is to know, as plain values.
+        Further details, as plain values.
     rows_hash
-        Hash of the hashes of the records that came with it.
+        The hash of the hashes of the records added with it.
     previous, hash
         The hash of the event before it ("" for the first), and its own.
     """
@@ -72,24 +72,24 @@ class Event:
 
 
 class RowsElsewhere(bytes):
-    """What a record holds of rows that lie elsewhere: their address and fingerprint."""
+    """The address and fingerprint of rows that are stored outside the record."""
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows; where they are not those that were kept, raise StoreError.
+        """Return the rows; raise StoreError if they were changed since they were stored.
 
-        All columns, or those of these names that there are.
+        Return all columns, or those of the named columns that exist.
         """
         raise NotImplementedError
 
     @property
     def fingerprint(self) -> bytes:
-        """A hash of the rows, wherever they lie."""
+        """A hash of the rows."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitChunk:
-    """Some units of one wave, in order: what was given, and what was decided.
+    """Some units of one wave, in order: their columns, and the decisions for them.
 
     The rows are Arrow streams, or :class:`RowsElsewhere`; see :meth:`Change.kept`.
     """
@@ -106,7 +106,7 @@ class UnitChunk:
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeChunk:
-    """Some rows of an outcome file with their verdicts, kept like those of units."""
+    """Some rows of an outcome file with their verdicts, stored in the same way as units."""
 
     chunk: int
     event: int
@@ -117,7 +117,7 @@ class OutcomeChunk:
 
 @dataclass(frozen=True, kw_only=True)
 class StateRecord:
-    """What the policy knew once `wave` waves were closed (and, after an amendment, relearned)."""
+    """The policy's state after `wave` waves were closed (or learned again by an amendment)."""
 
     event: int
     wave: int
@@ -127,7 +127,7 @@ class StateRecord:
 
 @dataclass(frozen=True)
 class Extent:
-    """Where a chunk of units lies: its number, first unit, count, wave and event."""
+    """The extent of a chunk of units: its number, first unit, count, wave and event."""
 
     chunk: int
     first: int
@@ -138,7 +138,7 @@ class Extent:
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """What the events up to one of them say, as text, with a hash of both."""
+    """A campaign's state after one of its events, as text, with a hash of both."""
 
     event: int
     content: str
@@ -147,12 +147,12 @@ class Fold:
 
 @dataclass(frozen=True, kw_only=True)
 class Tombstone:
-    """What is left of a campaign that was deleted.
+    """The record that remains of a deleted campaign.
 
     Parameters
     ----------
     campaign, name
-        Its number in the store, which no other will have, and its name, which is free again.
+        Its number in the store, which is never used again, and its name, which may be.
     events, units, last
         How many events and units it had, and the hash of its newest event.
     at, who, why
@@ -178,18 +178,18 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """The campaign's name as the store has it."""
+        """The campaign's name as stored."""
 
     @property
     def number(self) -> int:
         """The campaign's number in the store."""
 
     def newest(self) -> tuple[int, str, int]:
-        """Return the newest event's number and hash, and which event the fold is of, 0 for none."""
+        """Return the newest event's number and hash, and the fold's event number (0 for none)."""
 
     @property
     def derived(self) -> bool:
-        """Whether the indexes are made of the records, and cannot differ from them."""
+        """Whether the indexes are computed from the records, and cannot differ from them."""
 
     def last_event(self) -> Event | None:
         """Return the newest event."""
@@ -201,21 +201,21 @@ class Reader(Protocol):
         """Return all events in order."""
 
     def fold(self) -> Fold | None:
-        """Return what the last change kept of what the events say."""
+        """Return the fold stored by the last change."""
 
     def unit_chunks(
         self, *, given: bool, chunks: Sequence[int] | None = None
     ) -> Iterator[UnitChunk]:
-        """Yield the chunks of units in order, all or those named; `given` empty unless wanted."""
+        """Yield all or the selected chunks of units in order; `given` is empty unless requested."""
 
     def extents(self, *, wave: int | None = None) -> list[Extent]:
-        """Return where the chunks of units lie, in order: all, or those of a wave."""
+        """Return the extents of all chunks of units, or of a wave's chunks, in order."""
 
     def extent_of(self, number: int) -> Extent:
-        """Return where the chunk lies that holds a unit."""
+        """Return the extent of the chunk with a unit."""
 
     def next_chunks(self) -> tuple[int, int]:
-        """Return the numbers that the next chunk of units and of outcome rows will have."""
+        """Return the numbers of the next chunk of units and the next chunk of outcome rows."""
 
     def outcome_chunks(
         self, *, after_event: int = 0, until_event: int | None = None
@@ -232,16 +232,16 @@ class Reader(Protocol):
         """Return the hash of the newest state, without its content, which may be long."""
 
     def numbers(self, units: Texts) -> Integers:
-        """Return each unit's number, -1 where it has none."""
+        """Return each unit's number, -1 for unknown units."""
 
     def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to, -1 where none."""
+        """Return the unit number of each outcome id, -1 for unknown ids."""
 
     def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN where none.
+        """Return the newest version and cells of each unit's outcome; 0 and NaN without one.
 
-        The cells are the value and, where `parts` are wanted, the other numbers that were recorded
-        with it. Version 0 is no record: it is what a unit counts as that has none.
+        The cells are the value and, if `parts` are requested, the other numbers recorded with it.
+        Version 0 is not a recorded outcome, but the one assumed for an absent unit.
         """
 
     def outcome_versions(
@@ -263,14 +263,14 @@ class Reader(Protocol):
 
 
 class Change(Reader, Protocol):
-    """A view that may be added to; nothing lasts before the transaction ends well."""
+    """A view that accepts new records; they are stored only if the transaction succeeds."""
 
     def kept(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
     ) -> bytes:
-        """Return what a record holds of its rows: the rows, or where they are kept from now on.
+        """Return the content of a record for these rows: the rows, or their address elsewhere.
 
-        Threads may call it at the same time.
+        This method is thread-safe.
 
         Parameters
         ----------
@@ -279,16 +279,16 @@ class Change(Reader, Protocol):
         kind
             units, decisions or outcomes.
         event, chunk
-            The event that they belong to, and the number of their chunk.
+            The number of their event, and of their chunk.
         first
-            The number of the first unit, where the rows are units in their order.
+            The number of the first unit, if the rows are units in order.
         """
 
     def claim(self, units: Texts, first: int) -> bool:
-        """Number units from `first` on; where one has a number, do nothing and return False."""
+        """Number units from `first` on; if one already has a number, return False instead."""
 
     def add_units(self, chunk: UnitChunk) -> None:
-        """Add a chunk of units, whose numbers were claimed."""
+        """Add a chunk of units that were numbered by :meth:`claim`."""
 
     def add_outcomes(self, chunk: OutcomeChunk) -> None:
         """Add a chunk of outcome rows."""
@@ -296,22 +296,22 @@ class Change(Reader, Protocol):
     def index_outcomes(
         self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
-        """Add the rows of an event that count to the index, before their chunk or after it."""
+        """Add an event's accepted rows to the index, before or after adding their chunk."""
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Say whose outcome ids are that nobody had."""
+        """Add the unit numbers of new outcome ids."""
 
     def add_state(self, state: StateRecord) -> None:
         """Add a state."""
 
     def add_event(self, event: Event, fold: Fold) -> None:
-        """Add the event that says what all this was, and keep its fold; a change's last call."""
+        """Add the event of this change, and store its fold; must be the last call of a change."""
 
     def last_tombstone(self) -> Tombstone | None:
         """Return the newest tombstone of the store."""
 
     def bury(self, tombstone: Tombstone) -> None:
-        """Delete the campaign, but for its tombstone; a change's last call."""
+        """Delete the campaign, and add its tombstone; must be the last call of a change."""
 
 
 class Store(Protocol):
@@ -319,30 +319,30 @@ class Store(Protocol):
 
     @property
     def label(self) -> str:
-        """What to call the store in front of people, without any secret."""
+        """The store's name for display, without secrets."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that it is kept in, which nothing else may be written to."""
+        """The store's own files, which must not be overwritten."""
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """What a spec that says nothing of these fields means in this store."""
+        """The store's defaults for fields that a spec leaves out."""
 
     def names(self) -> list[str]:
         """Return the names of all campaigns, in the order of their creation."""
 
     def tombstones(self) -> list[Tombstone]:
-        """Return what is left of campaigns that were deleted, in the order of their deletion."""
+        """Return the tombstones of deleted campaigns, in the order of their deletion."""
 
     def create(self, name: str) -> AbstractContextManager[Change]:
-        """Begin a campaign; a name that is taken raises CampaignStateError."""
+        """Begin a campaign; raise CampaignStateError if the name is taken."""
 
     def change(self, name: str) -> AbstractContextManager[Change]:
-        """Begin a transaction on a campaign, alone; an unknown name raises CampaignStateError."""
+        """Begin an exclusive transaction; raise CampaignStateError if the name is unknown."""
 
     def read(self, name: str) -> AbstractContextManager[Reader]:
         """Open a view of a campaign."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database connection."""

@@ -1,4 +1,4 @@
-"""The walk over a campaign's record: units in pieces, with decisions and known outcomes."""
+"""Iterate over a campaign's units in pieces, with their decisions and known outcomes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.core.arrays import Integers
 
-#: Outcomes of a walk that needs none.
+#: No outcomes, for a walk that does not need them.
 NOTHING_KNOWN = Ledger.of(())
 
 
@@ -23,9 +23,9 @@ class Piece:
     Parameters
     ----------
     chunk
-        The chunk as it is stored; nothing of it is unpacked before it is asked for.
+        The stored chunk, which is unpacked only on request.
     known
-        The newest outcome of each of its units that has one, in the order of units.
+        The newest outcome of each unit that has one, in the order of units.
     """
 
     chunk: UnitChunk
@@ -47,19 +47,19 @@ class Piece:
         return self.known.numbers - self.chunk.first
 
     def given(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return what was given about the units: all columns, or those of these names."""
+        """Return the units' columns: all of them, or the named ones."""
         return unpack(self.chunk.given, columns)
 
     def decisions(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the decisions as they are stored: all columns, or those of these names."""
+        """Return the stored decisions: all columns, or the named ones."""
         return unpack(self.chunk.decided, columns)
 
     def decided(self, now: Situation) -> Decided:
-        """Return the decisions, with probability 0 for actions that were added later."""
+        """Return the decisions, with probability 0 for actions added later."""
         return widened(Decided.of(self.decisions()), len(now.actions))
 
     def holding(self, columns: Sequence[str]) -> "Piece":
-        """Return the same piece with these columns of its decisions unpacked, to be read often."""
+        """Return the piece with these columns of its decisions unpacked, for repeated reading."""
         decided = RowsAtHand.of(self.chunk.decided, columns)
         return replace(self, chunk=replace(self.chunk, decided=decided))
 
@@ -73,20 +73,20 @@ def walk(
     until: int | None = None,
     given: bool = False,
 ) -> Iterator[Piece]:
-    """Yield a campaign's units in their order, one piece at a time: memory stays flat.
+    """Yield a campaign's units in order, one piece at a time, with constant memory use.
 
     Parameters
     ----------
     reader
-        Where the record is.
+        The reader for the campaign's record.
     known
         The newest outcome of each unit, in the order of units.
     wave, chunks
-        Only this wave, or only the chunks of these numbers.
+        Only this wave, or only the chunks with these numbers.
     until
         Only units that were assigned up to this event.
     given
-        Whether the units' columns are wanted too.
+        Whether to read the units' columns too.
     """
     if wave is not None:
         chunks = [extent.chunk for extent in reader.extents(wave=wave)]

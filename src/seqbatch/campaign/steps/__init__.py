@@ -1,1 +1,1 @@
-"""One file for each thing that can be done to a campaign; each is one transaction, one event."""
+"""The operations on a campaign, one file each; each runs in one transaction with one event."""

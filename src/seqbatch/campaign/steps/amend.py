@@ -28,13 +28,13 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
-# Amend how the numbers of outcome files are spelled, also within a wave.
+# Amend the number formats of outcome files, even while a wave is open.
 
 
 def respelled(spec: Spec, *, reward: str | None, metrics: Mapping[str, str]) -> dict[str, Any]:
-    """Return what an event keeps of new formats: each from what to what; nothing without any.
+    """Return the event's entry on new formats: the old and new format of each column.
 
-    Values are kept as they were read: a format holds for the files that are recorded later.
+    Recorded values do not change: a new format applies only to files recorded later.
     """
     made: dict[str, Any] = {}
     if reward is not None:
@@ -60,7 +60,7 @@ def _change(name: str, before: str | None, example: str) -> dict[str, str | None
 
 
 # ----------------------------------------------------------------------
-# Amend a campaign: its size, its remaining waves, its actions, its outcomes; or end it.
+# Amend a campaign's sizes, actions and outcomes; continue or abort it.
 
 
 class Amending:
@@ -85,7 +85,7 @@ class Amending:
         reward_format: str | None = None,
         metric_formats: Mapping[str, str] | None = None,
     ) -> Event:
-        """Amend what is asked for, and learn the closed waves again under the new terms."""
+        """Apply the amendment, and learn from the closed waves again under the new terms."""
         now = self.now
         now.require_rows()
         payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
@@ -122,7 +122,7 @@ class Amending:
         return self._learn_again(after, payload, why)
 
     def adopt(self, *, why: str) -> Proposal:
-        """Adopt the sizes that closing the last wave proposed, or answer again where they were."""
+        """Adopt the sizes proposed at the last close; if already adopted, repeat the answer."""
         now = self.now
         if now.proposal is None and self._adopted():
             return Proposal.of(self._change.event(now.closes[-1]).payload["proposal"])
@@ -142,14 +142,14 @@ class Amending:
         return wanted
 
     def _adopted(self) -> bool:
-        """Say whether the sizes to come are those that closing the last wave proposed.
+        """Return whether the sizes proposed at the last close were already adopted.
 
-        A call that is repeated after its answer was lost gets that answer, and amends nothing.
+        If the first answer was lost, a repeated call returns it again and changes nothing.
         """
         now, found = self.now, False
         for sequence in range(now.closes[-1] + 1 if now.closes else 1, now.sequence + 1):
             event = self._change.event(sequence)
-            # Sizes are amended between waves alone, be it by a proposal or by a person.
+            # Sizes can be amended only between waves, by a proposal or by a user.
             if event.kind == "assign":
                 break
             if "sizes" in event.payload:
@@ -157,9 +157,9 @@ class Amending:
         return found
 
     def _learn_again(self, after: Situation, payload: dict[str, Any], why: str) -> Event:
-        """Write an amendment with what the closed waves teach under the new terms."""
+        """Write an amendment, with the state learned from the closed waves under the new terms."""
         now = self.now
-        # Another number of actions is another problem: sums of the old one do not fit into it.
+        # With a different number of actions, the old sums no longer fit the problem.
         known = Ledger.of(self._change.outcome_chunks()).known()
         state = relearned(after, self._change, known, waves=now.wave - 1)
         saved = StateRecord(
@@ -170,7 +170,7 @@ class Amending:
         return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
 
     def _absent(self, to: dict[str, Any]) -> dict[str, Any]:
-        """Return what absent units count as from now on, and what they counted as before."""
+        """Return the outcome assumed for absent units before and after the amendment."""
         now = self.now
         try:
             check_absent(to["absent"], now.spec.reward.range)
@@ -200,7 +200,7 @@ class Amending:
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
     def go_on(self, *, why: str) -> Event:
-        """Go on although the declared rule says to stop."""
+        """Continue the campaign despite its stopping rule."""
         if not self.now.stop:
             raise CampaignStateError(
                 f"campaign {self.now.name}: no declared rule says to stop; there is nothing to go "
@@ -234,7 +234,7 @@ class Amending:
             )
 
     def _sizes(self, sizes: list[int] | None, units: int | None) -> list[int]:
-        """Return the sizes of all waves, the closed ones as they were planned."""
+        """Return the sizes of all waves; closed waves keep their planned sizes."""
         now = self.now
         past, ahead = list(now.sizes[: now.wave - 1]), list(now.sizes[now.wave - 1 :])
         assigned = sum(now.units[: now.wave - 1])
@@ -255,7 +255,7 @@ class Amending:
             total, ends = sum(ahead), [0]
             for place, size in enumerate(ahead, start=1):
                 share = sum(ahead[: place - 1]) + size
-                # Every wave still to come needs a unit at least.
+                # Every later wave needs at least one unit.
                 latest = left - (len(ahead) - place)
                 ends.append(min(max(round(left * share / total), ends[-1] + 1), latest))
             ahead = [high - low for low, high in pairwise(ends)]
@@ -291,7 +291,7 @@ class Amending:
                 raise InvalidArgumentError("retire", f"one of {', '.join(given)}", repr(name))
 
     def _protect_control(self, after: Situation) -> None:
-        """Refuse to give up the action that the others are compared with."""
+        """Refuse to retire the control."""
         control = self.now.spec.control
         names = [action.name for action in after.actions]
         if control is not None and names.index(control) in after.retired - self.now.retired:
@@ -323,7 +323,7 @@ class Amending:
         require_possible(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
-        # A policy without exploration would never try an action of which it knows nothing.
+        # A policy without exploration might never try a new action.
         if added and after.wave > 1 and not (after.floor or after.spec.randomised):
             raise InvalidArgumentError(
                 "floor", "above 0 to add an action where no units are randomised", after.floor,
@@ -368,7 +368,7 @@ def amend(
 
 
 def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
-    """Return what an amendment changes, from what to what."""
+    """Return the changes of an amendment, with the old and new values."""
     told = [
         ("sizes", list(before.sizes), list(after.sizes)),
         ("actions", _given(before), _given(after)),
@@ -401,7 +401,7 @@ def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
 
 
 def go_on(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
-    """Go on against the declared rule, in one transaction."""
+    """Continue a campaign despite its stopping rule, in one transaction."""
     require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).go_on(why=why)
@@ -412,7 +412,7 @@ def _finite(absent: float) -> float:
 
 
 def require_reason(why: str) -> None:
-    """Refuse what is done without a reason."""
+    """Raise an error if no reason is given."""
     if not why.strip():
         raise InvalidArgumentError("reason", "given", repr(why))
 
@@ -434,11 +434,11 @@ def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Proposal:
 
 
 # ----------------------------------------------------------------------
-# Bring a masked campaign's key back: its actions get their names again.
+# Unmask a campaign with its key: the actions get their names back.
 
 
 def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: str) -> Event:
-    """Unmask a campaign in one transaction; the names are on record from then on."""
+    """Unmask a campaign in one transaction; its event records the names."""
     require_reason(why)
     found = Key.read(key)
     with store.change(name) as change:
@@ -464,7 +464,7 @@ def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: s
 
 
 # ----------------------------------------------------------------------
-# Delete a campaign that has no outcomes yet: a trial run, or one that was declared wrongly.
+# Delete a campaign without outcomes, such as a trial run or one with a wrong spec.
 
 
 def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) -> Tombstone:

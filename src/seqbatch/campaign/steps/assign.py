@@ -1,4 +1,4 @@
-"""Assign units: draw them if asked, decide for the new ones, answer for all."""
+"""Assign actions to the units of a file, optionally drawing them from a longer list."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -42,10 +42,10 @@ from seqbatch.errors import (
 from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
-# Decide for the units of one piece of a file, keep that, and make their answers; by any thread.
+# Decide for the units of one piece of a file, store the decisions, and build the answers.
 
 
-#: The decisions of no units.
+#: Decisions for zero units.
 NOBODY = Decided(
     actions=np.zeros(0, dtype=np.int64),
     scores=np.zeros(0),
@@ -57,18 +57,18 @@ NOBODY = Decided(
 
 @dataclass(frozen=True)
 class Claimed:
-    """A piece of the file, and what is to be done with its units.
+    """A piece of the file, split into units assigned before and new units.
 
     Parameters
     ----------
     units, given
-        The piece.
+        The unit ids and the columns of the piece.
     old, earlier
-        Rows that were assigned before, and the waves and decisions of then.
+        Rows assigned before, and their waves and decisions.
     fresh, state
-        Rows that are to be decided on, and what the policy knows.
+        Rows to decide for, and the policy's state.
     chunk, first
-        The numbers of their chunk and of the first of them.
+        The number of the new units' chunk, and the number of the first new unit.
     """
 
     units: pa.Array
@@ -83,7 +83,7 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Answered:
-    """What became of a piece: its rows, the answers, and what is new among them."""
+    """The result for one piece: its number of rows, the answers, and the new decisions."""
 
     rows: int
     table: pa.Table | None
@@ -94,16 +94,16 @@ class Answered:
 
 @dataclass(frozen=True)
 class PieceDecider:
-    """What is the same for all pieces of a file.
+    """Decides for the pieces of a file; holds what all pieces share.
 
     Parameters
     ----------
     change, now
-        The transaction, and where the campaign stood before it.
+        The transaction, and the campaign's state before it.
     policy
-        Who decides.
+        The policy that decides.
     together
-        The decisions of units that were decided on together; None where each is by itself.
+        The joint decisions for all new units; None if each unit is decided on its own.
     """
 
     change: Change
@@ -112,7 +112,7 @@ class PieceDecider:
     together: Balanced | None
 
     def answered(self, piece: Claimed) -> Answered:
-        """Decide where nothing was decided yet, keep that, and make the answers; by any thread."""
+        """Decide for new units, store the decisions, and build the answers; thread-safe."""
         pieces, waves, rows = [NOBODY], [piece.old[:0]], [piece.old[:0]]
         chunk, clipped = None, dict[str, int]()
         if piece.earlier is not None:
@@ -138,7 +138,7 @@ class PieceDecider:
         return Answered(len(piece.units), table, chunk, new, clipped)
 
     def _decide(self, piece: Claimed) -> tuple[UnitChunk, Decided, dict[str, int]]:
-        """Decide for the new units of a piece, and keep what is to be kept of them."""
+        """Decide for the new units of a piece, and make the chunk to store."""
         units, given, spec = piece.units, piece.given, self.now.spec
         if len(piece.fresh) < len(units):
             units, given = units.take(piece.fresh), given.take(piece.fresh)
@@ -164,11 +164,11 @@ class PieceDecider:
 
 
 # ----------------------------------------------------------------------
-# Draw a wave's units from a list of everybody, whatever the order of the list.
+# Draw a wave's units at random from a list of all units; the order of the list does not matter.
 #
-# Every unit without an action has a lot, a keyed hash of its id, and those with the lowest lots
-# are drawn, as many as the wave has room for. The list is read twice: to find the highest lot that
-# is drawn, and to take the units.
+# Every unit without an action gets a lot, which is a keyed hash of its id. The units with the
+# lowest lots are drawn until the wave is full. The list is read twice: first to find the highest
+# lot drawn, then to take the units.
 
 
 class Drawing:
@@ -177,23 +177,24 @@ class Drawing:
     Parameters
     ----------
     change, now
-        The transaction, and where the campaign stood before it.
+        The transaction, and the campaign's state before it.
     everybody
-        The checked list.
+        The checked list of all units.
     """
 
     def __init__(self, change: Change, now: Situation, everybody: CheckedUnits) -> None:
         self._change = change
         self._now = now
         self._everybody = everybody
-        #: Units without an action, and units of earlier waves, which are passed over.
+        #: The number of units without an action, and of units from earlier waves (skipped).
         self.fresh = self.earlier = 0
-        #: The highest lot that is drawn; None where nobody is.
+        #: The highest lot drawn; None if no unit is drawn.
         self.limit: int | None = None
-        # Where no wave is open, an empty file of answers would look like a wave.
+        # Without an open wave, an empty file of answers would look like a wave's answers.
         now.require_open()
         self._room = _room(now)
-        # Units of the open wave get their answers again: who lost the file may make the call again.
+        # Units of the open wave get their answers again; a user who lost the file can repeat
+        # the call.
         self._first = sum(now.units[: now.wave - 1])
         self._find_limit()
 
@@ -203,7 +204,7 @@ class Drawing:
         return min(self.fresh, self._room)
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the units that are drawn, and those that the open wave has already."""
+        """Yield the drawn units, and the units that are already in the open wave."""
         left = self.drawn
         for units, given in self._everybody.pieces():
             numbers = self._change.numbers(units)
@@ -211,7 +212,7 @@ class Drawing:
             chosen = fresh[:0]
             if self.limit is not None:
                 chosen = fresh[self._lots(units, fresh) <= np.uint64(self.limit)]
-            # Two lots are the same once in 2^64 times; the wave's size is exact all the same.
+            # Two lots are equal with probability 2^-64; the cut keeps the wave's size exact.
             chosen = chosen[:left]
             left -= len(chosen)
             kept = np.sort(np.concatenate([chosen, np.flatnonzero(numbers >= self._first)]))
@@ -227,7 +228,7 @@ class Drawing:
             self.earlier += int(((numbers >= 0) & (numbers < self._first)).sum())
             lowest = np.concatenate([lowest, self._lots(units, fresh)])
             if len(lowest) > self._room:
-                # No more than a wave is ever kept of a list of any length.
+                # However long the list is, memory holds at most one wave and one piece.
                 lowest = np.partition(lowest, max(self._room - 1, 0))[: self._room]
         if len(lowest):
             self.limit = int(lowest.max())
@@ -238,7 +239,7 @@ class Drawing:
 
 
 def _room(now: Situation) -> int:
-    """Return how many units the open wave still takes."""
+    """Return how many more units fit in the open wave."""
     if now.left is None:
         raise CampaignStateError(
             f"campaign {now.name} has calendar waves, which have no size: nothing says how many "
@@ -249,43 +250,43 @@ def _room(now: Situation) -> int:
 
 
 # ----------------------------------------------------------------------
-# Assign the units of a checked file: decide for the new ones, answer for all.
+# Assign the units of a checked file: decide for the new units, and answer for all of them.
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a call of assign did.
+    """The result of a call of assign.
 
     Parameters
     ----------
     wave
-        The wave that was open; the last one where all are closed.
+        The open wave, or the last wave if all are closed.
     assigned, repeated, left_over
-        Units that got an action now, had one already, and did not fit in the wave or were not
-        drawn.
+        The number of units that got an action now, that already had one, and that did not fit in
+        the wave or were not drawn.
     left
-        How many units the wave still takes; None where the calendar decides.
+        How many more units fit in the wave; None for calendar waves.
     actions
         How many of the units assigned now got each action.
     randomised
         How many of them got an action drawn uniformly at random.
     clipped
-        How many of their values were moved to a bound, by column, where any were.
+        How many of their values were clipped to a bound, for each column with any.
     event
-        The number of the event; None where nothing was new.
+        The number of the event; None if there were no new units.
     table
-        The answers, where they were not written to a file.
+        The answers, unless they were written to a file.
     doubts
-        What looks odd in the file: ids that differ by no more than case, spaces around them,
-        leading zeros or Unicode form. They are different units all the same.
+        Suspicious ids in the file: ids that differ only by case, surrounding spaces, leading zeros
+        or Unicode form. They still count as different units.
     read_as
-        How a CSV file was read, where that is not as most are.
+        How a CSV file was read, if its format is unusual.
     drawn_from, earlier
-        Where the wave was drawn: the units that could be, and those of earlier waves that the list
-        held too, which have no answer here. `drawn_from` is None where nothing was drawn.
+        If the wave was drawn: the number of units that could be drawn, and the number of listed
+        units from earlier waves, which get no answer here. `drawn_from` is None without a draw.
     limits
-        The prices of what was short (`prices`, `budget_price`) and their unit (`prices_in`,
-        "score" or "log"); None where nothing limits how often actions are given.
+        The shadow prices of limits that were reached (`prices`, `budget_price`) and their unit
+        (`prices_in`, "score" or "log"); None if nothing limits how often actions are given.
     """
 
     wave: int
@@ -310,7 +311,7 @@ class Assigned:
         return tuple(each.text() for each in self.doubts)
 
     def plain(self) -> dict[str, Any]:
-        """Return everything as plain values, but for the table of answers; doubts as warnings."""
+        """Return the fields by name, with doubts as warnings."""
         own = {name: each for name, each in vars(self).items() if name != "doubts"}
         return {**own, "warnings": self.warnings}
 
@@ -324,13 +325,13 @@ class Assigning:
     change
         The transaction.
     logbook
-        Who signs.
+        The logbook that writes the event.
     partial
-        Whether to take the first units that fit where there is no room for all.
+        Whether to take the first units that fit if there is no room for all.
     draw
-        Whether to draw the wave's units from a list of everybody.
+        Whether to draw the wave's units from a list of all units.
     file
-        The units' file as it was named, "" where they came in another way.
+        The name of the units' file; "" if the units did not come from a file.
     """
 
     change: Change
@@ -354,7 +355,7 @@ class Assigning:
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
         self._drawing: Drawing | None = None
         self._new_ids = NewIds()
-        # The decisions of units that are decided on together, taken as they are kept.
+        # Joint decisions for all new units; each piece takes its part when it is stored.
         self._together: Balanced | None = None
 
     def run(
@@ -365,14 +366,14 @@ class Assigning:
         rest: Writer | None,
         report: Callable[[int], None],
     ) -> Assigned:
-        """Decide for every unit that was checked, and write the answers."""
+        """Decide for every checked unit, and write the answers."""
         checked.require_fit(self.now.encoder(wave=self.now.wave))
         if self.draw:
             self._drawing = Drawing(self.change, self.now, checked)
         if self.now.spec.balanced and self.now.condition == "open":
             self._decide_together(self._drawing or checked)
         names = [action.name for action in self.now.actions]
-        # Columns come first: where nobody gets an answer, they are the file.
+        # Write the header first: if no unit gets an answer, the file has only the header.
         masked = self.now.masked
         tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
         if out is not None:
@@ -393,8 +394,8 @@ class Assigning:
         self._refuse_overflow()
         if rest is not None and self._over:
             self._spill(source, rest)
-        # Units decided on are those checked, whatever happens; but who changes a file while it is
-        # read wanted another one assigned.
+        # The decisions always use the checked units. But if the file changed while it was read,
+        # the user meant to assign other units.
         source.require_unchanged()
         event = self._finish()
         left, drawing = self.now.left, self._drawing
@@ -431,7 +432,7 @@ class Assigning:
         return self._drawing.fresh - self._drawing.drawn
 
     def _claimed(self, pieces: Iterable[Piece]) -> Iterator[Claimed]:
-        """Yield the pieces of the file, with numbers for the units that are to be decided on."""
+        """Yield the pieces of the file, and number their new units."""
         read = 0
         for units, given in pieces:
             numbers, fresh = self._claim(units)
@@ -442,10 +443,10 @@ class Assigning:
             read += len(units)
             if self._over and not self.partial:
                 old, fresh = old[:0], fresh[:0]
-            # The database is asked here, by one thread.
+            # Only this thread queries the database.
             earlier = self._stored.decided(numbers[old]) if len(old) else None
             state = self._known() if len(fresh) else None
-            # Lists come from people; single units come from programs, many in a second.
+            # Check ids only in lists, which people make; programs send single units at high rates.
             if self.file or self.draw:
                 self._new_ids.add(units.take(fresh[:SAMPLE]))
             yield Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
@@ -454,12 +455,12 @@ class Assigning:
             self._new += len(fresh)
 
     def _claim(self, units: pa.Array) -> tuple[Integers, Places]:
-        """Number the new units that fit; return the numbers of all, none if all are new."""
+        """Number the new units that fit; return all numbers (empty if all are new) and new rows."""
         left = self.now.left
-        # Without planned sizes a wave has room for everybody.
+        # A wave without a planned size has room for all units.
         room = len(units) if left is None else max(left - self._new, 0)
         open_now = self.now.condition == "open"
-        # Mostly all units are new, which trying to number them tells faster than asking.
+        # Usually all units are new. Trying to number them is faster than querying first.
         if open_now and len(units) <= room and self.change.claim(units, self._number):
             self._fresh += len(units)
             return np.zeros(0, dtype=np.int64), np.arange(len(units))
@@ -473,7 +474,7 @@ class Assigning:
         fresh = fresh[:room]
         if not len(fresh) or (self._over and not self.partial):
             return numbers, fresh
-        # The campaign is locked: nobody else can have numbered them since they were asked for.
+        # The campaign is locked, so no other process can have numbered them since the query.
         if not self.change.claim(units.take(fresh), self._number):
             raise StoreError(
                 f"campaign {self.now.name}: these unit ids were claimed by another process. "
@@ -482,14 +483,14 @@ class Assigning:
         return numbers, fresh
 
     def _known(self) -> Any:
-        """Return what the policy knows; it is read once, and only where somebody is new."""
+        """Return the policy's state; it is read once, and only if there are new units."""
         self.now.require_no_stop()
         if self._state is None:
             self._state = frozen_state(self.change, self.now)
         return self._state
 
     def _decide_together(self, checked: CheckedUnits | Drawing) -> None:
-        """Decide for all new units of the file that fit, before any of them is kept."""
+        """Decide jointly for all new units that fit, before any of them is stored."""
         room = self.now.left
         event = JointDecision(self.now, self._policy)
         for units, given in checked.pieces():
@@ -501,7 +502,7 @@ class Assigning:
         self._together = event.decided() if len(event) else None
 
     def _keep(self, answered: Answered) -> None:
-        """Add what was decided, in the order of the file."""
+        """Store the new decisions and count them, in the order of the file."""
         if answered.chunk is None:
             return
         self.change.add_units(answered.chunk)
@@ -548,7 +549,7 @@ class Assigning:
         if self.file:
             payload["file"] = self.file
         if self._drawing is not None and self._drawing.limit is not None:
-            # With the list in hand, anybody can tell who should have been drawn.
+            # With the list and this lot, the draw can be verified.
             payload["draw"] = {
                 "from": self._drawing.fresh, "highest_lot": f"{self._drawing.limit:016x}",
             }  # fmt: skip
@@ -586,7 +587,7 @@ def assign(
     force: bool,
     report: Callable[[str, int], None],
 ) -> Assigned:
-    """Check a file of units, assign them in one transaction, and then publish the answers."""
+    """Check a file of units, assign them in one transaction, and publish the answers."""
     _require_one_way(draw=draw, partial=partial, rest=rest)
     rest_format = None if has_ending(str(rest)) else out_format
     formats = (out_format, rest_format)
@@ -595,7 +596,7 @@ def assign(
         stack.enter_context(units)
         writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
         spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
-        # Outside the transaction: a large file is checked without keeping others waiting.
+        # Check outside the transaction: a large file then does not block other processes.
         with store.read(name) as reader:
             now = current(reader)
         now.require_rows()
@@ -605,7 +606,7 @@ def assign(
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, units.file)
             result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
-            # Before the units are kept for good: a full disk then keeps none of them.
+            # Finish the files before the commit: if the disk is full, no unit is assigned.
             for each in (writer, spill):
                 if each is not None:
                     each.complete()
@@ -630,7 +631,7 @@ def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> N
 
 
 def _publish(writer: Writer, result: Assigned, what: str) -> None:
-    """Publish a file; where that fails, say what is known."""
+    """Publish a file; if that fails, raise an error that says what was assigned."""
     try:
         writer.publish()
     except OSError as error:

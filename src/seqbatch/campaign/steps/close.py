@@ -1,4 +1,4 @@
-"""Close a wave: check its evidence, learn from it, open the next; from rows or from sums."""
+"""Close a wave: check its outcomes (rows or sums), learn from them, and open the next wave."""
 
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -30,15 +30,15 @@ from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
-# Close a wave with its evidence: the same checks, event and answer for rows and for sums.
+# Close a wave; checks, event and answer are the same for rows and for sums.
 
 
-#: Close a wave that is not complete, by its rows or by sums.
+#: Remedies that close an incomplete wave, from its rows or from sums.
 BY_FORCE = Remedy("close", force=True, reason=...)
 SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
-#: Absent units that are kept together.
+#: The number of absent units stored in one chunk.
 PIECE = 65_536
-#: What is said of late outcomes that nothing is learned from.
+#: The note about late outcomes that the policy does not learn from.
 UNUSED = (
     "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
     "of the evidence was fitted already or is not used, or their action is retired"
@@ -47,45 +47,47 @@ UNUSED = (
 
 @dataclass(frozen=True)
 class Closed:
-    """What a call of close did.
+    """The result of a call of close.
 
     Parameters
     ----------
     wave
         The wave that was closed.
     assigned, observed, absent
-        Its units, their recorded outcomes, and those without one that count as absent, by action.
+        Its units, their recorded outcomes, and the units counted as absent, by action.
     expected
         The units expected under the logged probabilities, by action.
     missingness, allocation
-        Tests: are outcomes missing as often under every action, and were actions given as often
-        as logged? A small p asks for a look before anything is believed.
+        Tests of whether outcomes are missing equally often under every action, and whether actions
+        were given as often as the logged probabilities imply. If p is small, investigate before
+        you trust the results.
     absent_earlier
-        Units of earlier waves that count as absent from now on, their time being up.
+        Units of earlier waves that count as absent from now on, because their waiting time ended.
     late
-        Outcomes of earlier waves, new since the last closing, that enter this estimate; under
-        sample splitting this one or one to come.
+        Outcomes of earlier waves, new since the last close, that enter this estimate (or, under
+        sample splitting, this one or a later one).
     replaced
         Late outcomes of units that earlier estimates counted as absent.
     corrected
-        Outcomes that earlier estimates used, and that were corrected since.
+        Outcomes used by earlier estimates and corrected since.
     absent_value, unit
-        What an absent unit counts as (None where none are counted), and the reward's unit.
+        The outcome assumed for absent units (None if no units count as absent), and the reward's
+        unit.
     metrics
         The wave's metrics by action, with their guardrails.
     stopping
-        What the declared rule says; None where none was declared, or all outcomes are equal.
+        The look of the declared rule; None if no rule was declared or all outcomes are equal.
     inflated
-        The error of testing after every wave so far where nothing differs and no rule was declared,
-        instead of 5% (or the declared alpha); None with a rule, and after the first wave. It counts
-        the first 12 waves and is larger after more.
+        The false-positive rate of testing after every wave so far without a rule, instead of 5%
+        (or the declared alpha); None with a rule, and after the first wave. It counts only the
+        first 12 waves; with more waves the true rate is larger.
     proposal
-        Sizes for the waves to come, where the spec is adaptive and two waves or more are to come.
+        Proposed sizes of later waves, if the spec is adaptive and at least two waves remain.
     notes
-        What there is to say about the estimate.
+        Notes about the estimate.
     event, hash
-        The number and hash of the event: kept elsewhere, the hash shows later that nothing up to
-        here was changed or cut off.
+        The number and hash of the event. If you keep the hash elsewhere, it proves later that no
+        event up to this one was changed or removed.
     """
 
     wave: int
@@ -111,7 +113,7 @@ class Closed:
 
     @classmethod
     def of(cls, event: Event) -> "Closed":
-        """Return what an event of closing says."""
+        """Return the result from a close event."""
         payload = event.payload
         return cls(
             wave=payload["wave"],
@@ -138,49 +140,49 @@ class Closed:
 
 
 class WaveEvidence(Protocol):
-    """The evidence that the open wave is closed with: its rows, or a warehouse's sums of them."""
+    """The evidence for closing the open wave: its rows, or a warehouse's sums over them."""
 
     @property
     def units(self) -> int:
-        """Units of the wave."""
+        """The number of units in the wave."""
 
     @property
     def outcomes(self) -> int:
-        """Those of them with an outcome, absent ones included."""
+        """The number of units with an outcome, including units counted as absent."""
 
     @property
     def by_force(self) -> Remedy:
-        """What closes the wave as it is."""
+        """The remedy that closes the wave although it is incomplete."""
 
     def size_problem(self, size: int) -> tuple[str, str]:
-        """Say by a code and in words that the wave has not its planned number of units."""
+        """Return the error code and message for a wave without its planned number of units."""
 
     def refuse_doubtful(self) -> None:
-        """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
+        """Refuse a wave if only the user can say what its missing outcomes mean."""
 
     def lesson(self) -> "Lesson":
-        """Learn from the wave, and keep what comes with its closing."""
+        """Learn from the wave, and store the records that closing adds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What a wave taught, and what its event says beside its counts.
+    """What was learned from a wave, and the content of its close event.
 
     Parameters
     ----------
     learner, state, counts
-        The campaign with what the wave taught about the features, the policy's state after the
-        wave, and its units and outcomes by action.
+        The campaign's state with the learned feature scales, the policy's state after the wave,
+        and the wave's units and outcomes by action.
     records
-        The hashes of the records that were added.
+        The hashes of the added records.
     kept, stopping
-        Sums for the next look of the stopping rule, and what it says now.
+        The sums for the stopping rule's next look, and the current look.
     proposal, learned, waiting
         See the fields of the event.
     absent_earlier, late, unused, replaced, corrected
-        Outcomes of earlier waves; `unused` are late ones that have no part in any estimate.
+        Counts of outcomes from earlier waves; `unused` counts late outcomes that no estimate uses.
     beside
-        Further fields of the event.
+        Additional fields of the event.
     """
 
     learner: Situation
@@ -200,14 +202,14 @@ class Lesson:
     beside: dict[str, Any] = field(default_factory=dict)
 
     def by_action(self, **counts: AnyArray) -> dict[str, dict[str, Any]]:
-        """Return numbers by the names of actions, as the event has them."""
+        """Return counts by action name, in the form used by the event."""
         names = [action.name for action in self.learner.actions]
         return {
             what: dict(zip(names, values.tolist(), strict=True)) for what, values in counts.items()
         }
 
     def told(self) -> dict[str, Any]:
-        """Return what the event says about the wave."""
+        """Return the event's payload about the wave."""
         now, counts = self.learner, self.counts
         return {
             "wave": now.wave,
@@ -246,7 +248,7 @@ class Lesson:
         ]
 
     def event_counts(self) -> dict[str, Any]:
-        """Return how many of what the event counts."""
+        """Return the event's counts."""
         clipped = _clipped(self.learned)
         return {
             "units": int(self.counts.assigned.sum()),
@@ -257,7 +259,7 @@ class Lesson:
 
 
 def _clipped(learned: LearnedFeatures | None) -> dict[str, int]:
-    """Return the counts of the first wave's values beyond its own bounds, by column."""
+    """Return how many values of the first wave were outside the learned bounds, by column."""
     numbers = {} if learned is None else learned.numbers
     return {name: number.clipped for name, number in numbers.items() if number.clipped}
 
@@ -269,7 +271,7 @@ def _require_reason(needed: bool, why: str) -> None:
 
 
 def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
-    """Refuse a wave that is not complete."""
+    """Refuse to close an incomplete wave."""
     units, outcomes = evidence.units, evidence.outcomes
     wave = f"wave {now.wave} of campaign {now.name}"
     size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
@@ -300,7 +302,7 @@ def _closed(
     at: datetime,
     why: str,
 ) -> Closed:
-    """Close the open wave with its evidence: check it, learn from it, add one state and event."""
+    """Close the open wave: check the evidence, learn from it, add one state and one event."""
     if not force:
         _refuse_early(now, evidence)
     lesson = evidence.lesson()
@@ -335,11 +337,11 @@ def close(
     skip: bool,
     why: str,
 ) -> Closed:
-    """Close the open wave by its rows, in one transaction; a closed one gets its answer again."""
+    """Close the open wave from its rows, in one transaction; repeat the answer if it is closed."""
     _require_reason(force or skip, why)
     with store.change(name) as change:
         now = current(change)
-        # A call that is repeated after its answer was lost gets that answer, and closes nothing.
+        # If the first answer was lost, a repeated call returns it again and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
             return Closed.of(change.event(now.closes[wave - 1]))
         now.require_rows()
@@ -370,18 +372,18 @@ def _refuse_wrong_wave(now: Situation, wave: int | None) -> None:
 
 @dataclass(frozen=True)
 class RowEvidence:
-    """The rows of the open wave, and what became known about earlier ones.
+    """The rows of the open wave, and new outcomes of earlier waves.
 
     Parameters
     ----------
     change, now
-        The transaction, and where the campaign stood before it.
+        The transaction, and the campaign's state before it.
     record
-        The newest state.
+        The newest policy state.
     news, gone
-        What became known since, and the units that count as absent from now on.
+        The outcomes recorded since then, and the units that count as absent from now on.
     skip
-        Whether nothing is learned from the wave.
+        Whether to close the wave without learning from it.
     """
 
     change: Change
@@ -393,10 +395,10 @@ class RowEvidence:
 
     @classmethod
     def of(cls, change: Change, now: Situation, *, at: datetime, skip: bool) -> "RowEvidence":
-        """Read what became known since the last estimate."""
+        """Read the outcomes recorded since the last estimate."""
         record = change.last_state()
         assert record is not None
-        # The wave's units were assigned after the last estimate, and so came all their outcomes.
+        # The wave's units were assigned after the last estimate, so all their outcomes are new.
         news = News.since(change, now, record.event, parts=len(now.spec.parts))
         gone = absentees(change, now, news.fresh, at=at, skip=skip)
         return cls(change, now, record, news, gone, skip)
@@ -427,7 +429,7 @@ class RowEvidence:
         return self.news.fresh.within(self._first, self.now.assigned)
 
     def size_problem(self, size: int) -> tuple[str, str]:
-        """Say that the wave has room for more units."""
+        """Return the error code and message for a wave with room for more units."""
         return "wave-has-room", f"has room for {size - self.units:,} more units. Assign them."
 
     def refuse_doubtful(self) -> None:
@@ -454,10 +456,10 @@ class RowEvidence:
             )
 
     def lesson(self) -> Lesson:
-        """Learn from the wave and from late outcomes, and keep who counts as absent."""
+        """Learn from the wave and from late outcomes, and store which units count as absent."""
         now, news, gone = self.now, self.news, self.gone
         learned = self._learned()
-        # Learning uses what this wave taught about the features; its own decisions did not.
+        # Learning uses the feature scales learned from this wave; the wave's decisions did not.
         learner = replace(now, learned=learned) if learned is not None else now
         if self.skip:
             learner = replace(learner, skipped=(*now.skipped, now.wave))
@@ -485,7 +487,7 @@ class RowEvidence:
         )
 
     def _learned(self) -> LearnedFeatures | None:
-        """Return what the first wave teaches about the features; None for later waves."""
+        """Return the feature scales learned from the first wave; None for later waves."""
         if self.now.wave > 1:
             return None
         return learn(
@@ -495,7 +497,7 @@ class RowEvidence:
         )
 
     def _late(self, state: Any) -> tuple[int, int]:
-        """Count the new outcomes of earlier waves: those that are used, and those that are not."""
+        """Count the new outcomes of earlier waves: used ones, and unused ones."""
         late = self.news.fresh.within(0, self._first)
         if not len(late):
             return 0, 0
@@ -504,7 +506,7 @@ class RowEvidence:
         return used, len(late) - used
 
     def _keep_absent(self) -> list[str]:
-        """Keep what absent units count as: a later row is then known to replace it."""
+        """Store the assumed outcomes of absent units, which later rows may replace."""
         change, gone, hashes = self.change, self.gone, list[str]()
         _, chunk = change.next_chunks()
         for start in range(0, len(gone.numbers), PIECE):
@@ -522,10 +524,10 @@ class RowEvidence:
 
 
 # ----------------------------------------------------------------------
-# Evidence from the sums that a warehouse made of rows that are kept elsewhere.
+# Evidence from sums that a data warehouse computed over rows it keeps.
 
 
-#: Bytes of a statement: those of the widest model have a few million.
+#: The most bytes of a statement; the widest model needs a few million.
 LONGEST = 1 << 26
 
 
@@ -539,7 +541,7 @@ def record_sums(
     force: bool,
     why: str,
 ) -> Closed:
-    """Close the open wave by the result of a statement of sums, in one transaction."""
+    """Close the open wave with the result of an SQL statement of sums, in one transaction."""
     _require_reason(force, why)
     text = _read(Path(statement))
     with sums, store.change(name) as change:
@@ -568,14 +570,14 @@ def _require_elsewhere(now: Situation) -> None:
 
 @dataclass(frozen=True)
 class SumEvidence:
-    """The result of a statement of sums.
+    """The result of an SQL statement of sums.
 
     Parameters
     ----------
     now, state
-        Where the campaign stood, and the policy's state when the wave opened.
+        The campaign's state, and the policy's state when the wave opened.
     statement, rows
-        The statement that was run, and the rows of its result.
+        The executed statement, and the rows of its result.
     """
 
     now: Situation
@@ -585,7 +587,7 @@ class SumEvidence:
 
     @classmethod
     def of(cls, change: Change, now: Situation, sums: Source, statement: str) -> "SumEvidence":
-        """Read the result of a statement; refuse another statement than the open wave's."""
+        """Read the result of a statement; refuse statements not made for the open wave."""
         record = change.last_state()
         assert record is not None
         state = unpack_state(record.content, now)
@@ -621,15 +623,15 @@ class SumEvidence:
         return SUMS_BY_FORCE
 
     def size_problem(self, size: int) -> tuple[str, str]:
-        """Say that the sums are of more or fewer units than planned."""
+        """Return the error code and message for sums over more or fewer units than planned."""
         said = f"has {size:,} units by its plan; the sums are of {self.units:,}."
         return "not-as-planned", said
 
     def refuse_doubtful(self) -> None:
-        """Accept any pattern of missing outcomes: sums do not show which units they are of."""
+        """Accept any pattern of missing outcomes, since sums do not identify single units."""
 
     def lesson(self) -> Lesson:
-        """Learn from the sums, and keep them with the statement."""
+        """Learn from the sums, and store them with the statement."""
         made = Lesson(
             learner=self.now,
             state=learned_elsewhere(self.now, self.state, self.rows),

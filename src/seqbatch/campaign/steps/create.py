@@ -24,18 +24,18 @@ from seqbatch.output_files import require_target
 
 @dataclass(frozen=True)
 class Prepared:
-    """A spec that was checked as a whole: its campaign can be created and can run.
+    """A fully checked spec, whose campaign can be created and can run.
 
     Parameters
     ----------
     now
-        Where the campaign will stand.
+        The campaign's state after creation.
     payload
-        What its first event will say.
+        The payload of its first event.
     state
-        What the policy knows before the first unit.
+        The policy's state before the first unit.
     key
-        Which code stands for which action, where the campaign is masked; it is not kept.
+        The action behind each code, if the campaign is masked; it is not stored.
     """
 
     now: Situation
@@ -52,14 +52,14 @@ def prepare(
     Parameters
     ----------
     spec
-        What is declared.
+        The declared spec.
     defaults
-        What a spec that says nothing of these fields means in the store.
+        The store's defaults for fields that the spec leaves out.
 
     Raises
     ------
     InvalidSpecError
-        Where the spec breaks a rule; the offending lines are quoted.
+        If the spec breaks a rule; the message quotes the offending lines.
     """
     # The text is kept for messages: an error about a grid quotes the line that sets it.
     text, name = "", "spec"
@@ -79,7 +79,7 @@ def prepare(
             payload["file"] = spec.file
         now, key = begun(payload), None
         if spec.masked:
-            # What was declared is checked as it is; what is kept speaks of codes.
+            # Check the spec as declared, but store it with codes.
             coded, key = masked(spec)
             payload |= {"spec": coded.model_dump(mode="json"), "key": key.fingerprint}
             now = begun(payload)
@@ -89,24 +89,24 @@ def prepare(
 
 
 def _completed(spec: Spec, defaults: Mapping[str, str]) -> Spec:
-    """Return a spec with a store's defaults for what it leaves open, as far as they can be."""
+    """Return a spec with the store's defaults for fields it leaves out, as far as they apply."""
     unsaid = {name: value for name, value in defaults.items() if name not in spec.model_fields_set}
     made = spec.model_copy(update=unsaid)
     try:
         check_exact(made)
     except ValueError:
-        # Nothing was asked for: numbers without bounds are added up as everywhere.
+        # The spec does not request exact sums, so numbers without bounds use ordinary sums.
         return made.model_copy(update={"sums": spec.sums})
     return made
 
 
 def begun(payload: dict[str, Any]) -> Situation:
-    """Return the situation at creation, refusing what could never run."""
+    """Return the campaign's state at creation; refuse a campaign that could never run."""
     first = Event(
         sequence=0, kind="create", at="", who="", why="", counts={}, payload=payload,
         rows_hash="", previous="", hash="",
     )  # fmt: skip
-    # The same fold as later, of the event that creation will write.
+    # Compute the state from the event that creation will write, as later calls do.
     now = situation([first])
     require_room(now)
     require_possible(now)
@@ -137,7 +137,7 @@ def begun(payload: dict[str, Any]) -> Situation:
 
 
 def keeps_control(now: Situation) -> bool:
-    """Say whether the control, where there is one, is surely given to some units in every wave."""
+    """Return whether every wave is certain to give the control, if any, to some units."""
     names = [action.name for action in now.actions]
     if now.spec.control is None or names.index(now.spec.control) in now.retired:
         return True
@@ -148,7 +148,7 @@ def keeps_control(now: Situation) -> bool:
 
 
 def _require_distinct_columns(now: Situation) -> None:
-    """Refuse features that would become columns of the model under one name."""
+    """Refuse features whose model columns would have the same name."""
     twice = [name for name, count in Counter(now.encoder().names).items() if count > 1]
     if twice:
         raise InvalidSpecError.at(
@@ -159,7 +159,7 @@ def _require_distinct_columns(now: Situation) -> None:
 
 
 def require_room(now: Situation) -> None:
-    """Refuse a campaign whose policy would keep more numbers than fit into memory."""
+    """Refuse a campaign whose policy state would not fit into memory."""
     problem, policy = now.problem(), now.made_policy()
     if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
         raise InvalidSpecError.at(
@@ -172,7 +172,7 @@ def require_room(now: Situation) -> None:
 
 
 def first_state(now: Situation) -> bytes:
-    """Return what the policy knows before the first unit."""
+    """Return the policy's state before the first unit, as bytes."""
     try:
         return pack_state(now.made_policy().begin(now.problem()))
     except InvalidArgumentError as error:
@@ -182,10 +182,10 @@ def first_state(now: Situation) -> bytes:
 def create(
     store: Store, logbook: Logbook, prepared: Prepared, *, key: str | Path | None = None
 ) -> None:
-    """Keep a campaign whose spec was checked; its name must be free.
+    """Store a campaign with a checked spec; its name must be free.
 
-    The key of a masked campaign is written first: a campaign without its key could never be read,
-    a key without its campaign is of no use and goes again.
+    The key of a masked campaign is written first, because a campaign without its key could never
+    be unmasked. If storing the campaign fails, the key is removed.
     """
     if (made := prepared.key) is None:
         if key is not None:
@@ -213,7 +213,7 @@ def create(
 
 
 def keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:
-    """Keep a campaign, and not the key that it may have."""
+    """Store a campaign, without its key if it has one."""
     now = prepared.now
     with store.create(now.name) as change:
         state = StateRecord(event=1, wave=0, content=prepared.state, hash="")

@@ -1,4 +1,4 @@
-"""Record outcomes: judge every row of a file, and keep all but the duplicates."""
+"""Record outcomes from a file: give every row a verdict, and store all except duplicates."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -40,19 +40,19 @@ from seqbatch.errors import (
 )
 
 # ----------------------------------------------------------------------
-# The rows of an outcome file that are kept, as a table.
+# The stored rows of an outcome file, as a table.
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """The rows of a piece that are to be kept: all but the duplicates.
+    """The rows of a piece to store: all except duplicates.
 
     Parameters
     ----------
     judged
         All rows, with their verdicts.
     kept, lines
-        Which of them are kept, and where all of them stand in the file.
+        The positions of the rows to store, and the line numbers of all rows.
     chunk
         The number of their chunk.
     """
@@ -63,7 +63,7 @@ class KeptRows:
     chunk: int
 
     def table(self) -> pa.Table:
-        """Return the rows as they are kept."""
+        """Return the rows as the table to store."""
         judged, kept = self.judged, self.kept
         whole = len(kept) == len(self.lines)
         columns: dict[str, Any] = {
@@ -91,12 +91,12 @@ class KeptRows:
 
 
 # ----------------------------------------------------------------------
-# Outcomes that are numbers, spelled otherwise than the spec says: which amendment reads them.
+# Outcomes in another number format than the spec declares, and amendments that accept them.
 
 
-#: Cells of a column that are looked at.
+#: How many cells of a column to examine.
 FEW = 50
-#: What to do about numbers that can be read in two ways.
+#: Advice for ambiguous numbers.
 DECLARE = (
     "declare its format, by an amendment or in the spec before the campaign is created, or write "
     "the numbers without thousands and with two decimals"
@@ -104,14 +104,14 @@ DECLARE = (
 
 
 class Misspelled:
-    """Gathers held cells that are no numbers, and the formats that would accept them."""
+    """Collects held cells that are not valid numbers, and the formats that would accept them."""
 
     def __init__(self) -> None:
         self._cells: dict[str, list[str]] = {}
         self._held: Counter[str] = Counter()
 
     def look(self, spec: Spec, batch: Any, judged: Judged) -> None:
-        """Look at a piece of a file that was judged."""
+        """Collect the invalid cells of a piece after its rows got their verdicts."""
         for column in _formats(spec):
             said = self._cells.setdefault(column, [])
             rows = [row for row, unread in judged.unread.items() if unread == column]
@@ -120,11 +120,14 @@ class Misspelled:
                 said.append(str(batch.column(column)[row].as_py()))
 
     def formats(self, spec: Spec, rows: int) -> dict[str, tuple[str, ...]]:
-        """Return the formats that accept what was held of a file of so many rows, by column."""
+        """Return the formats that accept the held cells, by column.
+
+        `rows` is the number of rows in the file.
+        """
         declared, found = _formats(spec), {}
         for column, cells in self._cells.items():
             common = formats_for_most(cells, declared[column])
-            # A few cells of another spelling are slips: the declared format reads the others.
+            # A few cells in another format are typing errors; the declared format fits the rest.
             if self._held[column] > rows / 2:
                 common = max(
                     common, formats_for_most(cells), key=lambda some: most_read(some, cells)
@@ -133,7 +136,7 @@ class Misspelled:
         return {column: examples for column, examples in found.items() if examples}
 
     def partly(self, formats: Mapping[str, tuple[str, ...]]) -> set[str]:
-        """Return the columns of which each of these formats leaves some cells held."""
+        """Return the columns in which every one of these formats still leaves some cells held."""
         found = set()
         for column, examples in formats.items():
             cells = self._cells[column]
@@ -154,7 +157,7 @@ def other_formats(
     formats
         The formats by column.
     partly
-        The columns of which they accept some held cells only.
+        The columns in which they accept only some of the held cells.
     """
     for column, examples in formats.items():
         what = f"A part of {column}" if column in partly else column
@@ -167,12 +170,12 @@ def other_formats(
 
 
 def unspelled_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the columns of an outcome file that hold numbers for which no format is declared."""
+    """Return the number columns of an outcome file without a declared format."""
     return tuple(column for column, example in _formats(spec).items() if example is None)
 
 
 def _formats(spec: Spec) -> dict[str, str | None]:
-    """Return the columns of an outcome file that hold numbers, and the formats declared."""
+    """Return the number columns of an outcome file, with their declared formats."""
     metrics = {metric.column: metric.format for metric in spec.metrics}
     return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
 
@@ -185,45 +188,45 @@ def respelling(spec: Spec, column: str, example: str) -> Remedy:
 
 
 # ----------------------------------------------------------------------
-# Record outcomes: judge every row of a file, and keep all but the duplicates.
+# Record the outcomes of a file.
 
 
 NOTHING = "nothing was recorded"
-#: What assign writes for every unit, but for the probability of each action.
+#: The columns that assign writes, except those with the probability of each action.
 ANSWERS = ("action", "wave", "score", "probability", "randomised")
-#: What is said of a held row, and of a reason: the same keys in every campaign, whatever the spec
-#: calls the column of ids, so that one reader, and one schema over HTTP, knows them all.
+#: The keys of a held row, and of a reason. They do not depend on the spec's id column, so one
+#: client and one HTTP schema can read the rows of every campaign.
 HELD, REASON = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a call of record did.
+    """The result of a call of record.
 
     Parameters
     ----------
     rows
-        Rows read; the next four sum to it.
+        Rows read; the sum of the next four counts.
     accepted, duplicate, conflict, quarantined
-        What became of them; see :mod:`seqbatch.campaign.decide.row_verdicts`.
+        Rows by verdict; see :mod:`seqbatch.campaign.decide.row_verdicts`.
     late
-        Accepted outcomes of waves that are closed; they enter the next estimate.
+        Accepted outcomes of closed waves; they enter the next estimate.
     corrected
-        Accepted outcomes that replace another.
+        Accepted outcomes that replace an earlier one.
     repeats
         Duplicates of outcomes of closed waves.
     held
         The first conflicts and quarantined rows: line, unit, verdict, reason.
     reasons
-        Why rows were held, all of them: verdict, reason and how many, the most frequent first.
+        Why all held rows were held: verdict, reason and number of rows, most frequent first.
     event
-        The number of the event; None where there was nothing but duplicates, and for a dry run.
+        The number of the event; None if all rows were duplicates, and for a dry run.
     read_as
-        How a CSV file was read, where that is not as most are.
+        How a CSV file was read, if its format is unusual.
     doubts
-        What seems to have happened to held rows, and what to do, where that can be told.
+        Likely causes of held rows, and what to do about them.
     formats
-        For columns with held numbers that another format would accept: these formats.
+        Formats that would accept held numbers, by column.
     """
 
     rows: int
@@ -247,7 +250,7 @@ class Recorded:
         return tuple(self.advised())
 
     def advised(self, words: Words = in_python) -> list[str]:
-        """Return the doubts in words, with remedies as whoever reads them has them."""
+        """Return the doubts in words, with remedies written for the given interface."""
         return [doubt.text(words) for doubt in self.doubts]
 
     def plain(self) -> dict[str, Any]:
@@ -280,14 +283,14 @@ class Recording:
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._misspelled = Misspelled()
         self._unknown = UnknownIds()
-        # Where each unit's outcome stands in the file, 0 where it does not; zeros take no memory.
+        # The line of each unit's outcome in the file, 0 if it has none; zeros take no memory.
         self._standing = np.zeros(self._now.assigned, dtype=np.int64)
 
     def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
-        """Judge and keep every row of a file."""
+        """Give every row of a file its verdict, and store all rows except duplicates."""
         columns, row = check_columns(self._now, source), 0
         unclear = UnclearDots(source, unspelled_columns(self._now.spec))
-        # Rows are read, and kept, by any thread; between that they are judged one after another.
+        # Many threads read and pack the rows; a single thread gives the verdicts, in file order.
         pieces = ahead(self._pieces(source, columns, unclear))
         read = over(self._readable, pieces)
         judged = (self._judged(piece, found, source.place) for piece, found in read)
@@ -331,13 +334,13 @@ class Recording:
         for name in (*number_columns(spec), *([WAVE] if row_verdicts.names_wave(spec) else [])):
             if name in batch.schema.names:
                 kind = batch.column(name).type
-                # A column of nothing at all is one of missing values, each held by itself.
+                # An empty column has only missing values, and each row is held separately.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):
                     problem = (0, name, f"must be numbers; received {kind}")
                     raise InvalidFileError(source.name, [problem], NOTHING)
 
     def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
-        """Refuse a file whose numbers may be a thousand times as large as they look."""
+        """Refuse a file with ambiguous numbers (1.234 may mean 1234)."""
         if found := unclear.problems(DECLARE):
             spec = self._now.spec
             columns = dict.fromkeys(column for _, column, _ in found)
@@ -347,7 +350,7 @@ class Recording:
     def _pieces(
         self, source: Source, columns: list[str], unclear: UnclearDots
     ) -> Iterator[tuple[Any, Integers]]:
-        """Yield the pieces of the file, with the places of their rows."""
+        """Yield the pieces of the file, with the line numbers of their rows."""
         row = 0
         for batch in source.batches(columns):
             self._require_numbers(batch, source)
@@ -359,7 +362,7 @@ class Recording:
         return piece, row_verdicts.readable(self._now.spec, piece[0])
 
     def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> KeptRows:
-        """Judge the rows of a piece, and count them; return those that are to be kept."""
+        """Give the rows of a piece their verdicts, and count them; return the rows to store."""
         batch, lines = piece
         self._judge(judged, batch, lines, place)
         verdicts = judged.verdicts
@@ -401,24 +404,24 @@ class Recording:
                 places=lines[judged.candidates], earlier=self._standing[asked], place=place,
             )  # fmt: skip
             stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
-            # The first place of a unit is the one that is written last.
+            # In reverse order: a unit's first line is written last, and stays.
             self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
 
     def _owners(self, ids: list[str]) -> dict[str, int]:
-        """Return the unit number of those outcome ids that belong to a unit already."""
+        """Return the unit number of each outcome id that already belongs to a unit."""
         there = [key for key in dict.fromkeys(ids) if key]
         numbers = self._change.owners(there).tolist()
         self._owned = {key: n for key, n in zip(there, numbers, strict=True) if n >= 0}
         return dict(self._owned)
 
     def _keep_owners(self, ids: list[str], owners: dict[str, int]) -> None:
-        """Keep whose the outcome ids are that belonged to nobody."""
+        """Store the units of outcome ids that did not belong to a unit before."""
         new = [key for key in dict.fromkeys(ids) if key in owners and key not in self._owned]
         numbers = np.array([owners[key] for key in new], dtype=np.int64)
         self._change.add_owners(new, numbers)
 
     def _index(self, made: KeptRows) -> None:
-        """Index the rows that count, and note why others are held."""
+        """Index the accepted rows, and note why the others are held."""
         judged, verdicts = made.judged, made.judged.verdicts[made.kept]
         taken = made.kept[verdicts == TAKEN]
         self._change.index_outcomes(
@@ -434,12 +437,12 @@ class Recording:
             self._held.append((int(made.lines[row]), unit, VERDICTS[verdicts[place]], reason))
 
     def _kept(self, made: KeptRows) -> tuple[int, OutcomeChunk | None]:
-        """Keep the rows of a piece; return how many were read, and the chunk."""
+        """Pack the rows of a piece; return how many were read, and the chunk."""
         chunk = self._chunk_of(made.table(), made.chunk) if len(made.kept) else None
         return len(made.lines), chunk
 
     def _keep_ragged(self, source: Source) -> None:
-        """Keep the rows of a CSV file that are not as long as its header."""
+        """Store CSV rows whose number of cells differs from the header's, as quarantined."""
         count = len(source.ragged)
         self._counts[QUARANTINED] += count
         lines = np.array([line for line, _, _ in source.ragged], dtype=np.int64)
@@ -494,7 +497,7 @@ class Recording:
 
 
 def check_columns(now: Situation, source: Source) -> list[str]:
-    """Return the columns to read: unit, reward, metrics and outcome id; and where there, wave."""
+    """Return the columns to read: unit, reward, metrics, outcome id, and wave if present."""
     there = source.columns()
     wanted = [*now.spec.unit, *number_columns(now.spec)]
     missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
@@ -504,14 +507,14 @@ def check_columns(now: Situation, source: Source) -> list[str]:
     _refuse_answers(number_columns(now.spec), there, source)
     if now.spec.outcome:
         wanted.append(now.spec.outcome)
-    # A feature of that name says something else.
+    # A feature with this name has another meaning.
     if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
         wanted.append(WAVE)
     return wanted
 
 
 def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Source) -> None:
-    """Refuse a file of assignments, where a column that assign wrote would pass for outcomes."""
+    """Refuse a file of assignments if one of its columns could be mistaken for outcomes."""
     meant = [name for name in numbers if name in ANSWERS]
     if meant and set(ANSWERS) <= set(there):
         others = ", ".join(name for name in ANSWERS if name not in numbers)
@@ -523,12 +526,12 @@ def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Sour
 
 
 def number_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the columns of an outcome file that hold numbers."""
+    """Return the number columns of an outcome file."""
     return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
 
 
 class _DryRunError(Exception):
-    """Ends a transaction of which nothing is to be kept but the answer."""
+    """Rolls back the transaction of a dry run, and carries its result."""
 
     def __init__(self, result: Recorded) -> None:
         super().__init__()
@@ -546,7 +549,7 @@ def record(
     report: Callable[[str, int], None],
     dry_run: bool = False,
 ) -> Recorded:
-    """Take a file of outcomes in, in one transaction; a dry run takes all of it back."""
+    """Record a file of outcomes in one transaction; a dry run stores nothing."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     try:

@@ -1,7 +1,7 @@
-"""Unknown ids that look like known ones changed by a program: lost zeros, spaces, case.
+"""Detect unknown ids that are changed known ids: lost zeros, added spaces, other case.
 
-Spreadsheets drop leading zeros, frames make 121.0 of 121, and fixed-width exports add spaces. The
-rows stay held: what is meant is for the person to say, who is told what seems to have happened.
+Spreadsheets drop leading zeros, data frames turn 121 into 121.0, and fixed-width exports add
+spaces. The rows stay held; the user gets a message about the likely cause and decides.
 """
 
 from collections import Counter
@@ -13,29 +13,29 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
 from seqbatch.errors import Doubt
 
-#: Unknown ids that are looked at, and lengths of ids that are tried.
+#: How many unknown ids to examine, and how many lengths of ids to try.
 LOOKED_AT, LENGTHS = 5_000, 8
-#: Fewer ids than these tell nothing, unless they are most of a file of outcomes.
+#: Fewer ids than this are no evidence, unless they are most of an outcome file.
 FEWEST = 20
-#: New ids of a list of units that are looked at, and how many of them have to match to be told.
+#: How many new ids of a list of units to examine, and the share of matches that is reported.
 SAMPLE, TOLD = 500, 0.01
 
 
 class UnknownIds:
-    """Gathers the first ids of a file that no unit has."""
+    """Collects the first unknown ids of a file."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
         self._rows = 0
 
     def add(self, units: pa.Array) -> None:
-        """Take the ids of rows that were held because no unit has them."""
+        """Add the ids of rows that were held because their unit is unknown."""
         self._rows += len(units)
         room = max(LOOKED_AT - len(self._ids), 0)
         self._ids.update(dict.fromkeys(unit for unit in units[:room].to_pylist() if unit))
 
     def doubts(self, change: Change, rows: int) -> tuple[Doubt, ...]:
-        """Say what seems to have happened to the ids; nothing where few are held."""
+        """Return doubts about how the ids were changed; none if few rows are held."""
         ids = list(self._ids)
         if not ids or (self._rows <= rows / 2 and len(ids) < FEWEST):
             return ()
@@ -52,17 +52,17 @@ class UnknownIds:
 
 
 class NewIds:
-    """Gathers the first new ids of a file of units, to be compared with those of earlier files."""
+    """Collects the first new ids of a file of units, to compare them with earlier files."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []
 
     def add(self, units: pa.Array) -> None:
-        """Take ids that get a number."""
+        """Add ids of new units."""
         self._ids += units[: max(SAMPLE - len(self._ids), 0)].to_pylist()
 
     def doubts(self, change: Change, *, before: int) -> tuple[Doubt, ...]:
-        """Say if some may be units that had their number before this one, under changed ids."""
+        """Return doubts about ids that may be changed ids of units numbered below `before`."""
         if not before or len(self._ids) < FEWEST:
             return ()
         found = _meant(change, self._ids, before=before)
@@ -78,7 +78,7 @@ class NewIds:
 
 
 def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict[str, str]:
-    """Return which ids may be units, those numbered before one if given, and how these spell it."""
+    """Return ids that may be changed ids of known units (numbered below `before`), with these."""
     lengths = _lengths(change)
     tried = [(each, form) for each in ids for form in forms(each, lengths)]
     numbers = change.numbers([form for _, form in tried])
@@ -90,21 +90,21 @@ def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict
 
 
 def forms(given: str, lengths: list[int]) -> list[str]:
-    """Return what an id may have been before a program changed it.
+    """Return the possible original forms of an id that a program changed.
 
     >>> forms(" 7.0", [3])
     ['7', '007', '7  ', '  7']
     """
     bare = given.strip().removesuffix(".0")
     spelled = [bare, bare.lstrip("0"), bare.upper(), bare.lower()]
-    # The units themselves may have the spaces: those of a list that was exported at fixed width.
+    # The units' own ids may have the spaces, if their list was a fixed-width export.
     for fill in (str.zfill, str.ljust, str.rjust):
         spelled += [fill(bare, length) for length in lengths]
     return [form for form in dict.fromkeys(spelled) if form and form != given]
 
 
 def _lengths(change: Change) -> list[int]:
-    """Return the most frequent lengths of ids, by the first units."""
+    """Return the most frequent lengths of ids among the first units."""
     first = [extent.chunk for extent in change.extents()[:1]]
     lengths: Counter[int] = Counter()
     for chunk in change.unit_chunks(given=True, chunks=first):

@@ -1,7 +1,7 @@
-"""Validate a spec and files: what create, assign and record would say, without keeping anything.
+"""Validate a spec and files as create, assign and record would, without storing anything.
 
-All is done in a store that is thrown away. The first wave is made large enough for the whole file
-of units, so that outcomes of any of them can be judged.
+Validation uses a temporary store. Its first wave is large enough for the whole file of units, so
+the outcomes of all units can be checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,36 +25,36 @@ from seqbatch.errors import (
     SeqbatchError,
 )
 
-#: The campaign in which outcomes are judged where the units' features are not as they should be.
+#: The campaign for checking outcomes if the units' features are invalid.
 IDS_ALONE = "ids-alone"
 
 
 @dataclass(frozen=True)
 class Validated:
-    """What was found.
+    """The result of a validation.
 
     Parameters
     ----------
     prepared
-        The campaign as it would be created; None where the spec breaks a rule.
+        The campaign as it would be created; None if the spec breaks a rule.
     units
-        How many units the file has; None where it was not read to its end.
+        How many units the file has; None if it was not read to its end.
     left_over
-        How many of them the first wave has no room for.
+        How many of them do not fit in the first wave.
     recorded
-        What would become of the outcomes; None where there were none, or they cannot be judged.
+        The result of recording the outcomes; None if there are none, or they cannot be checked.
     doubts
-        What looks odd in the file of units.
+        Suspicious ids in the file of units.
     read_as
-        How the file of units was read, where that is not as most are; that of outcomes says it in
+        How the file of units was read, if its format is unusual; for the outcome file, see
         `recorded`.
     exists
-        The store in which a campaign of this name is already, "" where the name is free. Outcomes
-        are then judged against its units.
+        The store that already has a campaign of this name, "" if the name is free. If it exists,
+        outcomes are checked against its units.
     problems
         Every error that create, assign and record would raise.
     unchecked
-        What was not looked at because of them, and why.
+        What was not checked because of these errors, and why.
     """
 
     prepared: Prepared | None = None
@@ -93,7 +93,7 @@ class Validating:
     def run(
         self, spec: Any, units: Source | None, outcomes: Source | None, *, existing: Store | None
     ) -> Validated:
-        """Try all that can be tried."""
+        """Run all checks that are possible."""
         prepared = self._trying(prepare, spec)
         if prepared is None:
             missed = [file.name for file in (units, outcomes) if file is not None]
@@ -139,7 +139,7 @@ class Validating:
         )  # fmt: skip
 
     def _ids_alone(self, prepared: Prepared, units: Source, rows: int) -> str:
-        """Assign the units by their ids alone; return the campaign's name, "" where that fails."""
+        """Assign the units by id only; return the campaign's name, or "" if that fails."""
         spec = prepared.now.spec.model_dump(mode="json")
         actions = [{**action, "features": {}} for action in spec["actions"]]
         bare = {
@@ -159,7 +159,7 @@ class Validating:
         )  # fmt: skip
 
     def _trying(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call, and keep what it refuses."""
+        """Make a call, and collect its error."""
         try:
             return call(*args)
         except SeqbatchError as error:
@@ -173,7 +173,7 @@ class Validating:
 
 
 def _count(units: Source) -> int:
-    """Return how many rows a file has, 0 where it cannot be read: assign then says why."""
+    """Return how many rows a file has, or 0 if it cannot be read (assign then says why)."""
     try:
         with units:
             return sum(batch.num_rows for batch in units.batches(units.columns()[:1]))
@@ -182,7 +182,7 @@ def _count(units: Source) -> int:
 
 
 def _with_room(prepared: Prepared, rows: int) -> Prepared:
-    """Return the campaign with a first wave that takes all of a file."""
+    """Return the campaign with a first wave that has room for the whole file."""
     sizes = list(prepared.now.sizes)
     if prepared.now.spec.grid.calendar or rows <= sizes[0] or rows + sum(sizes) > MOST_UNITS:
         return prepared
@@ -202,21 +202,21 @@ def validate(
     encoding: str | None = None,
     report: Callable[[str, int], None] = lambda _doing, _rows: None,
 ) -> Validated:
-    """Say what create, assign and record would say of a spec and files, and keep nothing.
+    """Check a spec and files as create, assign and record would, and store nothing.
 
     Parameters
     ----------
     spec, units, outcomes
         As for :meth:`~seqbatch.campaign.Campaign.create`, ``assign`` and ``record``; outcomes are
-        judged against the file of units, or against the campaign where it exists.
+        checked against the file of units, or against the campaign if it exists.
     scratch
-        An empty store that is thrown away afterwards.
+        An empty temporary store.
     existing
-        The store in which the campaign is to be created, or is already.
+        The store in which the campaign will be created, or already exists.
     delimiter, encoding
-        How CSV files are spelled, both of them; found in each where None.
+        The delimiter and encoding of both CSV files; detected for each file if None.
     report
-        Called now and then with what is being done and the rows done.
+        Called regularly with the current step and the number of rows done.
     """
     files: list[Source | None] = []
     for what, given in (("units", units), ("outcomes", outcomes)):
