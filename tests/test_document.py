@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 import pytest
+from rich.console import Console
 
 from seqbatch.campaign import Campaign
 from seqbatch.cli import console
@@ -58,7 +59,7 @@ def printed(monkeypatch, capsys):
     """Return what a terminal shows of a document."""
 
     def show(document):
-        monkeypatch.setattr(console.console, "file", None)
+        monkeypatch.setattr(console, "console", Console(width=200))
         console.present(document)
         return capsys.readouterr().out
 
