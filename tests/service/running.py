@@ -11,6 +11,7 @@ import uvicorn
 
 from seqbatch.campaign import Campaign
 from seqbatch.service import Settings, make_app
+from seqbatch.service.connections import protocol
 from seqbatch.storage import open_store, tokens
 
 SPEC = {
@@ -59,11 +60,12 @@ class Running:
 
 
 @contextmanager
-def serving(app):
+def serving(app, **options):
     """Serve an application at a free port; yield its address."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="error", lifespan="on", server_header=False
-    )
+        app, host="127.0.0.1", port=0, log_level="error", lifespan="on", server_header=False,
+        http=protocol(app.state.settings), **options,
+    )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -79,10 +81,10 @@ def serving(app):
 
 
 @contextmanager
-def running(url, *, folder=None, **limits):
+def running(url, *, folder=None, server=None, **limits):
     store = open_store(url)
     with (
-        serving(make_app(store, Settings(**limits), folder=folder)) as address,
+        serving(make_app(store, Settings(**limits), folder=folder), **server or {}) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         yield Running(client, address, store)

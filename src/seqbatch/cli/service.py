@@ -3,8 +3,9 @@
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,6 +30,10 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=64, help="Processes; several need a PostgreSQL store.")
     ] = 1,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="The address or network of a proxy to trust; repeat for several."),
+    ] = None,
     limit: Annotated[
         list[str] | None, typer.Option(help="A limit, such as rate=50; repeat for several.")
     ] = None,
@@ -42,8 +47,10 @@ def serve(
 
         from seqbatch.service import Settings
         from seqbatch.service import app as service
+        from seqbatch.service.connections import protocol
 
         settings = Settings().changed(limit or [])
+        proxies = [_address(each) for each in proxy or ()]
         _look(store, workers)
         say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
         with TemporaryDirectory(prefix="seqbatch-") as folder:
@@ -57,6 +64,10 @@ def serve(
                 host=host,
                 port=port,
                 workers=workers,
+                http=cast("Any", protocol(settings)),
+                # Any other client could send another address than its own.
+                proxy_headers=bool(proxies),
+                forwarded_allow_ips=proxies,
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=60,
@@ -65,6 +76,16 @@ def serve(
                 timeout_worker_healthcheck=15,
                 log_level="warning",
             )
+
+
+def _address(text: str) -> str:
+    """Return the address or network of a proxy; refuse anything else."""
+    try:
+        return str(ip_network(text)) if "/" in text else str(ip_address(text))
+    except ValueError:
+        raise InvalidArgumentError(
+            "proxy", "an IP address or a network, such as 10.0.0.7 or 10.0.0.0/24", repr(text)
+        ) from None
 
 
 def _look(store: str, workers: int) -> None:

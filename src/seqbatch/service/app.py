@@ -22,6 +22,7 @@ from seqbatch.service import access, problems
 from seqbatch.service.access import Rate
 from seqbatch.service.call_limits import Settings
 from seqbatch.service.group_commit import Groups
+from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.pages import campaign, create, plan, rendering, sign_in, waves
 from seqbatch.service.pages.plan import Plans
@@ -124,7 +125,7 @@ def make_app(
     app.state.groups = Groups(store, app.state.metrics)
     app.state.plans = Plans(settings.plans)
     app.state.memory = ViewCache()
-    app.state.places = asyncio.Semaphore(settings.at_once)
+    app.state.places = Places(settings)
     app.state.folder = folder
     app.state.stopping = StopSignal()
     # The most used routes come first, because routes are matched in this order.

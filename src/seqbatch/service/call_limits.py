@@ -17,6 +17,10 @@ class Settings:
         Maximum size of a JSON body, and of a file of units or outcomes.
     file_rows
         Maximum number of rows in a file.
+    connections
+        How many connections each worker keeps open.
+    head_seconds
+        How long the head of a request may take to arrive.
     body_seconds
         How long a body may take to arrive.
     seconds
@@ -25,6 +29,8 @@ class Settings:
         How long it may take to read and process a file of units or outcomes.
     at_once
         How many of these may run at the same time; further calls must be retried later.
+    plans_at_once
+        How many plans may run at the same time, in addition to these.
     rate, burst
         Calls per second that each token may make in the long run, and at once after a pause. Each
         worker counts separately.
@@ -47,10 +53,13 @@ class Settings:
     json_bytes: int = 8 << 20
     file_bytes: int = 1 << 30
     file_rows: int = 1_000_000
+    connections: int = 1_000
+    head_seconds: float = 10.0
     body_seconds: float = 300.0
     seconds: float = 120.0
     file_seconds: float = 300.0
     at_once: int = 4
+    plans_at_once: int = 2
     rate: float = 1_000.0
     burst: int = 2_000
     wrong_tokens: int = 100

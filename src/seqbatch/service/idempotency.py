@@ -1,16 +1,14 @@
 """Idempotent calls: a repeated call with the same key gets the same answer."""
 
-import asyncio
 import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 
 from seqbatch.campaign import Campaign
@@ -25,8 +23,6 @@ from seqbatch.storage.transaction import SharedTransaction
 
 KEY = "Idempotency-Key"
 LONGEST_KEY = 255
-
-T = TypeVar("T")
 
 
 class AnsweredError(SeqbatchError):
@@ -145,34 +141,3 @@ def sent(answer: StoredAnswer) -> Response:
 
 def _begun(answer: StoredAnswer) -> Iterator[bytes]:
     yield from answer.pieces
-
-
-async def placed(request: Request, call: Callable[[], T]) -> T:
-    """Run a long task in a thread; if too many are running, ask the client to retry later.
-
-    The task keeps its slot until it ends, even if the client disconnects.
-    """
-    places: asyncio.Semaphore = request.app.state.places
-    if places.locked():
-        raise ProblemError(
-            429, "busy", "as many long calls run as are allowed at once; try again.",
-            headers={"Retry-After": "2"},
-        )  # fmt: skip
-    await places.acquire()
-    running = asyncio.ensure_future(run_in_threadpool(call))
-    running.add_done_callback(lambda _done: places.release())
-    return await asyncio.shield(running)
-
-
-async def bounded(request: Request, call: Callable[[], T]) -> T:
-    """Run a long task in a thread, and wait for at most the allowed time.
-
-    A thread cannot be stopped. A task that takes too long keeps its slot until it ends.
-    """
-    seconds = request.app.state.settings.seconds
-    try:
-        return await asyncio.wait_for(placed(request, call), seconds)
-    except TimeoutError:
-        raise ProblemError(
-            503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
-        ) from None

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from seqbatch.errors import (
     BatchRuleError,
@@ -97,6 +98,7 @@ TITLES = {
     "too-large": "The body is too large",
     "too-slow": "It took too long",
     "busy": "The service is busy",
+    "client-gone": "The client disconnected",
     "too-many": "The token makes too many calls",
     "wrong-tokens": "Too many wrong tokens",
     "unsupported": "The body is of a kind that is not read",
@@ -210,6 +212,14 @@ def problem_of(error: SeqbatchError, label: str) -> ProblemError:
     return ProblemError(status, kind, why, errors=places, hidden=label)
 
 
+def client_gone() -> ProblemError:
+    """Return the problem of a call whose client disconnected before the answer.
+
+    No client sees it. It appears in the counts of answers, with the status that nginx uses.
+    """
+    return ProblemError(499, "client-gone", "the client disconnected before its answer.")
+
+
 def invalid(errors: Sequence[Any]) -> ProblemError:
     """Return the problem for values that fail a model's validation."""
     places = [
@@ -260,6 +270,9 @@ def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError],
         assert isinstance(error, RequestValidationError)
         return answered(request, invalid(error.errors()))
 
+    async def gone(request: Request, _error: Exception) -> Response:
+        return answered(request, client_gone())
+
     async def unforeseen(request: Request, _error: Exception) -> Response:
         failed = ProblemError(500, "failed", "Something failed; the log says what.")
         return answered(request, failed)
@@ -268,6 +281,7 @@ def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError],
     app.add_exception_handler(SeqbatchError, known)
     app.add_exception_handler(HTTPException, plain)
     app.add_exception_handler(RequestValidationError, parameter)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(Exception, unforeseen)
 
 

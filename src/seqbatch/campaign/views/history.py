@@ -1,10 +1,37 @@
-"""A campaign's history: its events as a table and in words."""
+"""A campaign's history: its events as a table and in words, and their public fields."""
 
+from dataclasses import replace
 from typing import Any
 
 from seqbatch.campaign.record.store import Event
 from seqbatch.display import cell
 from seqbatch.document import Table
+
+#: Fields of a payload that reveal no action before its unit is assigned. All other fields are
+#: secret: the SQL statements of a wave contain the key of its draws, and a draw its highest lot.
+PUBLIC = frozenset((
+    "absent", "absent_earlier", "absent_value", "add", "adopted", "against", "allocation",
+    "assigned", "changes", "chunks", "codes", "control", "correct", "corrected", "expected",
+    "explored", "file", "floor", "forced", "inflated", "key", "late", "learned", "limits",
+    "metric_formats", "metrics", "missingness", "notes", "observed", "policy", "proposal",
+    "randomised", "reasons", "replaced", "retire", "reward_format", "rewards", "sizes", "skipped",
+    "software", "spec", "stopping", "unit", "waiting", "wave",
+))  # fmt: skip
+#: Fields of a spec that are public in the same sense.
+PUBLIC_SPEC = frozenset((
+    "actions", "budget", "capacity", "cluster", "columns", "control", "draw", "draws", "eligible",
+    "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
+    "on_unseen_category", "outcome", "policy", "randomised", "report", "required_outcomes",
+    "reward", "rows", "start", "stopping", "strata", "sums", "unit",
+))  # fmt: skip
+
+
+def public(event: Event) -> Event:
+    """Return an event with the public fields of its payload."""
+    payload = {name: value for name, value in event.payload.items() if name in PUBLIC}
+    if isinstance(spec := payload.get("spec"), dict):
+        payload["spec"] = {name: value for name, value in spec.items() if name in PUBLIC_SPEC}
+    return replace(event, payload=payload)
 
 
 def events_table(name: str, events: list[Event]) -> Table:

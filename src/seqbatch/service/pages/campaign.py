@@ -20,7 +20,7 @@ from seqbatch.document import Document
 from seqbatch.errors import CampaignError, CampaignStateError
 from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import mark_of
-from seqbatch.service.idempotency import bounded
+from seqbatch.service.long_calls import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages import rendering
 from seqbatch.service.pages.forms import kept, told

@@ -30,7 +30,7 @@ from seqbatch.errors import (
 )
 from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import own_folder, watched
-from seqbatch.service.idempotency import bounded
+from seqbatch.service.long_calls import bounded
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
 from seqbatch.service.pages.rendering import drawn, on_pages, page

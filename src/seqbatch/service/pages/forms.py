@@ -15,7 +15,8 @@ from fastapi.responses import RedirectResponse
 
 from seqbatch.campaign import Campaign
 from seqbatch.service.bodies import media_type, pieces
-from seqbatch.service.idempotency import LONGEST_KEY, again, placed, stepped
+from seqbatch.service.idempotency import LONGEST_KEY, again, stepped
+from seqbatch.service.long_calls import placed
 from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import answers

@@ -1,9 +1,7 @@
 """The planner page: a form with sliders, and plans computed in the background."""
 
 import asyncio
-import contextlib
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -28,7 +26,7 @@ from seqbatch.planning.result_text import (
     reasons,
     tables,
 )
-from seqbatch.service.idempotency import bounded
+from seqbatch.service.long_calls import Progress, planned
 from seqbatch.service.pages.forms import Form, in_percent
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.session import Visiting, Visitor
@@ -222,8 +220,6 @@ def _ends(row: Row) -> tuple[float, float]:
 
 #: How many requests of a session may wait while another one is running.
 WAITING = 4
-#: Seconds between checks whether the client is still connected.
-LOOKING = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,10 +235,6 @@ class Question:
     randomised: float = 0.0
     missing: float = 0.0
     detect: float | None = None
-
-
-class EndedError(Exception):
-    """Ends a plan whose client has disconnected."""
 
 
 @dataclass
@@ -273,9 +265,9 @@ class Plans:
         """Return a cached plan, or compute one after the session's other plans are done."""
         if (found := self._find(question, quick=quick)) is not None:
             return found
-        async with self._turn(session), _watched(request) as ended:
+        async with self._turn(session):
             if (found := self._find(question, quick=quick)) is None:
-                found = await bounded(request, lambda: _made(question, quick, ended))
+                found = await planned(request, lambda on: _made(question, quick, on))
                 self._keep((question, quick), found)
         return found
 
@@ -309,42 +301,14 @@ class Plans:
                 self._turns.pop(session, None)
 
 
-def _made(question: Question, quick: bool, ended: threading.Event) -> PlanAnswer:
-    def going_on(_share: float) -> None:
-        if ended.is_set():
-            raise EndedError
-
-    try:
-        going_on(0.0)
-        plan = planning.plan(
-            units=question.units, actions=question.actions, features=question.features,
-            batches=question.waves, effect=question.effect, noise=question.noise,
-            randomised=question.randomised, missing=question.missing, detect=question.detect,
-            quick=quick, progress=going_on,
-        )  # fmt: skip
-        return answer_of(plan)
-    except EndedError:
-        raise ProblemError(503, "busy", "nobody waited for this plan any more.") from None
-
-
-@asynccontextmanager
-async def _watched(request: Request) -> AsyncIterator[threading.Event]:
-    """Yield an event that is set when the client has gone or the block ends; it ends the plan."""
-    ended = threading.Event()
-
-    async def look() -> None:
-        while not await request.is_disconnected():
-            await asyncio.sleep(LOOKING)
-        ended.set()
-
-    looking = asyncio.create_task(look())
-    try:
-        yield ended
-    finally:
-        ended.set()
-        looking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await looking
+def _made(question: Question, quick: bool, progress: Progress) -> PlanAnswer:
+    plan = planning.plan(
+        units=question.units, actions=question.actions, features=question.features,
+        batches=question.waves, effect=question.effect, noise=question.noise,
+        randomised=question.randomised, missing=question.missing, detect=question.detect,
+        quick=quick, progress=progress,
+    )  # fmt: skip
+    return answer_of(plan)
 
 
 # ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
@@ -82,31 +82,32 @@ class Uploads:
                 "as many files wait for their confirmation as there is room for; try again later.",
                 headers={"Retry-After": "60"},
             )  # fmt: skip
-        own = self._folder / key
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kind, hashed = _format(name), hashlib.sha256()
-        with NamedTemporaryFile(dir=own, suffix=".partial", delete=False) as out:
+        own, kind, hashed = self._folder / key, _format(name), hashlib.sha256()
+        with _partial(own) as out:
             while piece := file.read(PIECE):
                 hashed.update(piece)
                 out.write(piece)
+            size = out.tell()
         try:
             refuse_stated_rows(Path(out.name), kind, self._settings)
         except ProblemError:
             Path(out.name).unlink()
             raise
-        fingerprint, path = hashed.hexdigest(), own / f"{hashed.hexdigest()}.{kind}"
-        Path(out.name).replace(path)
-        kept = Kept(fingerprint, name, kind, path.stat().st_size, path)
-        told = {**asdict(kept), "path": path.name}
-        (own / f"{fingerprint}.json").write_text(json.dumps(told), encoding="utf-8")
+        fingerprint = hashed.hexdigest()
+        kept = Kept(fingerprint, name, kind, size, own / f"{fingerprint}.{kind}")
+        Path(out.name).replace(kept.path)
+        with _partial(own) as note:
+            note.write(json.dumps({**asdict(kept), "path": kept.path.name}).encode())
+        # Other calls see either no note or a whole one.
+        Path(note.name).replace(own / f"{fingerprint}.json")
         self._make_room(own, fingerprint)
         return kept
 
     def find(self, key: str, fingerprint: str) -> Kept:
         """Return a session's file; refuse if it has been removed."""
         told = self._folder / key / f"{fingerprint}.json"
-        if len(fingerprint) == 64 and _DIGITS.issuperset(fingerprint) and told.is_file():
-            found = json.loads(told.read_text(encoding="utf-8"))
+        proper = len(fingerprint) == 64 and _DIGITS.issuperset(fingerprint)
+        if proper and (found := _note(told)) is not None:
             path = told.parent / found.pop("path")
             if path.is_file() and _age(path) < self._settings.upload_seconds:
                 return Kept(**found, path=path)
@@ -133,13 +134,12 @@ class Uploads:
                     own.rmdir()
 
     def _make_room(self, own: Path, newest: str) -> None:
-        told = sorted(own.glob("*.json"), key=_age)
-        sizes = {path.stem: json.loads(path.read_text("utf-8"))["size"] for path in told}
+        notes = [note for path in sorted(own.glob("*.json"), key=_age) if (note := _note(path))]
         room = self._settings.file_bytes
-        for place, (fingerprint, size) in enumerate(sizes.items()):
-            room -= size
-            if fingerprint != newest and (place >= self._settings.uploads or room < 0):
-                self.drop(own.name, fingerprint)
+        for place, note in enumerate(notes):
+            room -= note["size"]
+            if note["fingerprint"] != newest and (place >= self._settings.uploads or room < 0):
+                self.drop(own.name, note["fingerprint"])
 
 
 async def read_upload(
@@ -196,6 +196,23 @@ def _format(name: str) -> str:
             f"the file must be named with one of {', '.join(ENDINGS)}; received {name!r}. Save a "
             "sheet as CSV first; unpack a compressed file.",
         )  # fmt: skip
+    return found
+
+
+def _partial(own: Path) -> Any:
+    """Open a new file in a session's folder, which may be empty and just being removed."""
+    while True:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return NamedTemporaryFile(dir=own, suffix=".partial", delete=False)
+
+
+def _note(path: Path) -> dict[str, Any] | None:
+    """Return the note about a file; None if another call has deleted it."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
     return found
 
 

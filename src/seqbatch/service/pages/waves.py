@@ -17,7 +17,8 @@ from seqbatch.campaign.steps.record import number_columns
 from seqbatch.errors import CampaignStateError, InvalidFileError
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.bodies import MEDIA_TYPES, mark_of, own_folder, pieces_of, watched
-from seqbatch.service.idempotency import as_json, bounded, changed, placed, sent
+from seqbatch.service.idempotency import as_json, changed, sent
+from seqbatch.service.long_calls import bounded, placed
 from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import (
     FILE,

@@ -16,7 +16,8 @@ from seqbatch.campaign.views.status import step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
 from seqbatch.service.bodies import own_folder, read_json, table_of
-from seqbatch.service.idempotency import as_json, bounded, call_of, changed, sent, stepped
+from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
+from seqbatch.service.long_calls import bounded
 from seqbatch.service.models import (
     AmendBody,
     Body,

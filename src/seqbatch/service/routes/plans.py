@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from seqbatch import planning
 from seqbatch.service.access import caller
 from seqbatch.service.bodies import read_json
-from seqbatch.service.idempotency import as_json, bounded, sent
+from seqbatch.service.idempotency import as_json, sent
+from seqbatch.service.long_calls import planned
 from seqbatch.service.models import PlanBody, reads
 from seqbatch.service.problems import responses
 
@@ -24,5 +25,6 @@ router = APIRouter(prefix="/v1", tags=["planning"], dependencies=[Depends(caller
 async def plan(request: Request) -> Response:
     """Nothing is kept."""
     body, _ = await read_json(request, PlanBody)
-    found = await bounded(request, lambda: planning.plan(**body.model_dump()))
+    options = body.model_dump()
+    found = await planned(request, lambda progress: planning.plan(**options, progress=progress))
     return sent(as_json(found.as_dict()))

@@ -25,7 +25,8 @@ from seqbatch.service.bodies import (
     watched,
 )
 from seqbatch.service.group_commit import Groups, Small, assigned
-from seqbatch.service.idempotency import as_json, call_of, changed, placed, sent, stepped
+from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
+from seqbatch.service.long_calls import placed
 from seqbatch.service.models import (
     AssignmentsAnswer,
     AssignmentsBody,

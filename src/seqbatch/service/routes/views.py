@@ -1,7 +1,6 @@
 """Routes that read a campaign: status, findings, report, protocol, events, export."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,10 +8,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
-from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.history import public
 from seqbatch.service.access import Caller, caller
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
-from seqbatch.service.idempotency import as_json, bounded, sent
+from seqbatch.service.idempotency import as_json, sent
+from seqbatch.service.long_calls import bounded
 from seqbatch.service.models import EventsAnswer, Name, sends
 from seqbatch.service.problems import responses
 from seqbatch.service.roles import may
@@ -76,22 +76,13 @@ async def events(
     after: Annotated[int, Query(ge=0, lt=2**63, description="Those after this event.")] = 0,
     most: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
 ) -> Response:
-    """In order; ask for further pages with `after`. The seed is kept from viewers."""
+    """In order; ask for further pages with `after`. Viewers get only the public fields."""
     campaign = Campaign(request.app.state.store, name)
     every = await bounded(request, campaign.events)
     page = every[after : after + most]
     if not may(token, "seed"):
-        page = [_without_seed(event) for event in page]
+        page = [public(event) for event in page]
     return sent(as_json({"events": page, "total": len(every)}))
-
-
-def _without_seed(event: Event) -> Event:
-    """Remove the seed, which would reveal a unit's action before it is assigned."""
-    spec = event.payload.get("spec")
-    if not isinstance(spec, dict):
-        return event
-    told = {key: value for key, value in spec.items() if key != "seed"}
-    return replace(event, payload={**event.payload, "spec": told})
 
 
 @router.get(
