@@ -2,8 +2,12 @@
 
 import re
 
+import pyarrow as pa
 import pytest
 
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.spec import draft
+from seqbatch.campaign.spec import spec as spec_module
 from seqbatch.campaign.spec.plan import chosen_policy, recommended_policy, wave_sizes
 from seqbatch.campaign.spec.spec import Features
 from seqbatch.campaign.spec.template import starting_spec, write_spec
@@ -212,3 +216,18 @@ def test_an_outcome_is_no_feature():
     text = GOOD.replace('age = "learn"', 'age = "learn"\nvisit = "raw"')
     with pytest.raises(InvalidSpecError, match="an outcome cannot be known before its unit"):
         parse_spec(text)
+
+
+def test_a_campaign_without_a_seed_draws_one_and_keeps_it(store, monkeypatch):
+    monkeypatch.setattr(spec_module, "fresh_seed", draft.fresh_seed)
+    declared = {
+        "actions": ["none", "mail"], "grid": {"sizes": [4]}, "reward": {"column": "y"},
+    }  # fmt: skip
+    made = [Campaign.create({**declared, "name": name}, store=store) for name in "ab"]
+    seeds = [campaign.situation().spec.seed for campaign in made]
+    # Both are small with a probability of 2^-42.
+    assert seeds[0] != seeds[1]
+    assert min(seeds) > 1 << 32
+    assert [campaign.events()[0].payload["spec"]["seed"] for campaign in made] == seeds
+    made[0].assign(pa.table({"unit": ["a", "b"]}))
+    assert made[0].verify().sound

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from codecs import BOM_UTF8
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
@@ -420,3 +421,22 @@ def test_a_masked_campaign_shows_codes_alone(service, visit, tmp_path):
         answer = visit.get(f"/campaigns/blind{page}")
         assert answer.status_code == 200
         assert not re.search("placebo|cure", answer.text)
+
+
+def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
+    kept = Uploads(tmp_path, Settings(uploads=4))
+
+    def upload(number):
+        # Some send the same file, and all sessions send more files than are kept.
+        content = b"unit\n%d\n" % (number % 7)
+        made = kept.keep(f"session-{number % 2}", io.BytesIO(content), "x.csv")
+        return made.size == len(content)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(upload, range(400)))
+    for session in tmp_path.glob("*"):
+        notes = {path.stem for path in session.glob("*.json")}
+        assert 1 <= len(notes) <= 7
+        assert not list(session.glob("*.partial"))
+        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv")
+        assert kept.find(session.name, last.fingerprint).path.read_bytes() == b"unit\nlast\n"

@@ -1,6 +1,5 @@
 """Draft a spec from a file of units: the role that `init` proposes for each column."""
 
-import secrets
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -48,6 +47,7 @@ from seqbatch.campaign.files.profile import (
     unlikely_id,
 )
 from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.spec.spec import fresh_seed
 from seqbatch.campaign.spec.toml import check_spec, quoted, value
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
@@ -348,14 +348,6 @@ def _some(column: ColumnProfile) -> str:
 
 
 NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
-
-
-def fresh_seed() -> int:
-    """Return a random seed from the operating system; anyone who knows it can predict actions.
-
-    It has 53 bits, which JSON numbers represent exactly.
-    """
-    return secrets.randbelow(1 << 53)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """A campaign's spec: everything declared before the first unit is assigned."""
 
 import math
+import secrets
 from collections.abc import Iterable
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -130,13 +131,21 @@ class PolicyChoice(SpecPart):
     kind: Name
 
 
+def fresh_seed() -> int:
+    """Return a random seed from the operating system; anyone who knows it can predict actions.
+
+    It has 53 bits, which JSON numbers represent exactly.
+    """
+    return secrets.randbelow(1 << 53)
+
+
 class Spec(SpecPart):
     """Everything that is fixed when a campaign is created."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     #: The file of units that the spec was drafted from; events store it next to the spec.
     file: str = Field(default="", max_length=LONGEST_FILE, exclude=True)
-    seed: Whole = Field(default=0, ge=0, lt=2**63)
+    seed: Whole = Field(default_factory=lambda: fresh_seed(), ge=0, lt=2**63)
     unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
         default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS
     )

@@ -1,0 +1,95 @@
+"""Nothing that a viewer can open reveals a seed, or a key that draws are made with."""
+
+from hashlib import blake2b
+
+import pyarrow as pa
+import pytest
+
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.draws import md5_key
+from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.views.history import PUBLIC_SPEC
+from seqbatch.service import roles
+from tests.campaign.warehouse.test_sums import wave
+from tests.campaign.warehouses import ELSEWHERE
+from tests.service.pages.visiting import Visit
+from tests.service.running import OUTCOMES, SPEC, UNITS, running
+
+SEED = 7_123_456_789_012_345
+#: The routes that a viewer can open, with the parameters that change what they answer.
+OPEN = [
+    route
+    for (method, route), permission in roles.ROUTES.items()
+    if method == "GET" and permission is not None and roles.least_role(permission) == "viewer"
+]
+FORMATS = [f"?format={kind}" for kind in ("html", "md", "json")]
+ASKED = {
+    "/v1/campaigns/{name}/report": FORMATS,
+    "/v1/campaigns/{name}/protocol": FORMATS,
+    "/campaigns/{name}/document": [
+        f"{asked}&what={what}" for what in ("report", "protocol") for asked in FORMATS
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("secrets")
+    with running(folder / "campaigns.db") as made:
+        here = made.campaign(seed=SEED, draw="balanced")
+        here.assign(pa.Table.from_pylist(UNITS), draw=True)
+        here.record(pa.Table.from_pylist(OUTCOMES))
+        here.close()
+        here.amend(reason="more", sizes=[5])
+        away = Campaign.create({**ELSEWHERE, "seed": SEED}, store=made.store, who="ann")
+        wave(away, folder, 600, 1)
+        yield made
+
+
+def secrets(store):
+    """Yield everything from which somebody could compute actions before they are assigned."""
+    yield str(SEED)
+    yield f"{SEED:x}"
+    for name in store.names():
+        yield md5_key(SEED, name)
+        yield blake2b(f"{SEED}\n{name}".encode(), digest_size=32).hexdigest()
+        for event in Campaign(store, name).events():
+            if "draw" in event.payload:
+                yield event.payload["draw"]["highest_lot"]
+
+
+def answers(service):
+    """Yield every answer and page that a viewer can open, by its address."""
+    visit = Visit(service, "viewer")
+    for route in OPEN:
+        names = service.store.names() if "{name}" in route else [""]
+        for name in names:
+            for asked in ASKED.get(route, [""]):
+                path = route.replace("{name}", name) + asked
+                api = route.startswith("/v1") or route == "/metrics"
+                yield path, service.get(path, role="viewer") if api else visit.get(path)
+    visit.close()
+
+
+def test_a_viewer_finds_no_secret(service):
+    hidden = list(secrets(service.store))
+    assert len(hidden) == 7
+    opened = dict(answers(service))
+    assert len(opened) > 30
+    assert sum(answer.status_code == 200 for answer in opened.values()) > 25
+    for path, answer in opened.items():
+        for secret in hidden:
+            assert secret not in answer.text, path
+
+
+def test_an_operator_finds_them(service):
+    """The search finds what is there."""
+    told = service.get(f"/v1/campaigns/{ELSEWHERE['name']}/events", role="operator").text
+    assert str(SEED) in told
+    assert md5_key(SEED, ELSEWHERE["name"]) in told
+
+
+def test_every_field_of_a_spec_is_public_or_not():
+    dumped = Spec.model_validate(SPEC).model_dump(mode="json")
+    assert set(dumped) - PUBLIC_SPEC == {"seed"}
+    assert set(dumped) >= PUBLIC_SPEC
