@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.lake`` measures 10 million units, or the number given after it, and writes
 its table into docs/lake.md. Every call runs in a separate process, to measure its peak memory, and
-both stores get the same files: 20 numbers, 5 categories and 4 actions, in Parquet, with ids in random
-order. It measures the second wave, after a small first one, because only then scores are computed.
+both stores get the same files: 20 numbers, 5 categories and 4 actions, in Parquet, with ids in
+random order. It measures the second wave, after a small first one, because only then
+scores are computed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Messages are values, and whoever reads them has words of their own for what can be done."""
+"""Messages are values; Python, the command line, HTTP and the pages each render remedies."""
 
 import pickle
 from typing import get_args

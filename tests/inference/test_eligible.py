@@ -1,4 +1,4 @@
-"""Units that could not get some actions: what is asked, is asked of the others alone."""
+"""Contrasts use only units that could get the actions."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The lab at a small size: files, claims, resumption; and comparisons of one's own."""
+"""The lab at a small size: files, claims, resumption; and user-defined comparisons."""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""Who may get which action, and how many may: predictions against simulations of their own."""
+"""Plans with eligibility and capacities: predictions compared with simulations."""
 
 import warnings
 from functools import partial

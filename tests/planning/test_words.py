@@ -1,4 +1,4 @@
-"""What a plan says of itself: why this number of batches, and what is exact."""
+"""The text of a plan: why this number of batches, and what is exact."""
 
 import math
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What cannot be told from its like is refused by name, before any work is done."""
+"""Objects that cannot be compared with an earlier run are refused by name, before any work."""
 
 import random
 import re

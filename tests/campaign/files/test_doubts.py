@@ -1,4 +1,4 @@
-"""Numbers that may be a thousand times as large as they look are refused until a format is said."""
+"""Numbers whose dots may separate thousands or decimals are refused until a format is declared."""
 
 import polars as pl
 import pytest

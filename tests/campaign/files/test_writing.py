@@ -1,4 +1,4 @@
-"""What is said where a file cannot be written, and what is left: the record, and no half file."""
+"""Errors when a file cannot be written: the record stays, and no partial file is left."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Waves drawn from a list of everybody: exact in size, fair, whatever the order of the list."""
+"""Waves drawn from a list of all units: exact in size and fair, whatever the order of the list."""
 
 import json
 import sqlite3

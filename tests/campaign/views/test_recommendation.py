@@ -1,4 +1,4 @@
-"""What a reader is told to do: never against a guardrail, a look, or the numbers beside it."""
+"""The recommendation never contradicts a guardrail, a look, or the numbers beside it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The report: what it says against the findings, in every format, for every kind of campaign."""
+"""The report agrees with the findings, in every format, for every kind of campaign."""
 
 import base64
 import html

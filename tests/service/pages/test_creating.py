@@ -1,4 +1,4 @@
-"""A new campaign by a form: what is proposed, corrected, refused where it stands, and done once."""
+"""A new campaign by a form: proposals, corrections, errors at their fields, created once."""
 
 import io
 import json

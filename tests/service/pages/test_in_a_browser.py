@@ -1,4 +1,4 @@
-"""Pages in a browser: a whole campaign clicked at two widths, faults that axe finds, keys alone."""
+"""Pages in a browser: a whole campaign at two widths, accessibility by axe, keyboard only."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The planner's page: a plan has an address, is made once, and ends when nobody waits for it."""
+"""The planner's page: a plan has an address, is computed once, and is cancelled if unused."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""A campaign by forms alone, without scripts: check, confirm, once, and what is kept between."""
+"""A campaign by forms without scripts: check, confirm, execute once, and files kept between."""
 
 import io
 import os
