@@ -162,7 +162,7 @@ def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -
         f"at least {number(least, 3)}, the lift that {counted(request.limits.units, 'unit')} "
         f"detect with {percent_cut(power)} power if all of them are randomised",
         lift,
-        f"No plan with these units can; about {counted(needed, 'unit')} would, all randomised.",
+        f"To detect it, plan for about {counted(needed, 'unit')}, all randomised.",
     )
 
 
