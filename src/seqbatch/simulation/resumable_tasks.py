@@ -160,7 +160,8 @@ def _held(function: FunctionType) -> list[object]:
         except ValueError:
             raise InvalidArgumentError(
                 f"{name} in {_named(function)}", "set before the run starts",
-                "a variable without a value", "Assign it before the call, or pass it as an argument.",
+                "a variable without a value",
+                "Assign it before the call, or pass it as an argument.",
             ) from None  # fmt: skip
     return held
 

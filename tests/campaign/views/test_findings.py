@@ -270,7 +270,7 @@ def test_retired_and_added_actions_are_judged_by_their_waves(store, tmp_path):
     assert found.rule.shares["mail"] == 0
     assert not found.run.over_actions["late"].known
     for gain in (found.run.over_random, found.run.over_best):
-        assert "Over the 1 wave in which the same actions were given" in gain.note
+        assert "Only the 1 wave with the same actions as the last wave" in gain.note
     assert any("mail was retired" in note for note in found.notes)
     assert any("late was added later" in note for note in found.notes)
     _, waves = exported(campaign, tmp_path)

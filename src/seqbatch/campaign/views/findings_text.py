@@ -499,8 +499,8 @@ def _about_waves(found: "Findings") -> Iterable[str]:
         )
     if few := [mean.few for mean in found.means if mean.few]:
         yield (
-            f"Few events (outcomes that differ from the usual one): {', '.join(few)}. With fewer than "
-            f"{ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
+            f"Few events (outcomes that differ from the usual one): {', '.join(few)}. With fewer "
+            f"than {ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
         )
     for lift in found.lifts:
         if lift.few:

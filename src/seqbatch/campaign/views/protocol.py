@@ -129,8 +129,8 @@ def protocol(events: Sequence[Event]) -> Document:
         title=f"Protocol of campaign {declared.name}",
         first=_first(events[0], writing),
         sections=[
-            Section("question", "What is asked", list(writing.question())),
-            Section("units", "Who takes part", list(writing.units())),
+            Section("question", "The question", list(writing.question())),
+            Section("units", "The units", list(writing.units())),
             Section("waves", "Waves and sample size", list(writing.waves())),
             Section("assignment", "How units are assigned", list(writing.assignment())),
             Section("outcomes", "What is recorded", list(writing.outcomes())),
