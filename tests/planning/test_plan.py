@@ -499,7 +499,7 @@ def test_the_guarantees_have_a_picture_and_a_page_too():
     worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
     title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
     assert title.startswith("guaranteed regret, in units of reward")
-    assert "mean rewards lie in [-1, 1] times the noise" in as_html(worst.document())
+    assert "mean rewards lie between -1 and 1 times the noise" in as_html(worst.document())
 
 
 def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):

@@ -106,7 +106,7 @@ def travelling(error: Exception) -> Exception:
 def lost(reason: object) -> EngineError:
     """Return the error for a piece whose process died on every try."""
     return EngineError(
-        f"every process that worked on it ended before it finished ({reason}). Was it killed, or "
+        f"every process that worked on it ended before it was done ({reason}). Was it killed, or "
         "out of memory? A script that uses several processes must do so under "
         'if __name__ == "__main__".'
     )

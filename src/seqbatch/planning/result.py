@@ -215,7 +215,7 @@ class Plan:
         if self.detection is None:
             raise InvalidArgumentError(
                 "trade",
-                "used with a plan for stochastic contexts without seen, eligible and capacity",
+                "used with a plan for stochastic contexts that has not begun and restricts nothing",
                 _kind(self),
             )
         request = self.request

@@ -161,7 +161,7 @@ def _held(function: FunctionType) -> list[object]:
             raise InvalidArgumentError(
                 f"{name} in {_named(function)}", "set before the run starts",
                 "a variable without a value",
-                "Assign it before the call, or pass it as an argument.",
+                "Assign it above the call, or pass it as an argument.",
             ) from None  # fmt: skip
     return held
 
