@@ -129,7 +129,7 @@ def test_going_on_is_spoken_of_only_while_it_is_possible(shop, store):
     assert "The stopping rule declared beforehand says: stop for success." in what
     aborted = run(store, "aborted", waves=1)
     aborted.abort(reason="a letter from the press")
-    assert any("reason: a letter from the press." in part for part in told(aborted, store)
+    assert any("(reason: a letter from the press)." in part for part in told(aborted, store)
                if isinstance(part, str))  # fmt: skip
 
 

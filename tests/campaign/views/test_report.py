@@ -265,7 +265,7 @@ def test_amendments_guardrails_and_stopping(store, tmp_path):
     campaign.close()
     assert campaign.situation().stop == "stop for success"
     text = page(campaign, tmp_path)
-    assert "The rule that was fixed beforehand says: stop for success." in section(text, "answer")
+    assert "rule declared beforehand says: stop for success." in section(text, "answer")
     assert "Guardrail VIOLATED: unsubscribed of none" in section(text, "answer")
     assert "stop for success" in section(text, "stopping")
     campaign.go_on(reason="to be sure")
