@@ -219,7 +219,7 @@ def test_grids_and_simulations_name_what_there_is(tmp_path):
     spec.write_text(text.replace("60", "80"), encoding="utf-8")
     result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])
     assert result.exit_code == 2
-    assert "name another folder, or remove this one" in result.stderr
+    assert "use another folder, or remove this one" in result.stderr
 
 
 def test_errors_of_the_machine_are_said_without_python():
@@ -283,7 +283,7 @@ def test_words_need_no_textbook():
     assert "randomised. All of the first wave get their action at random." in shown
     shown = " ".join(run("status", "spring").stdout.split())
     assert "then units get the action that looks best for them so far" in shown
-    assert "in the first wave all others get their action at random, too" in shown
+    assert "in the first wave, all other units also get a random action" in shown
     Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
     run("record", "spring", "o.csv", code=1)
     shown = " ".join(run("verify", "spring").stdout.split())

@@ -248,7 +248,7 @@ def test_damage_is_found(folder):
     raw.commit()
     raw.close()
     shown = run("verify", "spring", code=1).stdout
-    assert "event 1, hash: the event is not what was signed" in shown
+    assert "event 1, hash: the event does not match it" in shown
     assert folder.exists()
 
 
@@ -391,10 +391,10 @@ def test_a_shop_that_exports_buyers_only():
     assert "buyers only" in run("close", "shop", code=3).stderr
     assert "counts as 0" in run("amend", "shop", "--absent", "0", "--reason", "no row").stdout
     shown = run("close", "shop").stdout
-    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "6 recorded, 14 absent and counted as 0 EUR." in shown
     assert "VIOLATED" in shown
     shown = run("status", "shop").stdout
-    assert "6 recorded, 14 counted as 0 EUR because absent." in shown
+    assert "6 recorded, 14 absent and counted as 0 EUR." in shown
     assert "Observed (reward in EUR)" in shown
     assert "Guardrail VIOLATED: left of" in shown
     assert said("status", "shop")["waves"][0]["absent"] == 14

@@ -110,7 +110,7 @@ def test_the_trade_is_written_and_told(tmp_path):
 def test_what_cannot_be_detected_is_said():
     said = " ".join(run(*SMALL, "--features", "1", "--detect", "0.001", code=2).stderr.split())
     assert "--detect must be at least 0.0929" in said
-    assert "No plan with these units can; about" in said
+    assert "To detect it, plan for about" in said
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_waves_and_prior_and_worst_case():
     ).stdout
     assert "gains 0.1 or 0.4 per unit" in text
     worst = run(*SMALL, "--dim", "4", "--contexts", "adversarial").stdout
-    assert "cannot be predicted" in worst
+    assert "can be bounded, but not predicted" in worst
     assert "guarantee" in worst
     for words, message in (
         (("--features", "100"), "units must be at least 10201"),

@@ -80,8 +80,8 @@ def test_an_error_that_cannot_travel_comes_back_as_text(cluster):
 def test_what_cannot_be_sent_to_a_process_is_refused_in_words(engines):
     with pytest.raises(
         InvalidArgumentError,
-        match=r"^what another process is to do must be something that pickle can send there; "
-        r"received what it cannot \(.*lambda.*\)\. Define functions at the top of a module",
+        match=r"^the work for another process must be serialisable by pickle; "
+        r"received an object that is not \(.*lambda.*\)\. Define functions at the top level",
     ):
         list(as_completed(engines("local-2"), lambda piece: piece, [1]))
 

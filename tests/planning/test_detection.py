@@ -172,8 +172,8 @@ def test_a_plan_detects_what_it_was_asked_to(asked):
     assert again.grid == asked.grid
     assert plan(**ASKED, randomised=share - 0.02).detection.lift_80 > 0.12
     words = str(asked)
-    assert "is the least that finds 0.12 with 80% power" in words
-    assert "would find it with probability" in words
+    assert "is the smallest that detects a lift of 0.12 with 80% power" in words
+    assert "would detect it with probability" in words
     table = asked.tables()[-1]
     assert [row[0] for row in table.rows] == [1, 2]
     values = json.loads(json.dumps(asked.as_dict()))
@@ -200,7 +200,7 @@ def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
     assert "Recommended" in str(trade)
     page = trade.save(tmp_path / "trade.html").read_text(encoding="utf-8")
     assert "image/svg+xml" in page
-    assert "lift found with 80% power" in page
+    assert "lift detected with 80% power" in page
     assert len(trade.as_dict()["points"]) == len(trade.points)
 
 
@@ -208,7 +208,7 @@ def test_what_no_plan_can_detect_is_refused_with_what_could_be():
     with pytest.raises(InvalidArgumentError, match=r"detect must be at least 0\.1\d+,") as refused:
         plan(**ASKED, detect=0.01, power=0.9)
     assert "4,000 units detect with 90% power if all of them are randomised" in str(refused.value)
-    assert "No plan with these units can; about" in str(refused.value)
+    assert "To detect it, plan for about" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -232,4 +232,4 @@ def test_where_nothing_can_be_said_of_lifts_nothing_is():
     with pytest.raises(InvalidArgumentError, match="stochastic contexts that has not begun"):
         _ = worst.trade
     bare = plan(**ASKED)
-    assert "The first batch alone counts" in str(bare)
+    assert "Only the first batch counts" in str(bare)

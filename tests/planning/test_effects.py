@@ -78,7 +78,7 @@ def test_a_spread_makes_a_wrong_guess_cheaper():
     assert paid[1][4] < 0.8 * paid[0][4]
     assert paid[1][1] < 1.12
     assert unsure.rows[0].regret == pytest.approx(20_000 * unsure.model.effect)
-    assert "two effects in three lie between 0.04 and 0.25" in str(unsure)
+    assert "two thirds of plausible effects lie between 0.04 and 0.25" in str(unsure)
     assert "log-normal" not in str(sure)
 
 

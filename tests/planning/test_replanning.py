@@ -107,6 +107,6 @@ def test_a_plan_made_anew_says_what_was_learned():
     after = replan(before, seen=1_000, statistics=seen(1_000), batches=2, max_batches=2)
     effects = [effect for effect, _ in after.model.scenarios]
     assert np.median(effects) < 0.8
-    assert "Learned from the outcomes so far: a perfect assignment gains 0." in str(after)
+    assert "Estimated from the outcomes so far: a perfect assignment gains 0." in str(after)
     assert after.sensitivity == ()
     assert after.as_dict()["seen"] == 1_000

@@ -130,8 +130,8 @@ def test_a_plan_says_what_it_restricts():
     made = plan(**asked, eligible=[1, 0.5], capacity=[None, 0.2], effect_spread=1)
     free = plan(**asked, effect_spread=1)
     text = str(made)
-    assert "units may get the actions with shares 1, 0.5" in text
-    assert "each batch has room for shares 1, 0.2 of its units" in text
+    assert "the shares of units that may get each action: 1, 0.5" in text
+    assert "the largest shares of a batch that may get each action: 1, 0.2" in text
     assert made.rows[0].regret < 0.7 * free.rows[0].regret
     assert made.rows[0].lower_bound == pytest.approx(made.rows[0].regret)
     assert made.detection is None

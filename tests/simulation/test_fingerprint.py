@@ -105,8 +105,8 @@ def test_a_policy_that_cannot_be_compared_is_named(tmp_path):
     with pytest.raises(
         InvalidArgumentError,
         match=r"^_thread\.lock in tests\.simulation\.test_fingerprint\.Locked in .*\.Line must be "
-        r"something whose content can be compared.*; received what cannot be taken apart "
-        r"\(cannot pickle '_thread\.lock' object\)\. Make it in the method",
+        r"comparable by its content.*; received an object that cannot be serialised "
+        r"\(cannot pickle '_thread\.lock' object\)\. Create it in the method",
     ):
         sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
               lines={"a": Line(Locked(), GridRule(kind="uniform"))},
@@ -122,7 +122,7 @@ def test_what_refuses_to_be_taken_apart_is_named_wherever_it_is():
 
     held = r"^builtins\.generator in .*"
     for value, holder in ((use, "<locals>.use"), (Slotted([{"a": generator}]), "Slotted")):
-        with pytest.raises(InvalidArgumentError, match=rf"{held}{holder} must be something"):
+        with pytest.raises(InvalidArgumentError, match=rf"{held}{holder} must be comparable"):
             fingerprint(value)
 
 
@@ -145,5 +145,5 @@ def test_a_chain_of_objects_is_refused_in_words():
     chain = None
     for _ in range(5_000):
         chain = Slotted(chain)
-    with pytest.raises(InvalidArgumentError, match=r"^what defines a run must be nested less"):
+    with pytest.raises(InvalidArgumentError, match=r"^the settings of a run must be nested less"):
         fingerprint(chain)

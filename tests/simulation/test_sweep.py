@@ -304,7 +304,7 @@ def test_a_policy_of_ones_own_that_was_edited_is_another_run(module, tmp_path, m
                      lines={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
 
     assert run(OWN).equals(run(OWN))
-    with pytest.raises(InvalidArgumentError, match="changed code of your own"):
+    with pytest.raises(InvalidArgumentError, match="use another folder"):
         run(OWN.replace("SIGN = 1", "SIGN = -1"))
 
 

@@ -105,7 +105,7 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
         path.write_bytes(other.read_bytes())
     verified = opened(lake).verify()
     found = verified.findings
-    assert ("not decided on again: 1" in str(verified.notes)) == (
+    assert ("not replayed for this reason: 1" in str(verified.notes)) == (
         kind == "units" and damage != "a byte"
     )
     # Both waves, the other one, or nobody where no id can be looked up.
@@ -187,7 +187,7 @@ def test_another_address_in_the_ledger_is_found(lake):
         )
     store.close()
     found = opened(lake).verify().findings
-    assert any("not those that were hashed" in each.problem for each in found)
+    assert any("does not match its hash" in each.problem for each in found)
 
 
 def test_what_a_crash_left_is_ignored_and_swept(lake):

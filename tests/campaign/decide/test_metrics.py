@@ -81,7 +81,7 @@ def test_metrics_say_that_absent_units_have_none(store, tmp_path):
         assert f"unsubscribed of {row.action} has {outcomes_said}" in said
     campaign.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "what was recorded (units that count as absent have no metrics): they watch" in page
+    assert "recorded outcomes (units that count as absent have no metrics). They watch" in page
 
 
 def test_conflicts_compare_metrics_too(store, tmp_path):

@@ -165,7 +165,7 @@ def test_an_adoption_of_other_sizes_than_proposed_is_named(store, monkeypatch):
     campaign.replan(adopt=True, reason="as proposed")
     [found] = campaign.verify().findings
     assert (found.event, found.place) == (5, "adopted proposal")
-    assert "proposed were" in found.problem
+    assert "the proposal was" in found.problem
 
 
 REFUSED = [

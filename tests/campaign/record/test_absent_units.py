@@ -254,7 +254,7 @@ def test_a_forged_absence_is_found(tmp_path):
     changed(tmp_path / "c.db", "UPDATE outcomes SET value = 5 WHERE version = 0 AND number = 1")
     again = Campaign.open("shop", store=open_store(tmp_path / "c.db"))
     found = again.verify().findings
-    assert any("the index says 5.0 of event 4, the record 0.0" in str(each) for each in found)
+    assert any("the index has 5.0 of event 4, the record 0.0" in str(each) for each in found)
 
 
 def test_who_was_absent_is_found_out_again(store, monkeypatch):
@@ -270,8 +270,8 @@ def test_who_was_absent_is_found_out_again(store, monkeypatch):
     campaign.record(buyers(campaign.assign(units(40)).table))
     campaign.close()
     found = [str(each) for each in campaign.verify().findings]
-    wanted = "event 4, absent units: the rows make 30 units count as 0, stored are 29, or others"
-    assert wanted in found
+    problem = "by the rows, 30 units count as 0; the record has 29, or different ones"
+    assert f"event 4, absent units: {problem}" in found
 
 
 @pytest.mark.parametrize(("reward", "match"), [

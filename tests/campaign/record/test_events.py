@@ -46,8 +46,8 @@ def test_an_event_that_is_gone_is_missed(path):
     store = open_store(path)
     campaign = Campaign(store, "spring")
     text = "\n".join(map(str, campaign.verify().findings))
-    assert "event 5, unit chunk 1: belongs to no event; its event is missing" in text
-    assert "event 5, event: there was such an event, and it is missing" in text
+    assert "event 5, unit chunk 1: its event is missing" in text
+    assert "event 5, event: was recorded, but is missing" in text
     for call in (
         lambda: campaign.assign(units(50, start=300)), lambda: campaign.close(),
         lambda: campaign.status(),
@@ -62,7 +62,7 @@ def test_records_without_an_event_are_named_also_without_a_fold(path):
     store = open_store(path)
     found = Campaign(store, "spring").verify()
     store.close()
-    assert "unit chunk 1: belongs to no event" in " ".join(map(str, found.findings))
+    assert "unit chunk 1: its event is missing" in " ".join(map(str, found.findings))
 
 
 @pytest.mark.parametrize("change", [

@@ -173,7 +173,7 @@ def test_the_rule_waits_for_the_control(store, tmp_path):
     closed = trial.close()
     assert closed.stopping is None
     assert any("compares with the control" in note for note in closed.notes)
-    assert any("The control is named in the key" in note for note in trial.findings().notes)
+    assert any("Only the key names the control" in note for note in trial.findings().notes)
     trial.unmask(path, reason="an interim analysis")
     answers = pl.from_arrow(trial.assign(units(200, start=300)).table)
     values = [len(name) / 10 + row % 7 / 10 for row, name in enumerate(answers["action"])]

@@ -399,7 +399,7 @@ def test_sizes_by_a_plan(tmp_path):
     assert len(made.sizes) == 2
     assert sum(made.sizes) == 3_000
     assert spec.grid.sizes == made.sizes
-    assert "2 waves, as asked for, earn " in made.text
+    assert "2 waves, as requested, earn " in made.text
     with pytest.raises(SeqbatchError, match="units"):
         first_spec(path, Choices(plan=True, units_in_all=3))
 

@@ -98,13 +98,13 @@ def test_verify_looks_at_tombstones(store_url):
             raw.execute(sa.text("DROP TRIGGER tombstones_append_only ON tombstones"))
         raw.execute(sa.text("UPDATE tombstones SET why = 'other' WHERE name = 'one'"))
     [found] = campaign.verify().findings
-    assert str(found) == "index, tombstone of campaign 'one': is not what was signed"
+    assert str(found) == "index, tombstone of campaign 'one': does not match its hash"
     with store._engine.begin() as raw:
         if raw.dialect.name == "sqlite":
             raw.execute(sa.text("DROP TRIGGER tombstones_no_DELETE"))
         raw.execute(sa.text("DELETE FROM tombstones WHERE name = 'one'"))
     [found] = campaign.verify().findings
-    assert str(found) == "index, tombstone of campaign 'two': the one before it is missing"
+    assert str(found) == "index, tombstone of campaign 'two': the tombstone before it is missing"
     store.close()
 
 

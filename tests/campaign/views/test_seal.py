@@ -64,9 +64,7 @@ def test_an_older_copy_is_seen(campaign, tmp_path):
     old = Campaign(store, "spring")
     assert old.verify().sound
     [problem] = seals(old.verify(seal=made))
-    assert (
-        "the newest event here is 4: the last events were cut off, or this is an older" in problem
-    )
+    assert "the newest event here is 4: the last events were removed, or this is an" in problem
     old.assign(units(50, start=700))
     [problem] = seals(old.verify(seal=made))
     assert "event 5 is not the one that was sealed" in problem
@@ -91,7 +89,8 @@ def test_a_signed_seal_shows_whose_it_is(campaign, tmp_path, private, public):
     )[0]  # fmt: skip
     for change in ({"units": 299}, {"at": "2000-01-01T00:00:00+00:00"}, {"signature": "00" * 64}):
         found = seals(campaign.verify(seal=replace(made, **change), signer=mine / public))
-        assert found == ["the signature does not fit the seal: it was changed after it was signed"]
+        [said] = found
+        assert said.startswith("the signature does not match the seal")
 
 
 def test_files_that_are_no_keys_or_seals(campaign, tmp_path):

@@ -358,7 +358,7 @@ def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service)
     assert "are needed" not in page
     made.record(pl.DataFrame({"unit": ["u0"], "visit": [1.0]}))
     page = visit.get(f"/campaigns/{made.name}").text
-    assert "1 of 4 are in. Once no more outcomes are to come, close wave 1: a unit" in page
+    assert "1 of 4 are in. Once you expect no more outcomes, close wave 1: a unit" in page
 
 
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):

@@ -14,6 +14,7 @@ from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, va
 from seqbatch.display import counted
 from seqbatch.output_files import atomically, require_target
 from seqbatch.planning import plan
+from seqbatch.planning.result_text import reason as planned_reason
 
 # ----------------------------------------------------------------------
 # Wave sizes for a first spec: equal, or planned, with the reason.
@@ -51,8 +52,7 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         floor=spec.floor,
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
-    # The planner says "batch" where a campaign says "wave".
-    reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
+    reason = planned_reason(made, noun="wave").rstrip(".")
     noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
     assumed = (
         f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or take "

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -127,37 +127,19 @@ def answer_of(plan: Plan) -> PlanAnswer:
     whole = not plan.request.quick
     sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
     return PlanAnswer(
-        heading=in_waves(answer(plan)),
+        heading=answer(plan, noun="wave"),
         short=f"{counted(plan.batches, 'wave')} of {sizes} units",
         whole=whole,
         facts=_facts(plan),
-        words=[in_waves(line) for line in reasons(plan)],
-        assumed=in_waves(" ".join(assumptions(plan))),
+        words=reasons(plan, noun="wave"),
+        assumed=" ".join(assumptions(plan, noun="wave")),
         waves=_waves(plan),
         picture=_picture(plan),
-        tables=[_told(table) for table in (tables(plan) if whole else [costs_table(plan)])],
+        tables=tables(plan, noun="wave") if whole else [costs_table(plan, noun="wave")],
         sizes=tuple(plan.grid.sizes),
         actions=plan.model.actions,
         randomised=plan.model.conduct.randomised,
     )
-
-
-def in_waves(text: str) -> str:
-    """Replace "batch", the planner's term, by "wave", the campaign's term.
-
-    >>> in_waves("3 batches, as asked for. More batches (max_batches) may.")
-    '3 waves, as asked for. More waves may.'
-    """
-    text = text.replace(" (max_batches)", "")
-    for theory, campaign in (("batches", "waves"), ("batch", "wave")):
-        text = text.replace(theory, campaign)
-        text = text.replace(theory.capitalize(), campaign.capitalize())
-    return text
-
-
-def _told(table: Table) -> Table:
-    columns = tuple("waves" if name == "M" else in_waves(name) for name in table.columns)
-    return replace(table, title=in_waves(table.title), columns=columns)
 
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
@@ -205,7 +187,7 @@ def _picture(plan: Plan) -> RegretPicture:
     online = number(plan.online.regret, 3)
     words = (
         f"Expected regret by number of waves: {told}; fully online: {online}. "
-        f"{counted(plan.batches, 'wave').capitalize()}: {in_waves(chosen(plan))}."
+        f"{counted(plan.batches, 'wave').capitalize()}: {chosen(plan)}."
     )
     return RegretPicture(points, at(plan.online.regret), online, words)
 
@@ -503,5 +485,6 @@ def _number(form: Form, name: str) -> float | None:
 
 def _refusal(error: InvalidArgumentError) -> Mapping[str, str]:
     """Return the error by field name; shares are given in percent."""
-    name = "waves" if error.name == "batches" else error.name
-    return {name: in_percent(in_waves(str(error))) if name in SHARES else in_waves(str(error))}
+    if error.name == "batches":
+        error = InvalidArgumentError("waves", error.rule, error.received, error.advice)
+    return {error.name: in_percent(str(error)) if error.name in SHARES else str(error)}
