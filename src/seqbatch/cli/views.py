@@ -271,7 +271,7 @@ def protocol(
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write the protocol: what was declared before the first unit, in words for a committee.
+    """Write the protocol: what was declared before the first unit, for a committee.
 
     Example: seqbatch campaign protocol trial --out protocol.html
     """
