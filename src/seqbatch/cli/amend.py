@@ -255,4 +255,4 @@ def delete(
         return
     said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
     say(f"Deleted campaign {name} with {said}; its name can be used again.")
-    say(f"See what is kept of it: {command('list', '--deleted', store=store)}")
+    say(f"To see what is kept of it: {command('list', '--deleted', store=store)}")

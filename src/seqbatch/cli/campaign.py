@@ -225,7 +225,7 @@ def assign(
         bool, typer.Option("--partial", help="Assign the first units that fit in the wave.")
     ] = False,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Draw as many units as fit at random from the file.")
+        bool, typer.Option("--draw", help="Draw as many units as fit from the file, at random.")
     ] = False,
     rest: Annotated[
         str | None, typer.Option(help="File for the units that do not fit (with --partial).")

@@ -184,9 +184,7 @@ def verify(
     sealed: Annotated[
         Path | None, typer.Option("--seal", help="Seal to check the campaign against.")
     ] = None,
-    signer: Annotated[
-        Path | None, typer.Option(help="Public key of whoever signed the seal.")
-    ] = None,
+    signer: Annotated[Path | None, typer.Option(help="Public key of the seal's signer.")] = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:

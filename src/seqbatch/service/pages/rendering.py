@@ -47,9 +47,9 @@ def on_pages(remedy: Remedy) -> str:
             return "."
         case "amend":
             if spelled := remedy.options.get("reward_format"):
-                return f' a change of the outcome format to "{spelled}" and a reason'
+                return f' a change of the outcome format to "{spelled}" (with a reason)'
             # Pages have no fields for the other remedies.
-            return f" a call of amend over HTTP with {amendment(remedy)}"
+            return f" an amendment over HTTP with {amendment(remedy)}"
         case _:
             return ""
 
