@@ -62,7 +62,7 @@ def amend(
         typer.Option(help="How files write 1234.56 in a metric, for example 'calls=1.234,56'."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Amend even if the campaign loses its control or floor.")
+        bool, typer.Option("--force", help="Amend even if later waves lose the control.")
     ] = False,
     store: Where = STORE,
     who: Who = None,
