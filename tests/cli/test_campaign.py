@@ -328,9 +328,7 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     run("record", "spring", "most.csv")
     run("close", "spring")
     said = run("record", "spring", "o1.csv").stdout
-    assert (
-        "From closed waves: 2 outcomes; findings and the report use them, but no later wave" in said
-    )
+    assert "From closed waves: 2 outcomes; findings and the report use them, but no later" in said
     shown = run("assign", "spring", "units.csv", "--out", "a1.csv", "--force").stdout
     assert shown.startswith("No new units were assigned, 60 already had an action; written to")
     assert folder.exists()
