@@ -490,7 +490,7 @@ def show_closed(result: "Closed") -> None:
         say(proposal_text(result.proposal, result.unit))
     for note in result.notes:
         say(f"Note: {note}")
-    say(f"Hash of event {result.event} (keep a copy elsewhere): {result.hash}")
+    say(f"Hash of event {result.event} (keep a copy): {result.hash}")
 
 
 def _missing_text(test: "ChiSquare") -> str:

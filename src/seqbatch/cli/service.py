@@ -126,10 +126,10 @@ def create(
         return
     print(secret, flush=True)
     whose = ", ".join(token.campaigns) or "all campaigns"
-    until = (
+    expiry = (
         f"expires {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "never expires"
     )
-    say(f"Token {token.name}: {token.role} for {whose}; {until}.", to_errors=True)
+    say(f"Token {token.name}: {token.role} for {whose}; {expiry}.", to_errors=True)
     if unknown:
         say(f"No such campaign yet: {', '.join(unknown)}.", to_errors=True)
     say("It is not shown again: store it where you keep secrets.", to_errors=True)
