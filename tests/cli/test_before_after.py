@@ -32,7 +32,7 @@ def test_a_wave_is_drawn():
     assert len(table) == 60
     assert table["id"].to_list() != [f"{n:06d}" for n in range(60)]
     shown = run("assign", "spring", "everybody.csv", "--draw", "--out", "again.csv").stdout
-    assert "Wave 1 has its units already; close it before the next is drawn." in shown
+    assert "Wave 1 already has its units; close it before you draw the next one." in shown
     assert Path("again.csv").read_bytes() == Path("a1.csv").read_bytes()
     outcomes(table.to_arrow()).write_csv("o1.csv")
     run("record", "spring", "o1.csv")
@@ -53,7 +53,7 @@ def test_a_wave_is_drawn():
      "--draw must be left out where partial is given; received both"),
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
      "--rest must be left out where draw is given; received r.csv"),
-    (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be another file than"),
+    (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be a file other than"),
     (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
     (("amend", "spring", "--retire", "nix", "--reason", "x"), "--retire must be one of"),
@@ -82,7 +82,7 @@ def test_validate_writes_nothing():
     before = sorted(Path().iterdir())
     shown = run("validate", "spec.toml", "units.csv").stdout
     assert "units.csv: 60 units can be assigned." in shown
-    assert "Nothing is wrong. Nothing was written." in shown
+    assert "No problems found. Nothing was written." in shown
     assert sorted(Path().iterdir()) == before
     units(150).write_csv("everybody.csv")
     shown = run("validate", "spec.toml", "everybody.csv").stdout
@@ -108,14 +108,16 @@ def test_validate_once_the_campaign_is_there():
     Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
     units(150).write_csv("other.csv")
     shown = " ".join(run("validate", "spec.toml", "other.csv", "o.csv").stdout.split())
-    assert "It exists already in campaigns.db: outcomes are judged against its units" in shown
-    assert "other.csv: 150 units can be assigned, as far as they have no action yet." in shown
+    assert "It already exists in campaigns.db: outcomes are checked against its units" in shown
+    assert (
+        "other.csv: 150 units can be assigned, except those that already have an action." in shown
+    )
     assert "The first wave has no room" not in shown
     assert "1 would be accepted" in shown
     assert shown.endswith("Next: seqbatch campaign status spring")
     shown = run("record", "spring", "o.csv", "--dry-run").stdout
     assert "1 row: 1 accepted" in shown
-    assert "A dry run: nothing was written." in shown
+    assert "Dry run: nothing was written." in shown
     assert said("status", "spring")["events"] == 2
 
 
@@ -136,7 +138,9 @@ def test_delete_leaves_a_tombstone():
     assert "has assigned 60 units" in refused
     assert "delete it all the same: --force." in " ".join(refused.split())
     shown = run("delete", "spring", "--reason", "a trial", "--who", "ann", "--force").stdout
-    assert "Deleted campaign spring with 2 events and 60 units; its name is free again." in shown
+    assert (
+        "Deleted campaign spring with 2 events and 60 units; its name can be used again." in shown
+    )
     assert "seqbatch campaign list --deleted" in shown
     run("status", "spring", code=3)
     [tombstone] = said("list", "--deleted")
@@ -169,7 +173,7 @@ def test_the_control_is_protected():
     text = SPEC.replace("randomised", 'control = "none"\nrandomised')
     Path("spec.toml").write_text(text, encoding="utf-8")
     run("create", "spec.toml")
-    words = ("amend", "spring", "--retire", "none", "--reason", "too dear")
+    words = ("amend", "spring", "--retire", "none", "--reason", "too expensive")
     refused = " ".join(run(*words, code=2).stderr.split())
     assert "--retire must be another action than the control" in refused
     assert "add --force" in refused
@@ -280,7 +284,7 @@ def test_words_need_no_textbook():
     shown = " ".join(run("create", "spec.toml").stdout.split())
     assert "): the first wave at random, then units get the action that looks best" in shown
     shown = " ".join(run("assign", "spring", "units.csv", "--out", "a.csv").stdout.split())
-    assert "randomised. All of the first wave get their action at random." in shown
+    assert "randomised. In the first wave, every unit gets a random action." in shown
     shown = " ".join(run("status", "spring").stdout.split())
     assert "then units get the action that looks best for them so far" in shown
     assert "in the first wave, all other units also get a random action" in shown

@@ -169,7 +169,7 @@ def test_the_file_of_one_wave_is_not_proposed_for_the_next():
     assert "Nothing is new" not in run("seqbatch campaign record spring o.csv").stdout
     assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign close spring"))
     again = run("seqbatch campaign record spring o.csv")
-    assert "Nothing is new: every row is on record already, 60 of them in closed" in again.stdout
+    assert "Nothing is new: every row was recorded before, 60 of them in closed" in again.stdout
 
 
 def test_a_spec_that_names_no_file():

@@ -36,7 +36,7 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path):
     assert out.read_text() == "mine"
     assert "must be a regular file" in run(*words, str(pipe), "--force", code=2).stderr
     same = ("plan", "--units", "9", "--actions", "2", "--sample", str(out), "--out", str(out))
-    assert "another file than sample" in run(*same, "--force", code=2).stderr
+    assert "a file other than sample" in run(*same, "--force", code=2).stderr
     assert run(*words, str(out), "--force").stdout.endswith("plan.svg\n")
     assert out.read_text(encoding="utf-8").startswith("<svg")
 
@@ -104,7 +104,7 @@ def test_the_trade_is_written_and_told(tmp_path):
     told = json.loads(run(*words, "--trade", str(file), "--force", "--json").stdout)["trade"]
     assert [point["randomised"] for point in told["points"]][:2] == [0.0, 0.02]
     both = ("--out", str(tmp_path / "a.svg"), "--trade", str(tmp_path / "a.svg"))
-    assert "trade must be another file than out" in run(*words, *both, code=2).stderr
+    assert "trade must be a file other than out" in run(*words, *both, code=2).stderr
 
 
 def test_what_cannot_be_detected_is_said():

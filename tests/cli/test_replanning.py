@@ -31,10 +31,8 @@ def test_a_proposal_is_shown_and_adopted():
     assert "Proposed: waves to come of " in shown
     assert " instead of 40, 2,900" in shown
     assert "That is expected to save " in shown
-    how = (
-        "To adopt the proposal, before units are assigned: seqbatch campaign replan spring --adopt"
-    )
-    assert how in shown
+    how = "To adopt the proposal before you assign more units: "
+    assert f"{how}seqbatch campaign replan spring --adopt" in shown
     assert "Proposed: waves to come of " in " ".join(run("status", "spring").stdout.split())
     made = said("replan", "spring")
     assert not made["adopted"]
@@ -49,7 +47,7 @@ def test_a_proposal_is_shown_and_adopted():
     assert "No proposal. One is made when a wave is closed" in run("replan", "spring").stdout
     again = run("replan", "spring", "--adopt").stdout
     assert "Proposed: waves to come of " in " ".join(again.split())
-    assert "Adopted already. Nothing was changed." in again
+    assert "Already adopted; nothing was changed." in again
     assert said("status", "spring")["events"] == 5
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 

@@ -94,7 +94,7 @@ REFUSALS = {
     both_ways: ("invalid-argument", "draw", "left out where partial is given", []),
     drawn_without_a_size: ("wave-without-size", None, "without drawing from them", []),
     not_ready: ("too-few-outcomes", None, "it is: force = true, with a reason.", ["close"]),
-    without_control: ("invalid-argument", "retire", "is meant, add force = true.", ["force"]),
+    without_control: ("invalid-argument", "retire", "is intended, add force = true.", ["force"]),
     against_the_rule: (
         "stopped", None, "or continue it all the same, with", ["abort", "continue"],
     ),

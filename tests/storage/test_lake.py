@@ -328,7 +328,7 @@ def test_a_database_put_into_a_lake_goes_on_there_alone(tmp_path):
 
 
 def test_nothing_is_written_into_the_lake(lake):
-    with pytest.raises(InvalidArgumentError, match="another file than the store"):
+    with pytest.raises(InvalidArgumentError, match="a file other than the store"):
         opened(lake).export(lake / "2-spring" / "units" / "mine.parquet")
 
 

@@ -125,7 +125,7 @@ def watched(settings: Settings) -> Callable[[str, int], None]:
             raise ProblemError(
                 503, "too-slow",
                 f"the file took longer than {settings.file_seconds:g} seconds; nothing was done. "
-                "Cut it into several.",
+                "Split it into several files.",
             )  # fmt: skip
 
     return report
@@ -137,7 +137,7 @@ def refuse_rows(rows: int, settings: Settings) -> None:
         raise ProblemError(
             413, "too-large",
             f"a file must have at most {settings.file_rows:,} rows; received {rows:,} or more; "
-            "nothing was done. Cut it into several.",
+            "nothing was done. Split it into several files.",
         )  # fmt: skip
 
 
@@ -262,19 +262,19 @@ def _column(cells: list[Any]) -> pa.Array | None:
 def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:
     """Return the first invalid cell of a column, and the reason."""
     if "\0" in name:
-        return 0, "a column's name must have no NUL characters"
+        return 0, "a column's name must not contain NUL characters"
     first: type | None = None
     for row, cell in enumerate(cells):
         if cell is None:
             continue
         kind = float if isinstance(cell, int) and not isinstance(cell, bool) else type(cell)
         if kind not in (str, float, bool):
-            return row, "must be a text, a number, true, false or null"
+            return row, "must be a string, a number, true, false or null"
         if kind is float and not (
             math.isfinite(cell) if isinstance(cell, float) else cell in _WHOLE
         ):
-            return row, "must be a number that 64 bits can hold"
+            return row, "must be a number that fits in 64 bits"
         if first not in (None, kind):
-            return row, "must be of the same kind in all rows: texts, numbers, or true and false"
+            return row, "must have the same type in all rows: string, number or boolean"
         first = kind
     return None

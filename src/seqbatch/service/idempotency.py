@@ -80,7 +80,7 @@ def again(found: StoredAnswer | None, call: IdempotentCall) -> StoredAnswer | No
     if found is not None and found.request != call.request:
         raise ProblemError(
             422, "key-reused",
-            f"{KEY} {call.key!r} was used for another call; a new call needs a new key.",
+            f"{KEY} {call.key!r} was used for a different call; use a new key for a new call.",
         )  # fmt: skip
     return found
 
@@ -155,7 +155,7 @@ async def placed(request: Request, call: Callable[[], T]) -> T:
     places: asyncio.Semaphore = request.app.state.places
     if places.locked():
         raise ProblemError(
-            429, "busy", "as many long calls run as are allowed at once; try again.",
+            429, "busy", "too many long calls are running; try again later.",
             headers={"Retry-After": "2"},
         )  # fmt: skip
     await places.acquire()
@@ -174,5 +174,5 @@ async def bounded(request: Request, call: Callable[[], T]) -> T:
         return await asyncio.wait_for(placed(request, call), seconds)
     except TimeoutError:
         raise ProblemError(
-            503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
+            503, "too-slow", f"the call took longer than {seconds:g} seconds. Request less."
         ) from None

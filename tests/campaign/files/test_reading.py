@@ -344,7 +344,7 @@ def test_no_file_is_written_over_another(campaign, tmp_path, monkeypatch):
     for out, rest in (
         ("a.csv", tmp_path / "a.csv"), ("./units.csv", None), ("a.csv", "units.csv"), ("-", "-"),
     ):  # fmt: skip
-        with pytest.raises(InvalidArgumentError, match="must be another file than"):
+        with pytest.raises(InvalidArgumentError, match="must be a file other than"):
             campaign.assign("units.csv", out=out, partial=True, rest=rest)
     assert (tmp_path / "units.csv").read_bytes() == before
     assert len(campaign.events()) == 1

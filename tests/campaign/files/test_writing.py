@@ -157,7 +157,7 @@ def test_the_store_is_never_written_over(campaign, tmp_path, call):
     Path("hard.json").hardlink_to("campaigns.db")
     names = ("campaigns.db", "campaigns.db-journal", "campaigns.db-wal", "link.html", "hard.json")
     for name in (*names, tmp_path / "campaigns.db"):
-        with pytest.raises(InvalidArgumentError, match="must be another file than the store"):
+        with pytest.raises(InvalidArgumentError, match="must be a file other than the store"):
             targets(campaign, name)[call](force=True)
     os.mkfifo("fifo.csv")
     os.mkfifo("fifo.html")
@@ -232,6 +232,6 @@ def test_a_name_tells_the_format(campaign):
 
 def test_a_seal_is_not_written_over_its_key(campaign):
     Path("key.json").write_text("secret")
-    with pytest.raises(InvalidArgumentError, match="another file than key"):
+    with pytest.raises(InvalidArgumentError, match="a file other than key"):
         campaign.seal("key.json", key="key.json", force=True)
     assert Path("key.json").read_text() == "secret"

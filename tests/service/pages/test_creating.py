@@ -304,7 +304,7 @@ def test_a_form_sent_twice_creates_once(service, visit):
     assert other.status_code == 422
     assert "exists" in words(other.text)
     _, page = reviewed(visit, "twice", at=at)
-    assert "a campaign of this name exists already" in words(page.text)
+    assert "a campaign with this name already exists" in words(page.text)
 
 
 def test_without_its_proof_nothing_is_created(service, visit):
@@ -325,7 +325,7 @@ def test_the_rules_of_tokens_hold(service, visit):
     }
     answer = visit.send(f"{at}/create", masked)
     assert answer.status_code == 422
-    assert "its key is written to a file there" in words(answer.text)
+    assert "that writes its key to a file" in words(answer.text)
     secret, _ = tokens.create(service.store, "apart", role="admin", campaigns=("autumn",))
     apart = Visit(service, secret=secret)
     at, page = reviewed(apart, "hidden")
@@ -334,7 +334,7 @@ def test_the_rules_of_tokens_hold(service, visit):
     assert "this token may not see it" in words(answer.text)
     # What a token may not see is not told to exist.
     _, page = reviewed(apart, "spring", at=at)
-    assert "exists already" not in words(page.text)
+    assert "already exists" not in words(page.text)
     apart.close()
     assert "hidden" not in service.store.names()
 
@@ -345,7 +345,7 @@ def test_files_belong_to_a_session(service, visit):
     answer = other.get(at)
     other.close()
     assert answer.status_code == 404
-    assert "this file is not here any more" in answer.text
+    assert "this upload has expired or belongs to another session" in answer.text
 
 
 @pytest.mark.parametrize(
