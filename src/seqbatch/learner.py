@@ -434,7 +434,8 @@ class Learner:
             if header["format"] != FORMAT:
                 raise LearnerFileError(
                     f"{path}: must be of format {FORMAT}; received format {header['format']}. "
-                    "Read it with the version of seqbatch that wrote it."
+                    "Read it with the version of seqbatch that wrote it.",
+                    code="other-format",
                 )
             return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
         # NotImplementedError: a damaged file may name a compression that does not exist.
@@ -446,7 +447,8 @@ class Learner:
                 raise
             raise LearnerFileError(
                 f"{path}: must be a file that Learner.save wrote; reading it failed with "
-                f"{type(error).__name__}: {error}."
+                f"{type(error).__name__}: {error}.",
+                code="not-a-learner",
             ) from error
 
     @classmethod
@@ -461,7 +463,8 @@ class Learner:
         if any(identity[name] != header[name] for name in identity):
             raise LearnerFileError(
                 f"{path}: must be loaded with the policy it was saved with, "
-                f"{header['policy']} with {header['parameters']}; received {policy!r}."
+                f"{header['policy']} with {header['parameters']}; received {policy!r}.",
+                code="other-policy",
             )
         learner = cls(
             policy,
@@ -540,6 +543,7 @@ def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Polic
     if not ours or name not in registry.kinds():
         raise LearnerFileError(
             f"{path}: was saved with the policy {name}, which is not part of seqbatch. Pass it as "
-            f"Learner.load(path, policy={name}(...))."
+            f"Learner.load(path, policy={name}(...)).",
+            code="unknown-policy",
         )
     return registry.make(name, **header["parameters"])

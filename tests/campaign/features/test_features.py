@@ -292,15 +292,11 @@ def test_the_file_is_refused_with_the_row_the_value_and_the_setting(store):
     )
     with pytest.raises(InvalidFileError) as raised:
         campaign.assign(frame)
-    assert raised.value.problems == [
-        (1, "age", "must be a number; received '1.234,5'; format = \"1.234,56\" would accept it"),
-        (1, "signup", "must be a date in the format %d.%m.%Y; received '2025-01-01'"),
-        (2, "member",
-         "must be a yes or a no, such as true, yes, 1, false, no, 0; received 'vielleicht'"),
-        (2, "spend", "must be a number spelled like 1.234,56 EUR; received '1,234.56'"),
-        (3, "signup", "must be a date in the format %d.%m.%Y; received '31.02.2025'"),
-        (3, "spend", "must be a number spelled like 1.234,56 EUR; received '12 USD'"),
+    assert places(raised.value) == [
+        (1, "age", "not-a-number"), (1, "signup", "not-a-date"), (2, "member", "not-a-boolean"),
+        (2, "spend", "not-a-number"), (3, "signup", "not-a-date"), (3, "spend", "not-a-number"),
     ]  # fmt: skip
+    assert 'format = "1.234,56"' in raised.value.problems[0].reason
 
 
 def test_the_documented_specs_can_be_read():

@@ -31,7 +31,7 @@ def proposed(tmp_path, text):
 def refusal(tmp_path, text):
     with pytest.raises(InvalidFileError) as raised:
         proposed(tmp_path, text)
-    return raised.value.problems
+    return places(raised.value)
 
 
 def rows(*more, header="customer,orders,city"):
@@ -49,10 +49,8 @@ def campaign(tmp_path):
 @pytest.mark.parametrize("city", ["", "--", "n/a"])
 def test_totals_are_named_by_init_and_by_assign(tmp_path, campaign, word, city):
     text = rows(f"{word},11,{city}")
-    [(line, column, reason)] = refusal(tmp_path, text)
-    assert (line, column) == (5, "customer")
-    assert "row of totals" in reason
-    with pytest.raises(InvalidFileError, match="line 5, column 'customer': seems to be a row of"):
+    assert refusal(tmp_path, text) == [(5, "customer", "totals-row")]
+    with refused("invalid-rows", row=5, column="customer", problem="totals-row"):
         campaign.assign(tmp_path / "units.csv")
     assert campaign.situation().assigned == 0
 
@@ -138,10 +136,9 @@ def test_a_row_of_subtotals_is_doubted_by_init_and_by_assign(tmp_path, campaign)
         (tmp_path / "units.csv").write_text(text + f"{more}\n")
         with pytest.raises(InvalidFileError) as raised:
             campaign.assign(tmp_path / "units.csv")
-        assert any(line == 5 and said in reason for line, _, reason in raised.value.problems)
+        assert (5, "customer", "totals-row") in places(raised.value)
     first, *_ = refusal(tmp_path, text + "f,2,Rome\nTotal,8,\n")
-    assert first[0] == 5
-    assert said in first[2]
+    assert first == (5, "customer", "totals-row")
 
 
 @pytest.mark.parametrize("row", ["Rural total,11,Oslo", "Totality,11,", "d,11,"])
@@ -164,10 +161,7 @@ def test_totals_of_a_table_in_memory_are_named(campaign):
 
 def test_a_second_header_is_named(tmp_path):
     text = "one,two,three\nid,orders,spend\na,3,1.50 EUR\nb,4,2024-01-03\n"
-    [(line, column, reason)] = refusal(tmp_path, text)
-    assert (line, column) == (2, "")
-    assert "second header" in reason
-    assert "'orders', 'spend'" in reason
+    assert refusal(tmp_path, text) == [(2, "", "second-header")]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +175,7 @@ def test_an_odd_first_row_is_no_header(tmp_path, first):
 
 def test_a_header_between_rows_is_named(tmp_path, campaign):
     text = rows("customer, orders,city", "d,4,Rome", "customer,orders,city")
-    assert [line for line, _, _ in refusal(tmp_path, text)] == [5, 7]
+    assert refusal(tmp_path, text) == [(5, "", "repeated-header"), (7, "", "repeated-header")]
     path = tmp_path / "units.csv"
     with pytest.raises(InvalidFileError, match="line 5, column 'customer': repeats the header"):
         campaign.assign(path)
@@ -191,14 +185,13 @@ def test_a_header_between_rows_is_named(tmp_path, campaign):
 
 def test_few_missing_ids_are_named_by_their_lines(tmp_path):
     text = rows(",11,", ",9,Rome").replace("b,3,Rome", '"b\nb",3,Rome')
-    problems = refusal(tmp_path, text)
-    assert [(line, column) for line, column, _ in problems] == [(6, "customer"), (7, "customer")]
-    assert all("the id is missing" in reason for _, _, reason in problems)
+    found = refusal(tmp_path, text)
+    assert found == [(6, "customer", "missing"), (7, "customer", "missing")]
 
 
 def test_another_column_may_hold_the_ids(tmp_path):
     text = "login,client_id,orders\nann,7,3\nbob,,3\neve,9,3\n"
-    assert refusal(tmp_path, text)[0][:2] == (3, "client_id")
+    assert refusal(tmp_path, text)[0] == (3, "client_id", "missing")
     draft = proposed(tmp_path, text.replace("login", "user_key"))
     assert draft.unit == ("user_key",)
     # So many are missing that the column says something else of units.

@@ -275,7 +275,7 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             "features": features, "grid": {"sizes": [5, 5]},
             "policy": {**policy, "first": "uniform"}}  # fmt: skip
     store = open_store(tmp_path_factory.mktemp("c") / "c.db")
-    reasons = []
+    codes = set()
     try:
         campaign = Campaign.create(spec, store=store)
         for wave, given_ in enumerate((first, second)):
@@ -285,13 +285,13 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             try:
                 table = campaign.assign(frame).table
             except InvalidFileError as error:
-                reasons = [reason for _, _, reason in error.problems]
+                codes = {each.code for each in error.problems}
                 break
             assert np.isfinite(table["score"].to_numpy()).all()
             assert campaign.record(pl.DataFrame({"id": ids, "y": y})).accepted == 5
             campaign.close()
         # Rows that are refused are so before anything is decided.
-        assert all("below 1e+60" in reason for reason in reasons)
+        assert codes <= {"out-of-range"}
         assert campaign.verify().sound
     finally:
         store.close()
