@@ -9,7 +9,6 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 from tests.refusals import refused
 
@@ -114,7 +113,7 @@ def test_close_is_refused_below_the_share(store):
     campaign.record(outcomes(table))
     with refused("too-few-outcomes", match=r"250 of its 300 units \(83.3%\); at least 90.0%"):
         campaign.close()
-    with pytest.raises(InvalidArgumentError, match="reason must be given"):
+    with refused("invalid-argument", field="reason"):
         campaign.close(force=True)
     closed = campaign.close(force=True, reason="the rest will not come")
     assert sum(closed.observed.values()) == 250
@@ -191,18 +190,18 @@ def test_amendments(store):
     assert campaign.verify().sound
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"retire": ["gone"]}, "retire must be one of none, mail, call; received 'gone'"),
-    ({"retire": ["none", "mail"]}, "two actions are left"),
-    ({"add": ["mail"]}, "a name not among"),
-    ({"floor": 0.5}, "between 0 and 1 / 3"),
-    ({"units": 2}, "units must be at least"),
-    ({}, "a change of some kind"),
-    ({"sizes": [0]}, "a whole number of at least 1"),
+@pytest.mark.parametrize(("change", "field", "received"), [
+    ({"retire": ["gone"]}, "retire", "'gone'"),
+    ({"retire": ["none", "mail"]}, "retire", "1 left"),
+    ({"add": ["mail"]}, "add", "mail"),
+    ({"floor": 0.5}, "floor", "0.5"),
+    ({"units": 2}, "units", "2"),
+    ({}, "amendment", "none"),
+    ({"sizes": [0]}, "sizes", "0"),
 ])  # fmt: skip
-def test_amendments_that_cannot_be(store, change, message):
+def test_amendments_that_cannot_be(store, change, field, received):
     campaign = created(store)
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=field, received=received):
         campaign.amend(reason="try", **change)
     assert len(campaign.events()) == 1
 
@@ -225,9 +224,7 @@ def test_names(store):
     created(store)
     with refused("name-taken", field="name"):
         created(store)
-    with pytest.raises(
-        CampaignStateError, match=r"has no campaign 'autumn'\. Those it has: spring"
-    ):
+    with refused("unknown-campaign"):
         Campaign.open("autumn", store=store)
     created(store, name="autumn")
     assert store.names() == ["spring", "autumn"]
@@ -236,9 +233,9 @@ def test_names(store):
 def test_events_that_never_were(store, tmp_path):
     campaign = created(store)
     for at in (0, 2):
-        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+        with refused("invalid-argument", field="at_event"):
             campaign.status(at_event=at)
-        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+        with refused("invalid-argument", field="at_event"):
             campaign.export(tmp_path / "x.csv", at_event=at)
     assert not (tmp_path / "x.csv").exists()
 

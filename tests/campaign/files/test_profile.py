@@ -8,6 +8,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.spec.template import first_spec
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
+from tests.refusals import places, refused
 
 SPEC = {
     "name": "spring",
@@ -155,7 +156,7 @@ def test_ids_that_often_have_such_a_word_are_no_totals(tmp_path, campaign):
 
 def test_totals_of_a_table_in_memory_are_named(campaign):
     frame = pl.DataFrame({"customer": ["a", "Total"], "orders": [3.0, 3.0], "city": [None, None]})
-    with pytest.raises(InvalidFileError, match="row 2, column 'customer': seems to be a row of"):
+    with refused("invalid-rows", row=2, column="customer", problem="totals-row"):
         campaign.assign(frame)
 
 
@@ -177,7 +178,7 @@ def test_a_header_between_rows_is_named(tmp_path, campaign):
     text = rows("customer, orders,city", "d,4,Rome", "customer,orders,city")
     assert refusal(tmp_path, text) == [(5, "", "repeated-header"), (7, "", "repeated-header")]
     path = tmp_path / "units.csv"
-    with pytest.raises(InvalidFileError, match="line 5, column 'customer': repeats the header"):
+    with refused("invalid-rows", row=5, column="customer", problem="repeated-header"):
         campaign.assign(path)
     path.write_text(rows("customer,4,city"), encoding="utf-8")
     assert campaign.assign(path).assigned == 4
@@ -196,7 +197,7 @@ def test_another_column_may_hold_the_ids(tmp_path):
     assert draft.unit == ("user_key",)
     # So many are missing that the column says something else of units.
     text = "login,client_id,orders\n" + "".join(f"u{n},{n or ''},3\n" for n in (0, 0, 0, 4, 5))
-    with pytest.raises(InvalidFileError, match="no column of text or whole numbers"):
+    with refused("invalid-rows", problem="no-ids"):
         proposed(tmp_path, text)
     text = "login,client_id,orders\n" + "".join(f"u{n},{n if n > 3 else ''},3\n" for n in range(6))
     assert proposed(tmp_path, text).unit == ("login",)
@@ -216,7 +217,7 @@ def test_a_count_is_no_id_where_a_name_says_id(tmp_path, text, unit):
 
 
 def test_a_count_is_not_taken_for_the_ids_of_repeated_customers(tmp_path):
-    with pytest.raises(InvalidFileError, match="no column of text or whole numbers"):
+    with refused("invalid-rows", problem="no-ids"):
         proposed(tmp_path, "visits,customer,plan\n3,a,x\n9,a,x\n1,b,x\n4,b,y\n")
 
 
@@ -225,7 +226,7 @@ def test_values_without_a_name_are_refused(tmp_path, campaign):
     path.write_text("customer,orders,city,\na,3,x,\nb,4,x, \n", encoding="utf-8")
     assert campaign.assign(path).assigned == 2
     path.write_text('customer,orders,city,\nc,3,x,\nd,4,x,"y"\n', encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"line 3: column 4 has the value 'y' and no name"):
+    with refused("invalid-rows", row=3, problem="unnamed-column"):
         campaign.assign(path)
     path.write_text(",customer,orders,city\n0,c,3,x\n1,d,4,x\n", encoding="utf-8")
     assert campaign.assign(path).assigned == 2
@@ -290,10 +291,10 @@ def test_rows_of_another_length_are_refused_before_a_spec_is_made(tmp_path):
 def test_a_missing_column_is_told_those_that_are_there(tmp_path, campaign):
     path = tmp_path / "units.csv"
     path.write_text("Customer ,orders,city\na,3,x\n", encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"'customer': .*; 'Customer' may be meant"):
+    with refused("invalid-rows", column="customer", problem="no-such-column"):
         campaign.assign(path)
     path.write_text(rows(), encoding="utf-8")
     campaign.assign(path)
     path.write_text("customer,y\na,1\n", encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"'visit': .*; it has 'customer', 'y'"):
+    with refused("invalid-rows", column="visit", problem="no-such-column"):
         campaign.record(path)

@@ -23,7 +23,6 @@ from seqbatch.campaign.spec import input_limits
 from seqbatch.campaign.spec.toml import check_spec, read_spec
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.errors import (
-    InvalidArgumentError,
     InvalidFileError,
     InvalidSpecError,
     SeqbatchError,
@@ -33,6 +32,7 @@ from seqbatch.policies import registry
 from seqbatch.storage import open_store
 from tests.campaign.fuzzing import Examiner
 from tests.campaign.instances import created, outcomes, units
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 LONG = "x" * 1_000_000
@@ -85,7 +85,7 @@ def test_a_table_in_memory_is_validated_too(campaign):
     damaged = content.replace(struct.pack("<3i", 0, 6, 12), struct.pack("<3i", 0, 6, 300))
     column = pa.ipc.open_stream(damaged).read_all()["id"]
     table = units(2).to_arrow().set_column(0, "id", column)
-    with pytest.raises(InvalidFileError, match="cannot be read as table"):
+    with refused("invalid-rows", problem="unreadable"):
         campaign.assign(table)
 
 
@@ -169,16 +169,16 @@ def test_more_rows_than_there_may_be_are_refused(campaign, tmp_path, monkeypatch
 def test_long_cells_and_ids_are_named(campaign):
     frame = units(3)
     long = frame.with_columns(city=pl.Series(["a", "x" * 10_001, "b"]))
-    with pytest.raises(InvalidFileError, match=r"row 2, column 'city': .* 10,000 bytes; .* 10,001"):
+    with refused("invalid-rows", row=2, column="city", problem="too-long"):
         campaign.assign(long)
     long = frame.with_columns(id=pl.Series(["a", "é" * 501, "b"]))
-    with pytest.raises(InvalidFileError, match=r"row 2, column 'id': .* 1,000 bytes; .* 1,002"):
+    with refused("invalid-rows", row=2, column="id", problem="too-long"):
         campaign.assign(long)
 
 
 def test_a_long_id_is_refused_by_both_stores(store):
     campaign = created(store, outcome="key")
-    with pytest.raises(InvalidFileError, match="at most 1,000 bytes"):
+    with refused("invalid-rows", row=1, column="id", problem="too-long"):
         campaign.assign(units(1).with_columns(id=pl.lit("x" * 2_800)))
     campaign.assign(units(1).with_columns(id=pl.lit("x" * 1_000)))
     rows = pl.DataFrame({"id": ["x" * 1_000] * 2, "visit": [1.0, 1.0], "key": ["k" * 2_800, "a\0"]})
@@ -232,7 +232,7 @@ def test_a_boolean_is_no_number(changes):
 def test_deep_toml_is_refused_at_once(tmp_path, text):
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=r"at most 16 tables or lists|valid TOML"):
+    with refused("too-deep", match=r"at most 16 tables or lists|valid TOML"):
         read_spec(path)
 
 
@@ -240,16 +240,16 @@ def test_deep_toml_is_refused_at_once(tmp_path, text):
 def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("#" * 1_000_001)
-    with pytest.raises(InvalidSpecError, match="at most 1,000,000 characters"):
+    with refused("too-long", match="at most 1,000,000 characters"):
         read_spec(path)
     path.write_text("".join(f"k{n} = 1\n" for n in range(60_000)))
-    with pytest.raises(InvalidSpecError, match=r"60,004 problems[^$]*k0[^$]*and 59,984 more"):
+    with refused("invalid-spec", field="name"):
         read_spec(path)
 
 
 def test_an_amendment_keeps_the_limits(campaign):
     for changes in ({"sizes": [1] * 10_001}, {"sizes": [10**9, 1]}, {"units": 10**30}):
-        with pytest.raises(InvalidArgumentError, match="there are at most"):
+        with refused("invalid-argument"):
             campaign.amend(reason="more", **changes)
 
 
@@ -305,11 +305,9 @@ def test_the_row_that_wedged_a_campaign_is_refused(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = Campaign.create({**PLAIN, "features": features}, store=store)
     frame = pl.DataFrame({"id": ["a", "b"], "x": [1.0, 1e29], "z": [1.0, 1e15]})
-    with pytest.raises(
-        InvalidFileError, match=r"row 2, column 'x\*z': must be below 1e\+60 .*1e\+64"
-    ):
+    with refused("invalid-rows", row=2, column="x*z", problem="out-of-range"):
         campaign.assign(frame)
-    with pytest.raises(InvalidFileError, match=r"row 1, column 'x': .* below 1e\+30"):
+    with refused("invalid-rows", row=1, column="x", problem="out-of-range"):
         campaign.assign(frame.with_columns(x=pl.Series([1e70, 1.0])))
     store.close()
 
@@ -326,7 +324,7 @@ def test_numbers_are_checked_by_the_scaling_that_is_learned_meanwhile(tmp_path):
         if doing == "checking":
             campaign.close(force=True, reason="meanwhile")
 
-    with pytest.raises(InvalidFileError, match=r"row 1, column 'x\*z': must be below"):
+    with refused("invalid-rows", row=1, column="x*z", problem="out-of-range"):
         campaign.assign(
             pl.DataFrame({"id": ["c"], "x": [1e10], "z": [1e25]}), report=close_meanwhile
         )
@@ -438,7 +436,7 @@ def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
     postgres.psql(
         "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';"
     )
-    with pytest.raises(StoreError, match=r"its encoding must be UTF8.*it is LATIN1"):
+    with refused("wrong-encoding", match=r"its encoding must be UTF8.*it is LATIN1"):
         open_store(postgres.get_uri("latin"))
 
 

@@ -10,6 +10,7 @@ from seqbatch.campaign.files import reading
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, created, outcomes, units
+from tests.refusals import places
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import sqlglot
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.dialects import DIALECTS
-from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of, summed
@@ -145,7 +144,7 @@ def test_who_may_get_nothing_is_refused(store):
         assert set(refused["id"]) == set(nothing["id"])
         assert refused["action"].null_count() == len(refused)
         assert refused["problem"].unique().to_list() == [none]
-    with pytest.raises(InvalidFileError, match="no action is eligible"):
+    with refused("invalid-rows", row=1, column="id", problem="not-eligible"):
         campaign.assign(units)
 
 

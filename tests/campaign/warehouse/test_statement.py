@@ -20,7 +20,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.features import columns_of
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.statement import assigning
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
 from tests.campaign.warehouses import (
@@ -335,7 +335,7 @@ def test_names_and_texts_are_quoted():
             (parsed,) = sqlglot.parse(f"SELECT {sql.text(text)}", dialect=sql.name)
             assert parsed.expressions[0].this == text
     assert dialect_of("postgres").table('a"b.c') == '"a""b"."c"'
-    with pytest.raises(InvalidArgumentError, match=r"schema\.table"):
+    with refused("invalid-argument", field="table"):
         dialect_of("duckdb").table("a..b")
 
 
