@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqbatch import grids
-from seqbatch.errors import InvalidArgumentError, InvalidGridError
+from seqbatch.errors import InvalidGridError
 from seqbatch.grids import GridRule
 from tests.refusals import refused
 
@@ -205,14 +205,13 @@ def test_grid_rules():
     ("shares", "received"),
     [
         ((), "none"),
-        ([0.5], r"\[0.5\]"),
-        ([0.5, 0.1, 1], r"\[0.5, 0.1, 1.0\]"),
-        ([0.5, 0.5, 1], r"\[0.5, 0.5, 1.0\]"),
+        ([0.5], "[0.5]"),
+        ([0.5, 0.1, 1], "[0.5, 0.1, 1.0]"),
+        ([0.5, 0.5, 1], "[0.5, 0.5, 1.0]"),
     ],
 )
 def test_shares_end_increasing_at_one(shares, received):
-    said = rf"shares must be .* increasing, the last one 1; received {received}\. For example \[0"
-    with pytest.raises(InvalidArgumentError, match=said):
+    with refused("invalid-argument", field="shares", received=received):
         GridRule(kind="explicit", shares=shares)
 
 
@@ -222,12 +221,8 @@ def test_shares_are_several():
 
 
 @pytest.mark.parametrize("given", [{"batches": 2}, {"batches": "stochastic"}, {"divide": 2}])
-@pytest.mark.parametrize(
-    ("kind", "shares", "why"),
-    [("online", (), "one batch per unit"), ("explicit", (0.1, 1), "one batch per share")],
-)
-def test_grids_that_count_their_batches_are_given_no_number(kind, shares, why, given):
+@pytest.mark.parametrize(("kind", "shares"), [("online", ()), ("explicit", (0.1, 1))])
+def test_grids_that_count_their_batches_are_given_no_number(kind, shares, given):
     [(name, value)] = given.items()
-    said = rf'{name} must be left out with kind "{kind}"; received {value!r}\. It has {why}\.'
-    with pytest.raises(InvalidArgumentError, match=said):
+    with refused("invalid-argument", field=name, received=repr(value)):
         GridRule(kind=kind, shares=shares, **given)

@@ -179,7 +179,7 @@ def test_files_that_are_no_logs(tmp_path, lines, monkeypatch):
 
 def test_wrong_arguments_are_refused_at_the_call(log, tmp_path):
     for options in ({"rows": 0}, {"dim": 200}, {"piece": 0}):
-        with refused("invalid-argument"):
+        with refused("invalid-argument", field=next(iter(options))):
             avazu_chunks(tmp_path / "train.csv", **options)
     for call in (log.hashed, log.frame):
         with refused("invalid-argument", field="rows"):

@@ -177,5 +177,5 @@ def test_logged_refuses_what_does_not_fit():
     with refused("invalid-argument", field="features"):
         LoggedExperiment(np.eye(2), np.array([0]), np.ones(1), ("a", "b"), ("x", "y"))
     for actions, received in (([0, 2], "2 in row 1"), ([0.5, 1.0], "dtype float64")):
-        with refused("invalid-argument", field="actions"):
+        with refused("invalid-argument", field="actions", match=received):
             LoggedExperiment(np.eye(2), np.array(actions), np.ones(2), ("a", "b"), ("x", "y"))

@@ -12,7 +12,6 @@ from benchmarks.worlds import world
 from seqbatch import grids
 from seqbatch.core import Statistics
 from seqbatch.document import as_html
-from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
@@ -342,9 +341,7 @@ def test_replanning_uses_what_was_learned():
     assert alike.row.regret == pytest.approx(after.row.regret)
     constant = np.column_stack([rows[:, :2], np.full(first, 3.0)])
     flat = Statistics.zero(cells=2, dim=3).add(constant, rewards, actions)
-    with refused(
-        "invalid-argument", field="statistics", received="some that are constant or redundant"
-    ):
+    with refused("invalid-argument", field="statistics", match="of features that vary"):
         replan(before, seen=first, statistics=flat)
     shifted = Statistics.zero(cells=2, dim=3).add(2 * rows, rewards, actions)
     with refused("invalid-argument", field="statistics", received="mean square 4.0"):
@@ -378,46 +375,57 @@ def test_replanning_the_shared_model():
 NONSENSE = [
     (
         {"units": 50, "dim": 10},
-        r"units must be at least 100, the square of the model's 10 parameters",
+        "invalid-argument",
+        "units",
+        "50",
     ),
-    ({"units": 20, "features": 4}, r"units must be at least 25"),
-    ({"actions": 1}, r"actions must be a whole number of at least 2; received 1"),
-    ({"batches": 20_000}, r"batches must be at most units = 10000; received 20000"),
-    ({"effect": -0.1}, r"effect must be a finite number above 0; received -0.1"),
-    ({"effect": 0}, r"effect must be a finite number above 0; received 0"),
-    ({"effect": []}, r"effect must be a number above 0, or several"),
-    ({"noise": float("nan")}, r"noise must be a finite number above 0"),
+    ({"units": 20, "features": 4}, "invalid-argument", "units", "20"),
+    ({"actions": 1}, "invalid-argument", "actions", "1"),
+    ({"batches": 20_000}, "invalid-grid", "batches", "20000"),
+    ({"effect": -0.1}, "invalid-argument", "effect", "-0.1"),
+    ({"effect": 0}, "invalid-argument", "effect", "0"),
+    ({"effect": []}, "invalid-argument", "effect", "[]"),
+    ({"noise": float("nan")}, "invalid-argument", "noise", "nan"),
     (
         {"min_batch": 4_000, "batches": 3},
-        r"possible for 10000 units with min_batch = 4000; received 3",
+        "invalid-grid",
+        "batches",
+        "3",
     ),
-    ({"min_batch": 40_000}, r"min_batch must be at most units = 10000"),
-    ({"max_batch": 1_000, "max_batches": 5}, r"with max_batch = 1000; received 1 to 5"),
-    ({"first_batch": 10, "min_batch": 100}, r"first_batch must be between 100 and 10000"),
-    ({"first_batch": 900, "max_batch": 500}, r"first_batch must be between 1 and 500"),
-    ({"units": 10**20}, r"units must be at most 1e\+15"),
-    ({"waves": 100}, r"waves must be a list of sizes; received 100"),
-    ({"waves": [100, 200]}, r"waves must be sizes that sum to units = 10000; received 300"),
-    ({"waves": [5_000, 5_000], "min_batch": 2}, r"waves must be given without min_batch"),
+    ({"min_batch": 40_000}, "invalid-grid", "min_batch", "40000"),
+    ({"max_batch": 1_000, "max_batches": 5}, "invalid-grid", "batches", "1 to 5"),
+    ({"first_batch": 10, "min_batch": 100}, "invalid-grid", "first_batch", "10"),
+    ({"first_batch": 900, "max_batch": 500}, "invalid-grid", "first_batch", "900"),
+    ({"units": 10**20}, "invalid-argument", "units", "100000000000000000000"),
+    ({"waves": 100}, "invalid-argument", "waves", "100"),
+    ({"waves": [100, 200]}, "invalid-grid", "waves", "300"),
+    (
+        {"waves": [5_000, 5_000], "min_batch": 2},
+        "invalid-argument",
+        "waves",
+        "waves and one of these",
+    ),
     (
         {"features": None},
-        r"features or dim must be given: exactly one of the two; received neither",
+        "invalid-argument",
+        "features or dim",
+        "neither",
     ),
-    ({"dim": 3, "features": 3}, r"received both"),
-    ({"contexts": "sunny"}, r"contexts must be one of 'stochastic', 'adversarial'"),
-    ({"grid": "best"}, r"grid must be one of 'tuned', 'paper'"),
-    ({"kappa": 2}, r"kappa must be"),
-    ({"batch_cost": -1}, r"batch_cost must be"),
-    ({"within": 2}, r"within must be"),
+    ({"dim": 3, "features": 3}, "invalid-argument", "features or dim", "both"),
+    ({"contexts": "sunny"}, "invalid-argument", "contexts", "'sunny'"),
+    ({"grid": "best"}, "invalid-argument", "grid", "'best'"),
+    ({"kappa": 2}, "invalid-argument", "kappa", "2"),
+    ({"batch_cost": -1}, "invalid-argument", "batch_cost", "-1"),
+    ({"within": 2}, "invalid-argument", "within", "2"),
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), NONSENSE)
-def test_nonsense_is_refused_kindly(change, message):
+@pytest.mark.parametrize(("change", "code", "field", "received"), NONSENSE)
+def test_nonsense_is_refused_kindly(change, code, field, received):
     asked = {"units": 10_000, "actions": 3, "features": 3, **change}
     if "dim" in change and "features" not in change:
         asked.pop("features")
-    with pytest.raises((InvalidArgumentError, InvalidGridError), match=message):
+    with refused(code, field=field, received=received):
         plan(**asked)
 
 

@@ -164,7 +164,7 @@ def test_numpy(kind, number, masked, layout):
 def test_device(kind, number, layout):
     policy, units = made(kind, number, layout), world(layout, kind, masked=False)
     if kind in NOT_ON_A_DEVICE:
-        with refused("invalid-argument", field="method"):
+        with refused("invalid-argument", field="method", match=kind):
             require_readable(policy, units.problem)
         return
     assert require_readable(policy, units.problem) is policy

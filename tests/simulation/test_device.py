@@ -419,7 +419,7 @@ def test_an_oracle_has_no_regret_on_a_device():
 def test_what_a_device_cannot_do_is_refused():
     environment = Gaussian(dim=3, actions=4)
     for policy in (EpsilonGreedy(), SupSBUCB()):
-        with refused("invalid-argument", field="method"):
+        with refused("invalid-argument", field="method", match=type(policy).__name__):
             simulate(policy, environment, GRID, method="device", device="numpy")
     logged = replace_logged()
     restricted = Restricted(environment, shares=[1.0, 0.5, 0.5, 0.5])

@@ -168,7 +168,7 @@ def test_what_is_not_a_number_is_refused(name, value):
         getattr(block, name)[70 if index else 60] = value
         return block
 
-    with refused("invalid-argument"):
+    with refused("invalid-argument", field=name):
         simulate(SBPE(), changed(change), GRID, method="device", device="numpy")
 
 
@@ -194,7 +194,7 @@ def test_blocks_of_another_shape_are_refused(name):
     def change(block, _index):
         return replace(block, **{name: getattr(block, name)[:, :1]})
 
-    with refused("invalid-argument"):
+    with refused("invalid-argument", field=name):
         simulate(SBPE(), changed(change), GRID, method="device", device="numpy")
 
 

@@ -104,8 +104,7 @@ def test_another_process_finds_the_same():
 def test_a_policy_that_cannot_be_compared_is_named(tmp_path):
     with refused(
         "invalid-argument",
-        field="_thread.lock in tests.simulation.test_fingerprint.Locked in seqbatch.simulation.sweep.Line",
-        received="what cannot be taken apart (cannot pickle '_thread.lock' object)",
+        match=r"^_thread\.lock in tests\.simulation\.test_fingerprint\.Locked in .*\.Line ",
     ):
         sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
               lines={"a": Line(Locked(), GridRule(kind="uniform"))},
@@ -121,7 +120,7 @@ def test_what_refuses_to_be_taken_apart_is_named_wherever_it_is():
 
     held = r"^builtins\.generator in .*"
     for value, holder in ((use, "<locals>.use"), (Slotted([{"a": generator}]), "Slotted")):
-        with refused("invalid-argument"):
+        with refused("invalid-argument", match=f"{held}{holder} "):
             fingerprint(value)
 
 
@@ -129,11 +128,7 @@ def test_a_variable_that_is_not_set_is_named():
     def scaled(value):
         return later * value
 
-    with refused(
-        "invalid-argument",
-        field="later in tests.simulation.test_fingerprint.test_a_variable_that_is_not_set_is_named.<locals>.scaled",
-        received="a variable without a value",
-    ):
+    with refused("invalid-argument", match=r"^later in .*<locals>\.scaled "):
         fingerprint(scaled)
     later = 2
     assert scaled(1) == later

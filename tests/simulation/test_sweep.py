@@ -370,7 +370,7 @@ def test_a_run_names_what_is_wrong_with_it():
         ("grid", (9, 50)),
         ("seed", -1),
     ):
-        with refused("invalid-argument"):
+        with refused("invalid-argument", field=name):
             simulate(**{**good, name: wrong})
 
 

@@ -132,8 +132,7 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(lake, kind):
     path = min((lake / "2-spring" / kind).iterdir())
     path.unlink()
     path.mkdir()
-    said = f"{path.name}: cannot be read: .*readable, or restore it from a copy of the lake"
-    with pytest.raises(StoreError, match=said):
+    with refused("file-unreadable", match=path.name):
         opened(lake).export(lake.parent / "out.parquet")
 
 
@@ -155,9 +154,9 @@ def test_ids_come_from_the_file_that_was_written(lake):
     rows = outcomes(opened(lake).assign(units(60)).table).with_columns(visit=pl.lit(3.0))
     before = path.read_bytes()
     path.write_bytes(with_other_ids(path))
-    with refused("file-damaged", match=f"{path.name}: its bytes are not those that were written"):
+    with refused("file-damaged", match=path.name):
         opened(lake).record(rows)
-    with refused("file-damaged", match=f"{path.name}: its bytes are not those that were written"):
+    with refused("file-damaged", match=path.name):
         opened(lake).assign(units(10, start=110))
     path.write_bytes(before)
     assert opened(lake).record(rows).conflict == 60
@@ -282,7 +281,7 @@ def test_folders_that_are_no_lake(tmp_path):
     with refused("invalid-argument", field="store", received="lake:songs?...") as caught:
         open_store("lake:songs?ledger=ada:secret@host")
     assert "secret" not in str(caught.value)
-    with refused("folder", match=f"Name a lake by lake:{tmp_path}"):
+    with refused("folder"):
         open_store(tmp_path)
 
 

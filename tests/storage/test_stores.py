@@ -331,7 +331,7 @@ def test_stores_that_are_not_there(tmp_path):
         open_store(tmp_path / "no folder" / "x.db")
     with refused("invalid-argument", field="store"):
         open_store("mysql://somewhere/x")
-    with pytest.raises(StoreError, match="failed with"):
+    with refused("store-failed"):
         open_store("postgresql://nobody@127.0.0.1:1/none")
 
 
@@ -362,11 +362,11 @@ def test_the_home_folder_has_a_short_name(address, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("prefix", ["", "lake:"])
 def test_places_where_no_store_can_be_made(prefix, tmp_path, monkeypatch):
-    with refused("no-folder", match=f"no folder {tmp_path}/none to make it in"):
+    with refused("no-folder"):
         open_store(f"{prefix}{tmp_path}/none/x")
     # Whoever runs the tests may be allowed to write anywhere.
     monkeypatch.setattr("os.access", lambda path, _: path != tmp_path)
-    with refused("not-writable", match=f"you may not write to {tmp_path}"):
+    with refused("not-writable"):
         open_store(f"{prefix}{tmp_path}/x")
     assert not list(tmp_path.iterdir())
 
@@ -436,7 +436,7 @@ def test_an_answer_that_was_lost_is_not_called_a_failure(postgres_url, monkeypat
         begun(store)
     monkeypatch.undo()
     assert store.names() == ["one"]
-    with pytest.raises(StoreError, match="Nothing was changed"), store.change("one"):
+    with refused("store-failed"), store.change("one"):
         raise sa.exc.OperationalError("SELECT", None, Exception("too many"))
     store.close()
 

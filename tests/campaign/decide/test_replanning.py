@@ -13,7 +13,6 @@ from seqbatch.campaign.decide.replanning import independent, proposal_text
 from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.display import number
-from seqbatch.errors import InvalidSpecError
 from seqbatch.planning.replanning import Proposal
 from tests.refusals import refused
 
@@ -177,7 +176,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("change", "said"), REFUSED)
 def test_what_cannot_be_adaptive_is_refused(change, said):
-    with pytest.raises(InvalidSpecError, match=said):
+    with refused("invalid-spec", field="grid.adaptive", match=said):
         prepare({**SPEC, **change})
 
 

@@ -273,7 +273,8 @@ def test_a_feature_may_be_called_like_a_column_of_the_answers(store, tmp_path):
     ({"date": {"a": "%H"}}, "features.date.a.format"),
     ({"date": {"a": 3}}, "features.date.a"),
     ({"date": {"a": "iso"}}, "start"),
-    ({"categorical": {"a": {"levels": ["x"], "missing": "mean"}}}, "features.categorical.a.missing"),
+    ({"categorical": {"a": {"levels": ["x"], "missing": "mean"}}},
+     "features.categorical.a.missing"),
     ({"categorical": {"a": {"levels": ["x"], "least": -1}}}, "features.categorical.a.least"),
 ])  # fmt: skip
 def test_rules_that_cannot_be_are_refused(store, features, field):

@@ -22,7 +22,6 @@ from seqbatch.campaign.files.csv import (
     stated_encoding,
 )
 from seqbatch.campaign.files.reading import Source
-from seqbatch.errors import InvalidFileError
 from tests.refusals import refused
 
 CELL = st.text(alphabet='ab"é,;\n\r \t|x', max_size=5)
@@ -199,7 +198,7 @@ def test_empty_rows_cells_and_names(tmp_path):
     opened, found = read(path)
     assert found == {"a": ["1", "3", "5"], "b": ["2", "4", "6"]}
     assert opened.lines(np.array([1, 2, 3])).tolist() == [2, 5, 6]
-    assert opened.ragged == [(7, "", "the row has 3 cells, the header 4")]
+    assert [(each.row, each.code) for each in opened.ragged] == [(7, "cell-count")]
 
 
 @pytest.mark.parametrize(("start", "what"), [
@@ -209,7 +208,7 @@ def test_empty_rows_cells_and_names(tmp_path):
 def test_files_that_are_something_else(tmp_path, start, what):
     path = tmp_path / "u.csv"
     path.write_bytes(start + b"\n1,2\n")
-    with pytest.raises(InvalidFileError, match=what):
+    with refused("invalid-rows", problem="unreadable", match=what):
         read(path)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from seqbatch.campaign import Campaign, validate
 from seqbatch.campaign.spec.masking import Key
-from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, units
 from tests.refusals import refused
@@ -158,7 +157,7 @@ def test_actions_are_not_added_while_masked(trial):
 )
 def test_what_tells_actions_apart_is_refused(store, tmp_path, changes, said):
     spec = {**TRIAL, "control": None, **changes}
-    with pytest.raises(InvalidSpecError, match=said):
+    with refused("invalid-spec", field="masked", match=said):
         Campaign.create(spec, store=store, key=tmp_path / "k.key", who="ann")
 
 

@@ -162,7 +162,7 @@ def test_more_rows_than_there_may_be_are_refused(campaign, tmp_path, monkeypatch
     frame.write_parquet(tmp_path / "u.parquet")
     frame.write_csv(tmp_path / "u.csv")
     for given_ in (frame, tmp_path / "u.parquet", tmp_path / "u.csv"):
-        with pytest.raises(InvalidFileError, match="at most 1,000 rows; received 1,001"):
+        with refused("invalid-rows", problem="too-many-rows"):
             campaign.assign(given_)
 
 
@@ -187,23 +187,24 @@ def test_a_long_id_is_refused_by_both_stores(store):
     assert "key must have at most 1,000 bytes" in result.held[0][3]
 
 
-@pytest.mark.parametrize(("changes", "reason"), [
-    ({"grid": {"sizes": [10**30]}}, "at most 1,000,000,000"),
-    ({"grid": {"sizes": [10**9, 1]}}, "sizes must sum to at most 1,000,000,000"),
-    ({"grid": {"sizes": [1] * 10_001}}, "at most 10,000"),
-    ({"grid": {"calendar": True, "waves": 10**7, "units": 10**8}}, "at most 10,000"),
-    ({"grid": {"plan": {"units": 10**30}}}, "units must be at most 1,000,000,000"),
-    ({"grid": {"plan": {"units": 1000, "batches": 500}}}, "batches must be at most 30"),
-    ({"policy": {"kind": "ThompsonSampling", "samples": 10**9}}, "at most 60,000,000 are kept"),
-    ({"policy": {"kind": "ThompsonSampling", "samples": 1e9}}, "samples must be a whole number"),
-    ({"actions": [f"a{n}" for n in range(1_001)]}, "at most 1,000"),
-    ({"features": {"categorical": {"c": [str(n) for n in range(10_001)]}}}, "at most 10,000"),
+@pytest.mark.parametrize(("changes", "field"), [
+    ({"grid": {"sizes": [10**30]}}, "grid.sizes.0"),
+    ({"grid": {"sizes": [10**9, 1]}}, "grid.sizes"),
+    ({"grid": {"sizes": [1] * 10_001}}, "grid.sizes"),
+    ({"grid": {"calendar": True, "waves": 10**7, "units": 10**8}}, "grid.waves"),
+    ({"grid": {"plan": {"units": 10**30}}}, "grid.plan.units"),
+    ({"grid": {"plan": {"units": 1000, "batches": 500}}}, "grid.plan.batches"),
+    ({"policy": {"kind": "ThompsonSampling", "samples": 10**9}}, "features"),
+    ({"policy": {"kind": "ThompsonSampling", "samples": 1e9}}, "policy.samples"),
+    ({"actions": [f"a{n}" for n in range(1_001)]}, "actions"),
+    ({"features": {"categorical": {"c": [str(n) for n in range(10_001)]}}},
+     "features.categorical.c.levels"),
     ({"features": {"categorical": {"c": {"hash": 4096}, "d": {"hash": 4096}},
-                   "interactions": [["c", "d"]]}}, "16,785,409 columns"),
-    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, r"below 1e\+30"),
+                   "interactions": [["c", "d"]]}}, "features"),
+    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, "features.numeric.x.scale.mean"),
 ])  # fmt: skip
-def test_a_spec_that_asks_for_too_much(changes, reason):
-    with pytest.raises(InvalidSpecError, match=reason):
+def test_a_spec_that_asks_for_too_much(changes, field):
+    with refused("invalid-spec", field=field):
         prepare({**PLAIN, **changes})
 
 
@@ -240,7 +241,7 @@ def test_deep_toml_is_refused_at_once(tmp_path, text):
 def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("#" * 1_000_001)
-    with refused("too-long", match="at most 1,000,000 characters"):
+    with refused("too-long"):
         read_spec(path)
     path.write_text("".join(f"k{n} = 1\n" for n in range(60_000)))
     with refused("invalid-spec", field="name"):
@@ -249,7 +250,7 @@ def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
 
 def test_an_amendment_keeps_the_limits(campaign):
     for changes in ({"sizes": [1] * 10_001}, {"sizes": [10**9, 1]}, {"units": 10**30}):
-        with refused("invalid-argument"):
+        with refused("invalid-argument", field=next(iter(changes))):
             campaign.amend(reason="more", **changes)
 
 

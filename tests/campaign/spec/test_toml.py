@@ -161,9 +161,9 @@ def test_values_are_shown_as_they_are_written(value, shown):
     (f"seed = {'9' * 5_000}", "a number in it has too many digits"),
 ])  # fmt: skip
 def test_what_is_no_toml(text, said):
-    with pytest.raises(InvalidSpecError) as refused:
+    with pytest.raises(InvalidSpecError) as caught:
         parse_spec(text)
-    assert said in str(refused.value)
+    assert said in str(caught.value)
     assert "(at " not in str(refused.value)
 
 
@@ -187,6 +187,6 @@ def test_policies_and_plans_name_what_they_have():
     ):
         from seqbatch.campaign.steps.create import prepare
 
-        with pytest.raises(InvalidSpecError) as refused:
+        with pytest.raises(InvalidSpecError) as caught:
             prepare({**SMALL, "grid": {"plan": plan}})
-        assert said in str(refused.value)
+        assert said in str(caught.value)

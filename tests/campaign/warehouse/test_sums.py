@@ -6,11 +6,6 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
 from seqbatch.campaign.warehouse import decisions
-from seqbatch.errors import (
-    InvalidArgumentError,
-    InvalidFileError,
-    InvalidSpecError,
-)
 from seqbatch.storage import open_store
 from tests.campaign.warehouses import (
     ELSEWHERE,
@@ -221,7 +216,7 @@ def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
         (made_in_another_store(folder), "for another campaign called 'afar': the hash of its"),
     ):
         other.write_text(text)
-        with pytest.raises(InvalidArgumentError, match=reason):
+        with refused("invalid-argument", field="statement", match=reason):
             campaign.record_sums(sums, statement=other)
     assert campaign.situation().wave == 1
 
@@ -235,19 +230,19 @@ def test_a_result_that_cannot_be_is_refused(store, folder):
     conflicting, _ = summed(campaign, folder, units, pl.concat([outcomes, apart]))
     beyond, _ = summed(campaign, folder, units, outcomes.with_columns(visit=pl.lit(11.0)))
     unfit = units.with_columns(spend=pl.lit(None, dtype=pl.Float64))
-    refused, _ = summed(campaign, folder, unfit, outcomes)
-    for frame, reason in (
-        (sums.drop("z1_1"), "z1_1"),
-        (sums.with_columns(z1_1=pl.lit("1.5")), "whole number"),
-        (sums.with_columns(statement=pl.lit("0")), "fingerprint"),
-        (pl.concat([sums, sums[:1]]), "two rows"),
-        (sums.clear(), "no rows"),
-        (twice, "more than once"),
-        (conflicting, "outcomes that differ"),
-        (beyond, "beyond the declared range"),
-        (refused, "have no action"),
+    without, _ = summed(campaign, folder, unfit, outcomes)
+    for frame, column, problem in (
+        (sums.drop("z1_1"), "z1_1", "no-such-column"),
+        (sums.with_columns(z1_1=pl.lit("1.5")), "z1_1", "not-a-number"),
+        (sums.with_columns(statement=pl.lit("0")), "statement", "wrong-statement"),
+        (pl.concat([sums, sums[:1]]), "action", "repeated"),
+        (sums.clear(), "", "no-rows"),
+        (twice, "distinct_units", "repeated-units"),
+        (conflicting, "conflicting", "conflicting"),
+        (beyond, "conflicting", "conflicting"),
+        (without, "action", "no-action"),
     ):
-        with pytest.raises(InvalidFileError, match=reason):
+        with refused("invalid-rows", column=column, problem=problem):
             campaign.record_sums(frame, statement=path)
     assert campaign.situation().wave == 1
 
@@ -300,5 +295,5 @@ def test_what_needs_rows_is_refused(store, folder):
     ],
 )
 def test_a_spec_that_needs_rows_is_refused(store, changes, reason):
-    with pytest.raises(InvalidSpecError, match=reason):
+    with refused("invalid-spec", field="rows", match=reason):
         Campaign.create({**ELSEWHERE, **changes}, store=store)

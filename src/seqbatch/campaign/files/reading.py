@@ -407,6 +407,7 @@ class Source:
         # Read on demand: reading ahead would load the whole file into memory.
         file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
         size_of_file = self._path.stat().st_size
+        self.refuse(unpacked_size.too_many_rows(file.metadata.num_rows), "too-many-rows")
         self.refuse(unpacked_size.of_parquet(file, columns, size_of_file), "too-large")
         rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
         # Arrow's threads may outlive a refused file and crash the process.
