@@ -317,7 +317,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("seqbatch.learner.FORMAT", 2)
     learner().save(path)
     monkeypatch.undo()
-    with refused("other-format", match="must be of format 1; received format 2"):
+    with refused("other-format"):
         Learner.load(path)
 
 

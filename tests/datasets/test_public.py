@@ -176,6 +176,6 @@ def test_logged_refuses_what_does_not_fit():
         LoggedExperiment(np.eye(2), np.array([0, 1]), np.ones(3), ("a", "b"), ("x", "y"))
     with refused("invalid-argument", field="features"):
         LoggedExperiment(np.eye(2), np.array([0]), np.ones(1), ("a", "b"), ("x", "y"))
-    for actions, received in (([0, 2], "2 in row 1"), ([0.5, 1.0], "dtype float64")):
-        with refused("invalid-argument", field="actions", match=received):
+    for actions, received in (([0, 2], "2 in row 1"), ([0.5, 1.0], "an array of dtype float64")):
+        with refused("invalid-argument", field="actions", received=received):
             LoggedExperiment(np.eye(2), np.array(actions), np.ones(2), ("a", "b"), ("x", "y"))

@@ -64,7 +64,7 @@ def test_number_labels_sort_as_numbers(saved, labels, classes):
 @pytest.mark.parametrize("name", ["age", "town", "answer"])
 def test_a_missing_value_is_named(saved, name):
     holed = TABLE.with_columns(pl.when(pl.int_range(3) != 1).then(pl.col(name)).alias(name))
-    with refused("invalid-argument", match=rf"column '{name}' .* None in row 2 "):
+    with refused("invalid-argument", match=f"'{name}'.* row 2 "):
         labelled_table(saved(holed), label="answer")
 
 

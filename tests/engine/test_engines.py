@@ -96,7 +96,7 @@ def test_a_killed_process_costs_nothing_but_time(cluster, tmp_path):
 
 
 def test_a_piece_that_kills_every_process_is_given_up(engines):
-    with refused("process-lost", match=r"ended before it was done \(3 times") as caught:
+    with refused("process-lost", match="3 times") as caught:
         list(as_completed(engines("local-2"), pieces.dying, range(3)))
     assert caught.value.__notes__ == ["In piece 2."]
 
@@ -195,7 +195,7 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it(monkeypatch, kin
 def test_an_address_where_nobody_listens_is_refused_at_once(kind):
     start = time.monotonic()
     with (
-        refused("not-reached", field="engine", match=rf"{kind}://127.0.0.1:9 cannot be reached"),
+        refused("not-reached", field="engine", match=f"{kind}://127.0.0.1:9"),
         open_engine(f"{kind}://127.0.0.1:9"),
     ):
         pass

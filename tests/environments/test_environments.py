@@ -366,18 +366,18 @@ def test_checkpoints_start_at_one():
 @pytest.mark.parametrize(
     ("logged", "received"),
     [
-        ([0.9, 1.2], "dtype float64"),
-        ([float("nan"), 1.0], "dtype float64"),
-        ([True, False], "dtype bool"),
+        ([0.9, 1.2], "an array of dtype float64"),
+        ([float("nan"), 1.0], "an array of dtype float64"),
+        ([True, False], "an array of dtype bool"),
         ([0, 2], "2 in row 1"),
         ([-1, 1], "-1 in row 0"),
-        ([0], r"shape \(1,\)"),
+        ([0], "shape (1,)"),
     ],
 )
 def test_logged_actions_and_labels_are_never_rounded(logged, received):
-    with refused("invalid-argument", field="logged", match=f"received .*{received}"):
+    with refused("invalid-argument", field="logged", received=received):
         ArrayEnvironment(np.ones((2, 1)), np.ones((2, 2)), logged=logged)
-    with refused("invalid-argument", field="labels", match=f"received .*{received}"):
+    with refused("invalid-argument", field="labels", received=received):
         classification(np.ones((2, 1)), logged, classes=2)
 
 

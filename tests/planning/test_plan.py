@@ -341,7 +341,7 @@ def test_replanning_uses_what_was_learned():
     assert alike.row.regret == pytest.approx(after.row.regret)
     constant = np.column_stack([rows[:, :2], np.full(first, 3.0)])
     flat = Statistics.zero(cells=2, dim=3).add(constant, rewards, actions)
-    with refused("invalid-argument", field="statistics", match="of features that vary"):
+    with refused("invalid-argument", field="statistics"):
         replan(before, seen=first, statistics=flat)
     shifted = Statistics.zero(cells=2, dim=3).add(2 * rows, rewards, actions)
     with refused("invalid-argument", field="statistics", received="mean square 4.0"):

@@ -87,7 +87,7 @@ def test_errors_are_those_of_the_library(client):
     with refused("invalid-spec", field="actions"):
         client.create({**SPEC, "actions": 7})
     campaign = client.create(SPEC)
-    with refused("no-units", match="wave 1"):
+    with refused("no-units"):
         campaign.close()
     with refused("invalid-rows", field="age") as caught:
         campaign.assign([{"unit": "a", "age": "old"}])

@@ -1,6 +1,5 @@
 """One contract, run against every kind of store."""
 
-import re
 import sqlite3
 from dataclasses import replace
 from unittest.mock import ANY
@@ -281,20 +280,14 @@ def test_the_tables_are_those_of_the_migrations(store):
         assert key == [column.name for column in table.primary_key]
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ("9999", "a later version of seqbatch made this store: it has schema 9999, .* Use that"),
-        ("0005", "before the first release of seqbatch made .* schema 0005, .* Make a new store"),
-    ],
-)
-def test_another_schema_is_refused_untouched(store, store_url, tmp_path, schema, words):
+@pytest.mark.parametrize("schema", ["9999", "0005"])
+def test_another_schema_is_refused_untouched(store, store_url, tmp_path, schema):
     begun(store)
     with store._engine.begin() as raw:
         raw.execute(sa.text(f"UPDATE alembic_version SET version_num = '{schema}'"))
     path = tmp_path / ("lake/ledger.db" if store_url.startswith("lake:") else "campaigns.db")
     before = path.read_bytes() if "://" not in store_url else b""
-    with pytest.raises(StoreError, match=words):
+    with refused("other-schema", match=f"schema {schema}"):
         open_store(store_url)
     if before:
         assert path.read_bytes() == before
@@ -312,14 +305,14 @@ def test_opening_again_changes_nothing(store_url):
 def test_a_file_that_is_something_else(tmp_path):
     text = tmp_path / "notes.db"
     text.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StoreError, match=r"not a database.*name another, or restore it"):
+    with refused("store-failed"):
         open_store(text)
     assert text.read_bytes().startswith(b"not a database")
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as raw:
         raw.execute("CREATE TABLE songs (title TEXT)")
     raw.close()
-    with refused("foreign-tables", match=re.escape("tables that are not seqbatch's (songs)")):
+    with refused("foreign-tables", match="songs"):
         open_store(other)
 
 
@@ -380,7 +373,7 @@ def test_a_file_that_may_only_be_read_is_named(prefix, tmp_path):
     def forbid(raw, _record):
         raw.execute("PRAGMA query_only = ON")
 
-    with pytest.raises(StoreError, match=f"read {file} but not write it: .* {file.parent}"):
+    with refused("store-failed", match=f"{file} .* {file.parent}"):
         begun(store)
     store.close()
 

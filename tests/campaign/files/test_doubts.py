@@ -29,7 +29,7 @@ def outcome_file(tmp_path, cells, *, mark=","):
 ])  # fmt: skip
 def test_dots_that_may_part_thousands_are_refused(store, tmp_path, cells, mark):
     campaign = open_wave(store)
-    with refused("invalid-rows", match=BOTH) as caught:
+    with refused("invalid-rows") as caught:
         campaign.record(outcome_file(tmp_path, cells, mark=mark))
     assert places(caught.value) == [(cells.index("2.750") + 2, "visit", "ambiguous-number")]
     assert campaign.status().waves[0].observed == 0

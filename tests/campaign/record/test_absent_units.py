@@ -142,7 +142,7 @@ def test_nobody_counts_before_the_time_is_up(store, tmp_path):
     second = campaign.assign(units(20, start=20)).table
     campaign.record(buyers(first))
     campaign.record(buyers(second))
-    with refused("too-few-outcomes", match="outcomes of 10 of its 40 units"):
+    with refused("too-few-outcomes", match="10 .*40"):
         campaign.close()
     clock.time += timedelta(days=5)
     closed = campaign.close()
@@ -201,7 +201,7 @@ def test_no_question_where_a_value_is_not_positive(store):
 def test_a_wave_without_any_row_is_no_wave_of_zeros(store):
     campaign = shop(store, absent=0)
     campaign.assign(units(40))
-    with refused("no-outcomes", match="no recorded outcome; each of its 40 units"):
+    with refused("no-outcomes", match="40 units"):
         campaign.close()
     assert sum(campaign.close(force=True, reason="nobody bought").absent.values()) == 40
 

@@ -147,17 +147,17 @@ def test_actions_are_not_added_while_masked(trial):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    "changes",
     [
-        ({"actions": ["a", {"name": "b", "cost": 1.0}]}, "costs of actions would"),
-        ({"eligible": {"low dose": "age >= 18"}}, "eligible would"),
-        ({"capacity": {"low dose": 100}}, "capacity would"),
-        ({"policy": {"kind": "FixedAction", "action": 1}}, "a policy that always gives one action"),
+        {"actions": ["a", {"name": "b", "cost": 1.0}]},
+        {"eligible": {"low dose": "age >= 18"}},
+        {"capacity": {"low dose": 100}},
+        {"policy": {"kind": "FixedAction", "action": 1}},
     ],
 )
-def test_what_tells_actions_apart_is_refused(store, tmp_path, changes, said):
+def test_what_tells_actions_apart_is_refused(store, tmp_path, changes):
     spec = {**TRIAL, "control": None, **changes}
-    with refused("invalid-spec", field="masked", match=said):
+    with refused("invalid-spec", field="masked"):
         Campaign.create(spec, store=store, key=tmp_path / "k.key", who="ann")
 
 

@@ -24,7 +24,6 @@ from seqbatch.campaign.spec.toml import check_spec, read_spec
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.errors import (
     InvalidFileError,
-    InvalidSpecError,
     SeqbatchError,
     StoreError,
 )
@@ -208,19 +207,24 @@ def test_a_spec_that_asks_for_too_much(changes, field):
         prepare({**PLAIN, **changes})
 
 
-@pytest.mark.parametrize("changes", [
-    {"randomised": True}, {"floor": False}, {"required_outcomes": True}, {"seed": True},
-    {"grid": {"sizes": [True, 2]}}, {"grid": {"calendar": True, "waves": True, "units": 9}},
-    {"grid": {"calendar": True, "waves": 2, "units": True}},
-    {"reward": {"column": "y", "range": [False, True]}},
-    {"features": {"numeric": {"x": {"mean": True, "sd": 1}}}},
-    {"features": {"numeric": {"x": {"mean": 1, "sd": True}}}},
-    {"features": {"categorical": {"x": {"hash": True}}}},
-    {"model": "shared", "actions": [{"name": "a", "features": {"p": True}},
-                                    {"name": "b", "features": {"p": 2}}]},
+@pytest.mark.parametrize(("changes", "field"), [
+    ({"randomised": True}, "randomised"),
+    ({"floor": False}, "floor"),
+    ({"required_outcomes": True}, "required_outcomes"),
+    ({"seed": True}, "seed"),
+    ({"grid": {"sizes": [True, 2]}}, "grid.sizes.0"),
+    ({"grid": {"calendar": True, "waves": True, "units": 9}}, "grid.waves"),
+    ({"grid": {"calendar": True, "waves": 2, "units": True}}, "grid.units"),
+    ({"reward": {"column": "y", "range": [False, True]}}, "reward.range.0"),
+    ({"features": {"numeric": {"x": {"mean": True, "sd": 1}}}}, "features.numeric.x.scale.mean"),
+    ({"features": {"numeric": {"x": {"mean": 1, "sd": True}}}}, "features.numeric.x.scale.sd"),
+    ({"features": {"categorical": {"x": {"hash": True}}}}, "features.categorical.x.hash"),
+    ({"model": "shared", "actions": [{"name": "a", "features": {"p": True}},
+                                     {"name": "b", "features": {"p": 2}}]},
+     "actions.0.features.p"),
 ])  # fmt: skip
-def test_a_boolean_is_no_number(changes):
-    with pytest.raises(InvalidSpecError, match="a number is meant here"):
+def test_a_boolean_is_no_number(changes, field):
+    with refused("invalid-spec", field=field):
         check_spec({**PLAIN, **changes})
 
 
@@ -233,7 +237,7 @@ def test_a_boolean_is_no_number(changes):
 def test_deep_toml_is_refused_at_once(tmp_path, text):
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with refused("too-deep", match=r"at most 16 tables or lists|valid TOML"):
+    with refused("too-deep"):
         read_spec(path)
 
 
@@ -437,7 +441,7 @@ def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
     postgres.psql(
         "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';"
     )
-    with refused("wrong-encoding", match=r"its encoding must be UTF8.*it is LATIN1"):
+    with refused("wrong-encoding"):
         open_store(postgres.get_uri("latin"))
 
 

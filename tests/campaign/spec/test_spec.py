@@ -103,7 +103,7 @@ def test_rules_across_lines(extra, field):
 def test_files_that_are_not_declarations(tmp_path):
     with refused("no-such-file"):
         read_spec(tmp_path / "none.toml")
-    with refused("not-toml", match=r"(?s)valid TOML.*line 2: actions = \["):
+    with refused("not-toml", match="line 2"):
         parse_spec('name = "a"\nactions = [;\n')
 
 

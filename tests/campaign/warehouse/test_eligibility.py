@@ -12,6 +12,7 @@ from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of, summed
 from tests.campaign.warehouses import ELSEWHERE, SPEC, customers, in_duckdb, in_postgres, visits
+from tests.refusals import refused
 
 COLUMNS = {"region": "text", "visits": "number"}
 #: Everybody may get the first action.
@@ -140,10 +141,10 @@ def test_who_may_get_nothing_is_refused(store):
     )
     none = "no action is eligible for this unit (none, it's mail, call)"
     for answers in (found, batch):
-        refused = answers.filter(pl.col("problem").is_not_null())
-        assert set(refused["id"]) == set(nothing["id"])
-        assert refused["action"].null_count() == len(refused)
-        assert refused["problem"].unique().to_list() == [none]
+        left = answers.filter(pl.col("problem").is_not_null())
+        assert set(left["id"]) == set(nothing["id"])
+        assert left["action"].null_count() == len(left)
+        assert left["problem"].unique().to_list() == [none]
     with refused("invalid-rows", row=1, column="id", problem="not-eligible"):
         campaign.assign(units)
 

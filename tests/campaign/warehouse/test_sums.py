@@ -251,10 +251,10 @@ def test_waves_that_are_not_complete_are_closed_by_force_alone(store, folder):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)
     sums, path = summed(campaign, folder, units[:500], outcomes)
-    with refused("not-as-planned", match="the sums are of 500"):
+    with refused("not-as-planned", match="500"):
         campaign.record_sums(sums, statement=path)
     few, _ = summed(campaign, folder, units, outcomes[:100])
-    with refused("too-few-outcomes", match=r"of its 600 units \(16.7%\)"):
+    with refused("too-few-outcomes", match=r"600.*16\.7%"):
         campaign.record_sums(few, statement=path)
     with refused("invalid-argument", field="reason"):
         campaign.record_sums(sums, statement=path, force=True)
@@ -281,19 +281,16 @@ def test_what_needs_rows_is_refused(store, folder):
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "name"),
     [
-        ({"draws": "blake2"}, 'draws = "md5" is needed'),
-        ({"sums": "floating"}, 'sums = "exact" is needed'),
-        ({"features": {"numeric": {"age": "learn"}}}, r"nothing can be learned of columns \(age\)"),
-        (
-            {"features": {"date": {"since": "iso"}}},
-            r"scaling of days is learned \(since\); declare",
-        ),
-        ({"stopping": {"rule": "pocock"}}, "no rule of stopping"),
-        ({"policy": {"kind": "ThompsonSampling"}}, "the policy is ThompsonSampling"),
+        ({"draws": "blake2"}, "draws"),
+        ({"sums": "floating"}, "sums"),
+        ({"features": {"numeric": {"age": "learn"}}}, "age"),
+        ({"features": {"date": {"since": "iso"}}}, "since"),
+        ({"stopping": {"rule": "pocock"}}, "stopping"),
+        ({"policy": {"kind": "ThompsonSampling"}}, "ThompsonSampling"),
     ],
 )
-def test_a_spec_that_needs_rows_is_refused(store, changes, reason):
-    with refused("invalid-spec", field="rows", match=reason):
+def test_a_spec_that_needs_rows_is_refused(store, changes, name):
+    with refused("invalid-spec", field="rows", match=name):
         Campaign.create({**ELSEWHERE, **changes}, store=store)
