@@ -344,7 +344,7 @@ def test_names_and_texts_are_quoted():
     [
         ({}, "md5"),
         ({"draws": "md5"}, "city"),
-        ({"draws": "md5", "draw": "balanced"}, ""),
+        ({"draws": "md5", "draw": "balanced"}, None),
         ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "ThompsonSampling"),
         ({"draws": "md5", "features": {"date": {"since": {"format": "%d.%m.%Y"}}}}, "since"),
     ],

@@ -45,8 +45,8 @@ def read_booleans(column: Any) -> Read:
     yes, no = (
         pc.is_in(folded, pa.array(words)).to_numpy(zero_copy_only=False) for words in (YES, NO)
     )
-    wrong = refused(text, ~(yes | no | missing), RULE, None, NO_BOOLEAN)
-    return Read(yes.astype(np.float64), missing, wrong)
+    unread = refused(text, ~(yes | no | missing), RULE, None, NO_BOOLEAN)
+    return Read(yes.astype(np.float64), missing, unread)
 
 
 @dataclass(frozen=True)

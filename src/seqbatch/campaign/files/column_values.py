@@ -129,7 +129,7 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
         rule = "must be text, whole numbers, dates or booleans"
         return empty, every(column, Reason(rule, f"; received {kind}", "wrong-type"))
     encoded = pc.dictionary_encode(column.cast(pa.string()))
-    wrong = {}
+    wrong: dict[int, str] = {}
     if column.null_count:
         wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
     # A file written by hand may mark missing values both as null and as empty text.
