@@ -15,6 +15,7 @@ from seqbatch.errors import (
     InvalidSpecError,
     OutputError,
     Remedy,
+    RowProblem,
     SeqbatchError,
     StoreError,
     in_python,
@@ -127,7 +128,9 @@ def test_an_argument_is_named_as_it_is_typed():
         InvalidArgumentError("a", "b", 1, field="c", code="d", remedies=[Remedy("force")]),
         CampaignStateError("no", Remedy("draw"), code="wave-full", remedies=[Remedy("partial")]),
         InvalidSpecError.at(("grid", "sizes"), "wrong"),
-        InvalidFileError("f", [(1, "age", "odd")], place="line", remedies=[Remedy("force")]),
+        InvalidFileError(
+            "f", [RowProblem(1, "age", "odd", "invalid")], place="line", remedies=[Remedy("force")]
+        ),
         StoreError("down", code="gone"),
         OutputError("disk full", Remedy("overwrite")),
     ],

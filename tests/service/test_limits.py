@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.service import Settings
+from tests.refusals import refused
 from tests.service.pages.visiting import Visit, token
 from tests.service.running import running
 from tests.service.test_serving import run
@@ -95,7 +95,7 @@ def test_a_file_that_takes_too_long_is_let_go(tmp_path):
 
 @pytest.mark.parametrize("word", ["rate", "rate=", "rate=0", "rate=inf", "burst=1.5", "colour=1"])
 def test_limits_are_checked(word):
-    with pytest.raises(InvalidArgumentError, match="limit"):
+    with refused("invalid-argument", field="limit"):
         Settings().changed([word])
 
 

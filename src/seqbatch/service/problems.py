@@ -203,10 +203,7 @@ def problem_of(error: SeqbatchError, label: str) -> ProblemError:
         told = "the answer could not be written; nothing was done. Make the same call again."
         why = Refusal(error.code, (told,))
     if isinstance(error, InvalidFileError):
-        places = [
-            {error.place: place, "column": column, "reason": reason}
-            for place, column, reason in error.problems[:LISTED]
-        ]
+        places = error.plain_problems()[:LISTED]
     return ProblemError(status, kind, why, errors=places, hidden=label)
 
 

@@ -44,12 +44,14 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
     path = Path(_at_home(_file_of(text)))
     if not create and not path.exists():
         raise StoreError(
-            f"{path}: there is no such store. Creating a campaign makes one; or name another."
+            f"{path}: there is no such store. Creating a campaign makes one; or name another.",
+            code="no-such-store",
         )
     if path.is_dir():
         raise StoreError(
             f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
-            f"{PREFIX}{path}, or a file."
+            f"{PREFIX}{path}, or a file.",
+            code="folder",
         )
     require_place(path)
     return SQLiteStore(path)

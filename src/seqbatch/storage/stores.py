@@ -31,11 +31,14 @@ def require_place(path: Path) -> None:
     if path.exists():
         return
     if not folder.is_dir():
-        raise StoreError(f"{path}: there is no folder {folder} to make it in. Make that first.")
+        raise StoreError(
+            f"{path}: there is no folder {folder} to make it in. Make that first.", code="no-folder"
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(
             f"{path}: cannot be made: you may not write to {folder}. Nothing was touched. Name "
-            "another place, or ask the folder's owner for the right to write there."
+            "another place, or ask the folder's owner for the right to write there.",
+            code="not-writable",
         )
 
 
@@ -89,7 +92,8 @@ def refuse_unknown(found: str | None, label: str) -> None:
     )
     raise StoreError(
         f"{label}: {made} of seqbatch made this store: it has schema {found}, and this version "
-        f"reads {', '.join(KNOWN)}. Nothing was changed. {advice}"
+        f"reads {', '.join(KNOWN)}. Nothing was changed. {advice}",
+        code="other-schema",
     )
 
 
@@ -123,7 +127,8 @@ def refuse_ledger(connection: sa.Connection, label: str) -> None:
         raise StoreError(
             f"{label}: is the ledger of a lake; the rows of campaign {found} are in its files. "
             "Nothing was touched. Name the lake: lake:folder, or lake:folder?ledger=postgresql://"
-            "user@host/database."
+            "user@host/database.",
+            code="ledger-of-a-lake",
         )
 
 
@@ -288,7 +293,8 @@ class SQLStore:
                 "lost. The same call can be made again; what was kept is not done twice."
             )
         return StoreError(
-            f"{self.label}: the database failed with: {self._hidden(reason)}. {known}"
+            f"{self.label}: the database failed with: {self._hidden(reason)}. {known}",
+            code="commit-unknown" if unsure else "",
         )
 
     def _hidden(self, text: str) -> str:
@@ -354,7 +360,8 @@ class SQLiteStore(SQLStore):
         if others:
             raise StoreError(
                 f"{self.label}: holds tables that are not seqbatch's ({', '.join(others[:5])}). "
-                "Nothing was touched. Name another file."
+                "Nothing was touched. Name another file.",
+                code="foreign-tables",
             )
 
     def _failures(self) -> tuple[type[Exception], ...]:
@@ -430,7 +437,8 @@ class PostgresStore(SQLStore):
         except ModuleNotFoundError:
             raise StoreError(
                 "a postgresql:// store needs psycopg, which is not installed. Install it with: "
-                'pip install "seqbatch[postgres]"'
+                'pip install "seqbatch[postgres]"',
+                code="not-installed",
             ) from None
         from psycopg.types.string import BytesBinaryDumper
 
@@ -491,7 +499,8 @@ def _require_utf8(raw: Any) -> None:
         raise StoreError(
             f"database {name}: its encoding must be UTF8, since ids and names may be of any "
             f"script; it is {encoding}. Nothing was touched. Use another database: "
-            "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+            "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+            code="wrong-encoding",
         )
 
 

@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidFileError, InvalidSpecError
+from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
+from tests.refusals import refused
 
 RULES = {"call": "may_phone", "mail": "age >= 30 and zip != 'rural'"}
 
@@ -77,7 +78,7 @@ def test_who_may_get_nothing_is_refused_by_line_or_gets_the_fallback(store):
     frame = people(300)
     lost = ~allowed(frame)[:, 1:].any(axis=1)
     campaign = created(store, eligible=rules)
-    with pytest.raises(InvalidFileError, match="no action is eligible for this unit") as caught:
+    with refused("invalid-rows", row=1, column="id", problem="not-eligible") as caught:
         campaign.assign(frame)
     assert f"{lost.sum():,}" in str(caught.value)
     other = created(store, name="other", eligible=RULES, fallback="none")

@@ -10,6 +10,7 @@ from seqbatch.campaign.files import reading
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, created, outcomes, units
+from tests.refusals import places
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_what_cannot_be_looked_at_is_said(scratch, tmp_path):
     )  # fmt: skip
     missing = str(tmp_path / "none.csv")
     found = validate(SPEC, missing, "outcomes.csv", scratch=scratch)
-    assert "there is no such file" in str(found.problems[0])
+    assert places(found.problems[0]) == [(0, "", "no-such-file")]
     assert found.unchecked == ("outcomes.csv: the ids of units must be right first",)
 
 
@@ -77,7 +78,7 @@ def test_both_files_may_be_wrong(scratch):
     rows = pl.DataFrame({"id": ["000000"], "visits": [1.0]})
     found = validate(SPEC, frame, rows, scratch=scratch)
     assert len(found.problems) == 2
-    assert "no such column" in str(found.problems[1])
+    assert places(found.problems[1]) == [(0, "visit", "no-such-column")]
 
 
 def test_a_name_that_is_taken(scratch, store):

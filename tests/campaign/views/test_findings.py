@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.oracles import inference as oracle
+from tests.refusals import refused
 
 SPEC = {
     "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
@@ -165,7 +165,7 @@ def test_findings_show_themselves_and_are_plain(campaign):
     assert plain["measure"]["binary"] is True
     html = found._repr_html_()
     assert all(table.title in html for table in found.tables())
-    with pytest.raises(InvalidArgumentError, match="level"):
+    with refused("invalid-argument", field="level"):
         campaign.findings(level=1.0)
 
 
@@ -383,5 +383,5 @@ def test_texts_that_are_no_levels_are_one_segment(store):
 
 
 def test_segments_must_have_levels(store):
-    with pytest.raises(InvalidSpecError, match=r"report.segments must be .*member.*received age"):
+    with refused("invalid-spec", field="report.segments"):
         made(store, report={"segments": ["age"]})

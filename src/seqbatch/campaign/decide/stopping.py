@@ -162,7 +162,9 @@ def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
     own = len(now.encoder().names)
     inside = found == expected and all(0 <= place < own for place in arrays["places"].tolist())
     if not inside:
-        raise StoreError(f"the stored sums of a look are not those of the campaign. {DAMAGED}")
+        raise StoreError(
+            f"the stored sums of a look are not those of the campaign. {DAMAGED}", code="damaged"
+        )
 
 
 def kept_and_new(

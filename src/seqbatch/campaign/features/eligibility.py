@@ -116,7 +116,7 @@ class Eligibility:
         """Return the rows of units that may get no action, with advice."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
         advice = "leave it out, or declare the action that such units get (fallback)"
-        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}"))
+        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}", "not-eligible"))
 
     @property
     def refusal(self) -> str:

@@ -124,11 +124,11 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
     rule, received = "must be dates, or text", f"; received {kind}"
-    wrong = every(column, Reason(rule, received))
+    wrong = every(column, Reason(rule, received, "wrong-type"))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Not read as whole numbers: a 32-bit float cannot represent the eight digits of a date.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
-            wrong[row] = Reason(rule, received + _excel(str(cell)))
+            wrong[row] = Reason(rule, received + _excel(str(cell)), "wrong-type")
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 
@@ -156,7 +156,7 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
         read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
     days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
-    wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel)
+    wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel, "not-a-date")
     return days, missing, wrong | _unlikely(days)
 
 

@@ -14,13 +14,13 @@ from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.files.column_values import NO_VALUE, is_text, told_apart, undictionaried
 from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS, UNCLEAR
-from seqbatch.campaign.files.reading import RowProblem, Source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted
-from seqbatch.errors import Doubt
+from seqbatch.errors import Doubt, RowProblem
 
 # ----------------------------------------------------------------------
 # Find texts that differ only by case or spaces, from those of a spec or from each other.
@@ -338,6 +338,11 @@ def header_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
     return {int(row): HEADER for row in rows}
 
 
+def repeated_header(row: int, column: str) -> RowProblem:
+    """Return the problem of a row that repeats the header."""
+    return RowProblem(row, column, HEADER, "repeated-header")
+
+
 def _listed(names: Collection[str]) -> str:
     return ", ".join(list(names)[:NAMED_TOTALS]) + (", ..." if len(names) > NAMED_TOTALS else "")
 
@@ -421,7 +426,7 @@ class UnclearDots:
             How to declare a format.
         """
         return [
-            (seen.row, name, f"{_readings(seen.cell)}; {advice}")
+            RowProblem(seen.row, name, f"{_readings(seen.cell)}; {advice}", "ambiguous-number")
             for name, seen in self._seen.items()
             if seen.row and (self._source.has_semicolons or seen.without)
         ]

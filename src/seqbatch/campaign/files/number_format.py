@@ -221,7 +221,7 @@ NumberExample = Annotated[str, Field(min_length=1, max_length=60), AfterValidato
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
 #: The code of a text that is not a number.
-NO_NUMBER = "no-number"
+NO_NUMBER = "not-a-number"
 
 
 def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
@@ -253,7 +253,8 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
     elif not holds_numbers(kind):
         nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
-        return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
+        reason = Reason("must be numbers", f"; received {kind}", "wrong-type")
+        return Read(values, nobody, every(column, reason))
     # Nulls become NaN: programs use both for a missing number.
     found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
@@ -338,7 +339,7 @@ def _unfit(values: Floats) -> dict[int, str]:
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
     return {
-        int(row): Reason(TOO_LARGE, f"; received {values[row]}")
+        int(row): Reason(TOO_LARGE, f"; received {values[row]}", "out-of-range")
         for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 

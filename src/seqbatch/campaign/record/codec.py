@@ -56,7 +56,9 @@ def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored table cannot be read ({reason}). {DAMAGED}", code="damaged"
+        ) from None
     if columns is None:
         return table
     return table.select([name for name in table.column_names if name in columns])
@@ -128,7 +130,9 @@ def unpack_state(content: bytes, now: Situation) -> Any:
         _require_alike(like, arrays, values)
         return unflatten("state", like, arrays, values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored state cannot be read ({error}). {DAMAGED}", code="damaged"
+        ) from None
 
 
 def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
@@ -136,7 +140,9 @@ def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
     try:
         arrays, _ = _parts(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored state cannot be read ({error}). {DAMAGED}", code="damaged"
+        ) from None
     found = {name.removeprefix(KEPT): arrays[name] for name in arrays if name.startswith(KEPT)}
     return found or None
 

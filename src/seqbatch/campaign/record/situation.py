@@ -317,7 +317,8 @@ def after(now: Situation | None, event: Event) -> Situation:
     if "damaged" in event.payload or "damaged" in event.counts:
         raise StoreError(
             f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
-            "what else is."
+            "what else is.",
+            code="damaged",
         )
     now = _created(event.payload) if now is None else _after(now, event)
     return replace(now, sequence=event.sequence, hash=event.hash)

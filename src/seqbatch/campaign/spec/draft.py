@@ -583,7 +583,7 @@ def _doubted_totals(opened: Source, unit: ColumnProfile, sums: Sequence[str]) ->
 def _doubted_subtotals(opened: Source, odd: OddRows) -> str:
     """Return what to check about the first rows that may hold totals, or ""."""
     found = opened.placed(odd.doubts()[:NAMED_TOTALS])
-    return "; ".join(f"{opened.place} {line:,} {said}" for line, _, said in found)
+    return "; ".join(f"{opened.place} {each.row:,} {each.reason}" for each in found)
 
 
 def _by_values(column: ColumnProfile, habits: Habits, reward: str, today: date) -> ColumnProposal:

@@ -257,25 +257,27 @@ def read_text(path: str | Path) -> str:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; it is not there.", Remedy("init")
+            f"{path} must be a TOML file; it is not there.", Remedy("init"), code="no-such-file"
         ) from None
     except UnicodeDecodeError as error:
         if is_table(str(path)):
             raise _swapped(path) from None
         raise InvalidSpecError(
             f"{path} must be a TOML file in UTF-8; byte {error.start:,} of what was read is not. "
-            "Save it anew as UTF-8."
+            "Save it anew as UTF-8.",
+            code="not-toml",
         ) from None
     except OSError as error:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; reading it failed: {error.strerror}."
+            f"{path} must be a TOML file; reading it failed: {error.strerror}.", code="unreadable"
         ) from None
     if is_table(str(path), text):
         raise _swapped(path)
     if len(text) > LONGEST_SPEC:
         raise InvalidSpecError(
             f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
-            "many levels can be hashed: {hash = 16}."
+            "many levels can be hashed: {hash = 16}.",
+            code="too-long",
         )
     return text
 
@@ -283,7 +285,8 @@ def read_text(path: str | Path) -> str:
 def _swapped(path: str | Path) -> InvalidSpecError:
     return InvalidSpecError(
         f"{path} must be a TOML file; it is a table, not a spec. Are the two files swapped? The "
-        "spec comes first."
+        "spec comes first.",
+        code="files-swapped",
     )
 
 
@@ -295,7 +298,7 @@ def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError as error:
-        raise InvalidSpecError(_not_toml(str(error), text, name)) from None
+        raise InvalidSpecError(_not_toml(str(error), text, name), code="not-toml") from None
     return check_spec(declared, text=text, name=name)
 
 
@@ -364,7 +367,8 @@ def _depth(value: Any) -> int:
 def _too_deep(name: str) -> InvalidSpecError:
     return InvalidSpecError(
         f"{name} must have at most {DEEPEST} tables or lists within one another; it has more. "
-        "No setting of a spec is that deep."
+        "No setting of a spec is that deep.",
+        code="too-deep",
     )
 
 

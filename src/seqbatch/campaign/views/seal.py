@@ -15,7 +15,7 @@ from typing import Any
 
 from seqbatch.campaign.record.events import canonical, current
 from seqbatch.campaign.record.store import Reader, Store
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, RowProblem
 from seqbatch.output_files import atomically
 
 NEEDED = 'signing needs the package cryptography: pip install "seqbatch[signing]"'
@@ -67,7 +67,8 @@ class Seal:
                 raise ValueError("its values do not have the names and types of a seal")
             return cls(**found)
         except (ValueError, AttributeError, OSError) as error:
-            problem = (0, "", f"must be a seal of a campaign: {error}")
+            reason = f"must be a seal of a campaign: {error}"
+            problem = RowProblem(0, "", reason, "not-a-seal")
             raise InvalidFileError(str(path), [problem], "nothing was compared") from None
 
 

@@ -312,7 +312,8 @@ def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
                 raise
             raise StoreError(
                 f"{self.store.label}: campaign {self.name} is damaged ({found}). Nothing was "
-                "changed. Restore the database; verify the campaign to list all damage."
+                "changed. Restore the database; verify the campaign to list all damage.",
+                code="damaged",
             ) from error
 
     return guarded

@@ -159,16 +159,21 @@ class FileRows(RowsElsewhere):
         try:
             content = _read(self.path)
         except FileNotFoundError:
-            raise StoreError(f"file {self.name}: is missing. {DAMAGED}") from None
+            raise StoreError(
+                f"file {self.name}: is missing. {DAMAGED}", code="file-missing"
+            ) from None
         except OSError as error:
             reason = f"cannot be read: {error.strerror}. Make it readable, or restore it"
-            raise StoreError(f"file {self.name}: {reason} from a copy of the lake.") from None
+            raise StoreError(
+                f"file {self.name}: {reason} from a copy of the lake.",
+                code="file-unreadable",
+            ) from None
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
-            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}", code="file-damaged")
         if hashlib.sha256(content).hexdigest() != said["sha256"]:
             reason = "its bytes are not those that were written"
-            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}", code="file-damaged")
         return content
 
 
@@ -256,7 +261,8 @@ class Files:
             raise StoreError(
                 f"{self._folder}: has files of a campaign that the ledger does not know: it is an "
                 "older one, or another lake's. Nothing was touched. Restore the ledger that knows "
-                "them, move the folder away, or choose another name."
+                "them, move the folder away, or choose another name.",
+                code="unknown-files",
             )
 
     def remove(self) -> None:
@@ -325,7 +331,8 @@ def _naming(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"{path}: cannot be written: {error.strerror or error}. Nothing was changed; the same "
-            "call can be made again."
+            "call can be made again.",
+            code="file-not-written",
         ) from error
 
 

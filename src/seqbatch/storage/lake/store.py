@@ -241,7 +241,10 @@ def open_lake(text: str, *, create: bool) -> "LakeStore":
         there = _ledgers(folder)
     if there and there != [ADDRESS if ledger else LEDGER]:
         where = (folder / ADDRESS).read_text().strip() if ADDRESS in there else folder / LEDGER
-        raise StoreError(f"{PREFIX}{folder}: its ledger is {where}. Nothing was touched. Name it.")
+        raise StoreError(
+            f"{PREFIX}{folder}: its ledger is {where}. Nothing was touched. Name it.",
+            code="other-ledger",
+        )
     return PostgresLake(folder, ledger) if ledger else SQLiteLake(folder)
 
 
@@ -260,7 +263,8 @@ def _require_ledger(folder: Path) -> None:
         raise StoreError(
             f"{PREFIX}{folder}: has files of campaigns, and its ledger is lost: {LEDGER} is "
             f"missing or empty, and there is no {ADDRESS}. Nothing was touched. Restore it from a "
-            "copy of the lake."
+            "copy of the lake.",
+            code="ledger-lost",
         )
 
 
@@ -272,12 +276,14 @@ def _make(folder: Path, *, create: bool) -> None:
     if folder.exists() and not (folder.is_dir() and empty):
         raise StoreError(
             f"{PREFIX}{folder}: is not a lake, and not an empty folder. Nothing was touched. Name "
-            "another."
+            "another.",
+            code="not-a-lake",
         )
     if not create:
         raise StoreError(
             f"{PREFIX}{folder}: there is no such lake. Creating a campaign makes one; or name "
-            "another."
+            "another.",
+            code="no-such-store",
         )
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -368,5 +374,6 @@ class PostgresLake(LakeStore, PostgresStore):
             self.close()
             raise StoreError(
                 f"{PREFIX}{self.folder}: its ledger is {known}, not {self.label}. Nothing was "
-                f"touched. Name that one, or say in {address} that it moved."
+                f"touched. Name that one, or say in {address} that it moved.",
+                code="other-ledger",
             )
