@@ -80,7 +80,7 @@ def _readable(form: str) -> str:
             f"{form!r}"
         )
     if "%z" in form[:-2]:
-        raise ValueError(f"a timezone (%z) must stand at the end of a format; received {form!r}")
+        raise ValueError(f"a timezone (%z) must be at the end of a format; received {form!r}")
     return form
 
 
@@ -186,8 +186,8 @@ def _excel(cell: str) -> str:
         return ""
     day = EXCEL + datetime.timedelta(days=int(found[1]))
     return (
-        f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
-        "save the file again"
+        f"; it looks like Excel's number for the day {day}: format the column as dates in "
+        "Excel, and save the file again"
     )
 
 

@@ -204,7 +204,7 @@ class Source:
             self.refuse("the file has no columns")
         if len(names) > MOST_COLUMNS:
             rule = f"a file must have at most {MOST_COLUMNS:,} columns"
-            self.refuse(f"{rule}; received {len(names):,}; leave out those that are not needed")
+            self.refuse(f"{rule}; received {len(names):,}; leave out those that you do not need")
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             problems = [
@@ -361,7 +361,7 @@ class Source:
             self.ragged.append((line, "", f"the row has {cells} cells, the header {width}"))
             if len(self.ragged) > MOST_PROBLEMS:
                 raise DelimitedError(
-                    f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
+                    f"more than {MOST_PROBLEMS:,} rows do not have as many cells as the header"
                 )
 
     def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
@@ -373,12 +373,13 @@ class Source:
                 if text.strip():
                     line = int(found.lines[fits][row])
                     reason = (
-                        f"column {place + 1} has the value {text[:40]!r} and no name in the header "
-                        "(there may be two headers). Keep one, with a name for every column"
+                        f"column {place + 1} has the value {text[:40]!r} but no name in the "
+                        "header (there may be two headers). Keep one header, with a name for "
+                        "every column"
                     )
                     if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
                         reason = (
-                            f"the header seems to be in line {line:,}, with a name for every "
+                            f"the header seems to be on line {line:,}, with a name for every "
                             "column; delete the lines above it"
                         )
                     raise self.invalid([(line, "", reason)])
@@ -425,7 +426,7 @@ def no_such_column(name: str, there: Sequence[str]) -> str:
     """
     meant = [other for other in there if _bare(other) == _bare(name)]
     if meant:
-        return f"the file has no such column; {meant[0]!r} may be meant"
+        return f"the file has no such column; did you mean {meant[0]!r}?"
     shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
     more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
     return f"the file has no such column; it has {shown}{more}"
@@ -492,7 +493,7 @@ def _table(given: Any) -> pa.Table:
     try:
         return pa.table(given)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = f"cannot be taken as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
+        reason = f"cannot be read as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
         raise InvalidFileError("table", [(0, "", reason)], NOTHING) from error
 
 

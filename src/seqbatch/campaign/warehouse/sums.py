@@ -227,7 +227,7 @@ def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
     wanted, found = names_of(now), source.columns()
     spelled = {name.lower(): name for name in found}
     if missing := [name for name in wanted if name not in spelled]:
-        said = "is missing; hand over the whole result of the statement"
+        said = "is missing; give the whole result of the statement"
         raise InvalidFileError(source.name, [(0, name, said) for name in missing])
     columns = [spelled[name] for name in wanted]
     rows: list[Row] = []
@@ -258,14 +258,12 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
         if row["statement"] != fingerprint:
             yield place, "statement", "is not the fingerprint of this statement"
         elif not row["action"]:
-            said = (
-                f"{row['units']} units have no action: the statement to assign says what is wrong"
-            )
+            said = f"{row['units']} units have no action: run the assign statement to see why"
             yield place, "action", said
         elif row["action"] not in names:
             yield place, "action", f"must be one of {', '.join(names)}; received {row['action']!r}"
         elif keys.count(keys[place - 1]) > 1:
-            yield place, "action", "has two rows for the same part and seen"
+            yield place, "action", "has two rows with the same part and seen"
         elif bad := [name for name in row if name not in TEXTS and not _whole(name, row)]:
             yield place, bad[0], f"must be a whole number; received {row[bad[0]]!r}"
         elif row["units"] != row["distinct_units"]:
@@ -273,8 +271,9 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
             yield place, "distinct_units", f"{said}: a unit is in the table more than once"
         elif row["conflicting"] or row["outside"]:
             said = (
-                f"{row['conflicting']} units have outcomes that differ, {row['outside']} beyond "
-                "the declared range; choose or correct before summing up"
+                f"{row['conflicting']} units have several different outcomes, and "
+                f"{row['outside']} an outcome outside the declared range; correct them before "
+                "you compute the sums"
             )
             yield place, "conflicting", said
 
