@@ -93,7 +93,7 @@ def in_python(remedy: Remedy) -> str:
         case "delete":
             return ": force=True."
         case "force":
-            return " To do it anyway, add force=True."
+            return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
         case "amend":

@@ -292,7 +292,7 @@ def test_the_rest_is_another_file(folder):
     run("create", "spec.toml")
     units(70).write_csv("units.csv")
     words = ("assign", "spring", "units.csv", "--out", "b.csv", "--partial", "--rest", "b.csv")
-    assert "rest must be another file than out" in run(*words, code=2).stderr
+    assert "rest must be a file other than out" in run(*words, code=2).stderr
     assert not Path("b.csv").exists()
     words = ("assign", "spring", "units.csv", "--out", "a", "--out-format", "parquet", "--partial")
     run(*words)

@@ -64,12 +64,12 @@ def test_what_cannot_be_looked_at_is_said(scratch, tmp_path):
     [problem] = found.problems
     assert isinstance(problem, InvalidSpecError)
     assert found.unchecked == (
-        "units.csv: the spec must be right first", "outcomes.csv: the spec must be right first",
+        "units.csv: correct the spec first", "outcomes.csv: correct the spec first",
     )  # fmt: skip
     missing = str(tmp_path / "none.csv")
     found = validate(SPEC, missing, "outcomes.csv", scratch=scratch)
     assert "there is no such file" in str(found.problems[0])
-    assert found.unchecked == ("outcomes.csv: the ids of units must be right first",)
+    assert found.unchecked == ("outcomes.csv: correct the ids of units first",)
 
 
 def test_both_files_may_be_wrong(scratch):
@@ -141,9 +141,9 @@ def test_levels_missed_by_case_or_spaces_are_warned_about(scratch):
     frame = units(16).with_columns(zip=pl.Series(zips * 2))
     (said,) = created(scratch, **spec).assign(frame).warnings
     assert said == (
-        "zip has texts that differ from its levels only by case or spaces, and count as other: "
-        "'rural ', 'URBAN', 'ΟΔΌΣ'; spell them alike in the file, or "
-        "declare them as levels before the campaign is created"
+        "zip has texts that differ from its levels only by case or spaces, but count as other: "
+        "'rural ', 'URBAN', 'ΟΔΌΣ'; use one spelling in the file, or "
+        "declare them as levels before you create the campaign"
     )
     assert validate({**SPEC, **spec, "name": "autumn"}, frame, scratch=scratch).warnings == (said,)
 

@@ -176,8 +176,8 @@ def _date_remedy(cell: str) -> str:
 def _excel(cell: str) -> str:
     """Suggest what to do about a cell that may be an Excel day number.
 
-    >>> _excel("43466.75")[:52]
-    "; it looks like Excel's number of the day 2019-01-01"
+    >>> _excel("43466.75")[:53]
+    "; it looks like Excel's number for the day 2019-01-01"
     >>> _excel("20190101")
     ''
     """

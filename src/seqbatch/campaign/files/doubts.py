@@ -141,7 +141,7 @@ def several_spellings(values: Iterable[str]) -> str:
     """Say which values differ only by case, spaces or Unicode form; "" if none do.
 
     >>> several_spellings(["Urban", "Rural", "URBAN", "Urban "])
-    '"Urban", "URBAN", "Urban " differ only by case or spaces, and none counts as another'
+    '"Urban", "URBAN", "Urban " differ only by case or spaces, but count as different values'
     >>> several_spellings(["Urban", "Rural"])
     ''
     """
@@ -277,7 +277,7 @@ def doubt(unit: str, place: str, sums: Collection[str]) -> str:
     """Return a warning if the numbers of the last row suggest totals, or "".
 
     >>> doubt("A4", "line 5", ["age", "orders"])
-    "line 5 ('A4') may be a row of totals, with sums in age, orders; if it is, delete the row"
+    "line 5 ('A4') may be a row of totals, with sums in age, orders; if so, delete the row"
     """
     if len(sums) < SEVERAL:
         return ""
@@ -303,8 +303,8 @@ def worded(ids: pa.Array) -> list[int]:
 def subtotals(unit: str, others: Collection[Any]) -> str:
     """Return a doubt about a row before the last that may hold totals, or "".
 
-    >>> subtotals("Rural total", ["29", ""])
-    "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete the row"
+    >>> subtotals("Rural total", ["29", ""])[:80]
+    "may be a row of totals: its id is 'Rural total', and its other cells are numbers"
     >>> subtotals("Rural total", ["29", "Oslo"])
     ''
     """

@@ -420,7 +420,7 @@ def no_such_column(name: str, there: Sequence[str]) -> str:
     """Return the message for a missing column: a similar name, or the existing columns.
 
     >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"])
-    "the file has no such column; 'umsatz_neu' may be meant"
+    "the file has no such column; did you mean 'umsatz_neu'?"
     >>> no_such_column("visit", ["id", "y"])
     "the file has no such column; it has 'id', 'y'"
     """

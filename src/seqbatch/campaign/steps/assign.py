@@ -657,7 +657,7 @@ def _require_targets(
 ) -> None:
     """Refuse to write one file over another, before anything is done."""
     if out is not None and rest is not None and str(out) == str(rest) == "-":
-        raise InvalidArgumentError("rest", "a different file from out", rest)
+        raise InvalidArgumentError("rest", "a file other than out", rest)
     apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
     if units:
         apart["units"] = (units,)
