@@ -139,9 +139,7 @@ def test_a_setting_that_is_nearly_right_is_named():
 
 
 def test_a_setting_of_another_table_is_not_said_to_mean_itself():
-    assert "units: belongs to another table" in refusal(
-        {**WHOLE, "units": 40}
-    )
+    assert "units: belongs to another table" in refusal({**WHOLE, "units": 40})
 
 
 @pytest.mark.parametrize(("value", "shown"), [
