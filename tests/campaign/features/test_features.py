@@ -106,7 +106,7 @@ def test_a_messy_file_runs_and_is_replayed(store, tmp_path):
     assert kept["signup"].dtype == pl.Date
     assert kept["member"].dtype == pl.Boolean
     assert kept["spend"].null_count() > 0
-    assert "directions" in " ".join(closed.notes)
+    assert "determine the whole model" in " ".join(closed.notes)
 
 
 def test_what_is_learned_is_replayed_from_the_rows(store, tmp_path):

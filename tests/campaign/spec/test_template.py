@@ -399,7 +399,7 @@ def test_sizes_by_a_plan(tmp_path):
     assert len(made.sizes) == 2
     assert sum(made.sizes) == 3_000
     assert spec.grid.sizes == made.sizes
-    assert "2 waves, as asked for, earn " in made.text
+    assert "2 waves, as requested, earn " in made.text
     with pytest.raises(SeqbatchError, match="units"):
         first_spec(path, Choices(plan=True, units_in_all=3))
 
@@ -433,7 +433,7 @@ def test_words_for_nothing_are_counted_among_the_levels(tmp_path):
     path = write(tmp_path / "u.csv", {"id": ids(), "sport": column("Freq", "None", "None", "Some")})
     features, became = accepted(path)
     assert features["categorical"]["sport"]["levels"] == ["None", "Freq", "Some"]
-    assert became["sport"].why == ('3 levels, the most frequent first; "None" counts as a level')
+    assert became["sport"].why == ('3 levels, the most frequent first; kept as a level: "None"')
 
 
 def customers(path):
@@ -451,7 +451,7 @@ def test_columns_become_what_somebody_says(tmp_path):
     features, became = accepted(path, unit=("order",), kinds=kinds)
     assert became["order"].became == "unit"
     assert became["id"].became == "left out"
-    assert became["region"].why == "as asked for"
+    assert became["region"].why == "as requested"
     assert set(features["categorical"]) == {"age"}
     # What would be a question is none where somebody has answered it.
     assert became["visited"].became == "boolean"

@@ -156,4 +156,4 @@ def test_misspelled_levels_of_all_pieces_are_found_and_few_shown(scratch, monkey
     )
     zips = ["u "] * 256 + ["u" + " " * (1 + number % 7) for number in range(344)]
     (said,) = campaign.assign(units(600).with_columns(zip=pl.Series(zips))).warnings
-    assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; spell" in said
+    assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; use" in said

@@ -453,7 +453,7 @@ def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: s
         if found.fingerprint != now.key:
             raise InvalidArgumentError(
                 "key",
-                f"the key that was made with the campaign (fingerprint {now.key})",
+                f"the one that was made with the campaign (fingerprint {now.key})",
                 f"the key of campaign {found.campaign!r} (fingerprint {found.fingerprint})",
             )
         return logbook.write(
