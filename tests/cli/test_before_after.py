@@ -50,9 +50,9 @@ def test_a_wave_is_drawn():
 
 @pytest.mark.parametrize(("words", "message"), [
     (("assign", "spring", "units.csv", "--draw", "--partial", "--out", "x.csv"),
-     "--draw must be left out where partial is given; received both"),
+     "--draw must be left out if partial is given; received both"),
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
-     "--rest must be left out where draw is given; received r.csv"),
+     "--rest must be left out if draw is given; received r.csv"),
     (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be a file other than"),
     (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
@@ -75,7 +75,7 @@ def test_states_name_options_as_they_are_typed():
     assert "=True" not in refused
     units(30).write_csv("few.csv")
     run("assign", "spring", "few.csv", "--out", "a.csv")
-    assert "Or close it as it is: --force, with a --reason" in run("close", "spring", code=3).stderr
+    assert "Or close it anyway: --force, with a --reason" in run("close", "spring", code=3).stderr
 
 
 def test_validate_writes_nothing():
@@ -127,7 +127,7 @@ def test_validate_has_codes_like_the_others():
     Path("wrong.toml").write_text(SPEC.replace("floor = 0.02", "floor = 3"), encoding="utf-8")
     shown = run("validate", "wrong.toml", "units.csv", code=2).stderr
     assert "line 6: floor = 3" in shown
-    assert "not checked: units.csv: the spec must be right first." in shown
+    assert "not checked: units.csv: correct the spec first." in shown
     assert "units must be a file" in run("validate", "spec.toml", "-", code=2).stderr
 
 
@@ -136,7 +136,7 @@ def test_delete_leaves_a_tombstone():
     run("assign", "spring", "units.csv", "--out", "a.csv")
     refused = run("delete", "spring", "--reason", "a trial", code=3).stderr
     assert "has assigned 60 units" in refused
-    assert "delete it all the same: --force." in " ".join(refused.split())
+    assert "you can still delete it: --force." in " ".join(refused.split())
     shown = run("delete", "spring", "--reason", "a trial", "--who", "ann", "--force").stdout
     assert (
         "Deleted campaign spring with 2 events and 60 units; its name can be used again." in shown
@@ -156,7 +156,7 @@ def test_delete_is_refused_once_there_are_outcomes():
     Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
     run("record", "spring", "o.csv")
     refused = run("delete", "spring", "--reason", "not what was hoped for", code=3).stderr
-    assert "has rows of outcomes on record" in refused
+    assert "has recorded outcomes" in refused
     assert said("list", "--deleted") == []
 
 
@@ -175,7 +175,7 @@ def test_the_control_is_protected():
     run("create", "spec.toml")
     words = ("amend", "spring", "--retire", "none", "--reason", "too expensive")
     refused = " ".join(run(*words, code=2).stderr.split())
-    assert "--retire must be another action than the control" in refused
+    assert "--retire must be an action other than the control" in refused
     assert "add --force" in refused
     run(*words, "--force")
 
@@ -260,7 +260,7 @@ def test_an_aborted_campaign():
     shown = run("abort", "spring", "--reason", "a complaint").stdout
     assert shown.endswith("Next: seqbatch campaign report spring --out spring.html\n")
     refused = run("close", "spring", code=3).stderr
-    assert "no wave of it is closed any more" in " ".join(refused.split())
+    assert "its waves cannot be closed" in " ".join(refused.split())
 
 
 def test_what_absent_units_count_as_is_an_amendment_like_others():
@@ -343,7 +343,7 @@ def test_init_says_what_its_plan_assumed():
     assert "1893 to 2005" in shown
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
     assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, give" in text
-    said = "vary with standard deviation 1; the planner takes an effect and a noise of your own"
+    said = "vary with standard deviation 1; you can give the planner your own effect and noise"
     assert said in text
 
 

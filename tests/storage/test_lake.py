@@ -114,7 +114,7 @@ def test_verify_names_the_file_and_its_event(lake, kind, damage):
     assert (verified.units, verified.states) == (replayed, 2)
     event = int(path.name.split("-")[1])
     problem = {
-        "a byte": "its bytes are not those that were written", "truncated": "bytes, not the",
+        "a byte": "does not hold the bytes that were written", "truncated": "bytes, not the",
         "removed": "is missing", "swapped": "not th",
     }[damage]  # fmt: skip
     named = [each for each in found if f"{kind}/{path.name}" in each.problem]

@@ -92,9 +92,9 @@ def test_conflicts_compare_metrics_too(store, tmp_path):
     other = outcomes(table, visits=[4.0] * 10 + [None] * 5 + [3.0] * 25)
     result = campaign.record(other)
     assert (result.conflict, result.duplicate) == (15, 25)
-    assert result.held[0][3] == "the unit has the visits 3 already; received 4"
-    assert result.held[10][3] == "the unit has the visits 3 already; received none"
-    assert result.reasons == (("conflict", "the unit has another outcome already", 15),)
+    assert result.held[0][3] == "the unit already has the visits 3; received 4"
+    assert result.held[10][3] == "the unit already has the visits 3; received none"
+    assert result.reasons == (("conflict", "the unit already has another outcome", 15),)
     result = campaign.record(other, correct=True, reason="counted again")
     assert (result.accepted, result.corrected, result.duplicate) == (15, 15, 25)
     campaign.export(tmp_path / "o.parquet", what="outcomes")
@@ -187,7 +187,7 @@ def test_reasons_are_counted_beside_the_first_rows(store):
     assert len(result.held) == 20
     assert result.reasons == (
         ("quarantined", "no such unit in this campaign", 50),
-        ("conflict", "the unit has another outcome already", 7),
+        ("conflict", "the unit already has another outcome", 7),
     )
     payload = campaign.events()[-1].payload
     assert payload["reasons"] == [list(reason) for reason in result.reasons]

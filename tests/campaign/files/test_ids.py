@@ -157,6 +157,6 @@ def test_a_list_with_changed_ids_is_warned_about(store):
     assert campaign.assign(units(30, start=100), draw=True).warnings == ()
     changed = units(140, start=60).with_columns(pl.col("id").str.strip_chars_start("0"))
     (said,) = campaign.assign(changed, draw=True).warnings
-    assert said.startswith("70 of the first 140 new ids are those of units that were assigned")
-    assert said.endswith("; each of them is taken for a new unit")
+    assert said.startswith("70 of the first 140 new ids match units that were already assigned")
+    assert said.endswith("; each of them counts as a new unit")
     assert "('60' may be '000060')" in said

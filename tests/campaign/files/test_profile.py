@@ -93,7 +93,7 @@ def shopping(tmp_path):
 
 
 def test_a_last_row_of_sums_is_doubted_by_init_and_by_assign(tmp_path, shopping):
-    said = "line 6 ('e') may be a row of totals, with sums in orders, spent; if it is, delete"
+    said = "line 6 ('e') may be a row of totals, with sums in orders, spent; if so, delete"
     draft = proposed(tmp_path, summed("e,12,7.7501,Oslo"))
     assert draft.columns[0].asks
     assert said in draft.columns[0].why
@@ -123,7 +123,7 @@ def test_sums_are_found_over_pieces_of_a_file(shopping):
 
 
 def test_a_row_of_subtotals_is_doubted_by_init_and_by_assign(tmp_path, campaign):
-    said = "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete"
+    said = "may be a row of totals: its id is 'Rural total', and its other cells are"
     text = rows("Rural total,11,", "d,4,Rome", "e,2,Oslo")
     draft = proposed(tmp_path, text)
     assert draft.columns[0].asks

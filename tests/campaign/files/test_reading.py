@@ -247,7 +247,7 @@ def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
         campaign.close()
     notes = " ".join(campaign.status().notes)
     assert "column spend was constant in the first wave" in notes
-    assert "for none, mail, call (2 of 3 directions of the model are determined)" in notes
+    assert "of none, mail, call (rank 2 of 3)" in notes
     assert campaign.verify().sound
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
     assert last["call"] > 120

@@ -171,7 +171,7 @@ def test_the_rule_waits_for_the_control(store, tmp_path):
     trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
     closed = trial.close()
     assert closed.stopping is None
-    assert any("compares with the control" in note for note in closed.notes)
+    assert any("compares actions with the control" in note for note in closed.notes)
     assert any("Only the key names the control" in note for note in trial.findings().notes)
     trial.unmask(path, reason="an interim analysis")
     answers = pl.from_arrow(trial.assign(units(200, start=300)).table)

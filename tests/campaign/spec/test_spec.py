@@ -44,17 +44,17 @@ def test_a_good_one():
 
 
 @pytest.mark.parametrize(("old", "new", "label", "line"), [
-    ('name = "spring"', 'name = "no spaces"', "name: must be letters from a to z, digits", 1),
+    ('name = "spring"', 'name = "no spaces"', "name: must be at most 100 letters from a to z, digits", 1),
     ('["none", "mail"]', '["none"]', "actions: must be a list of at least 2; received", 2),
-    ('["none", "mail"]', '["none", "none"]', "told apart; repeated: none", 2),
+    ('["none", "mail"]', '["none", "none"]', "all be different; repeated: none", 2),
     ("randomised = 0.1", "randomised = 1.5", "randomised: must be at most 1; received 1.5", 3),
     ("randomised = 0.1", "hold = 0.1", "hold: is not a setting; leave it out", 3),
     ("sd = 2", "sd = 0", "features.numeric.spend.scale.sd: must be above 0; received 0", 8),
     ('"learn"', '"guess"', "features.numeric.age: must be 'learn' or 'raw' or", 7),
-    ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
+    ('["a", "b"]', '["a", "a"]', "levels must all be different", 10),
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: must be at least 1; received 0", 12),
-    ("sizes = [10, 20]", "calendar = true", "grid: calendar waves need waves", 12),
-    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 13),
+    ("sizes = [10, 20]", "calendar = true", "grid: calendar = true needs waves", 12),
+    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "units may be set only with calendar", 13),
     ("randomised = 0.1", "floor = 0.6", "\n  floor must be at most 1 / 2", 3),
     ('column = "visit"', 'direction = "max"', "reward: exactly one of column", 4),
 ])  # fmt: skip

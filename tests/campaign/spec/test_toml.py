@@ -130,19 +130,17 @@ def test_several_odd_values_at_once(data):
 
 def test_kinds_of_errors_that_nobody_thought_of_are_not_quoted():
     said = reason({"type": "novel", "msg": "Input should be new", "input": 3, "loc": ("x",)})
-    assert said == "must be of a form that is known here; received 3"
+    assert said == "must be in a form that is known here; received 3"
 
 
 def test_a_setting_that_is_nearly_right_is_named():
-    assert "randomized: is not a setting; randomised may be meant" in refusal(
+    assert "randomized: is not a setting; did you mean randomised?" in refusal(
         {**WHOLE, "randomized": 0.1}
     )
 
 
 def test_a_setting_of_another_table_is_not_said_to_mean_itself():
-    assert "units: is not a setting of this table, but of another" in refusal(
-        {**WHOLE, "units": 40}
-    )
+    assert "units: belongs to another table" in refusal({**WHOLE, "units": 40})
 
 
 @pytest.mark.parametrize(("value", "shown"), [
@@ -181,7 +179,7 @@ def test_policies_and_plans_name_what_they_have():
     with refused("invalid-argument", field="policy"):
         registry.make("Oracle")
     for plan, said in (
-        ({"unit": 900}, "'unit' is not a setting of a plan. Those are: units, "),
+        ({"unit": 900}, "'unit' is not a setting of a plan. The settings are: units, "),
         ({"batches": 3}, "grid.plan: units is missing"),
         ({"units": [1]}, "grid.plan: units must be a whole number"),
     ):

@@ -67,7 +67,7 @@ def test_the_control_is_retired_by_force_alone(store):
     campaign = small(store, control="a", randomised=0.1)
     with refused("invalid-argument", field="retire") as caught:
         campaign.amend(reason="too dear", retire=["a"])
-    assert "none of those waves could be compared with it" in str(caught.value)
+    assert "these waves could not be compared with it" in str(caught.value)
     assert campaign.situation().sequence == 1
     campaign.amend(reason="too dear", retire=["a"], force=True)
     assert campaign.situation().active == (1, 2)

@@ -44,8 +44,8 @@ def test_every_row_ends_as_one_of_four(store, tmp_path):
     result = campaign.record(path)
     assert counts(result) == (2, 2, 2, 9)
     held = {line: (verdict, reason) for line, _, verdict, reason in result.held}
-    assert held[3] == ("conflict", f"the unit has the outcome {first[1]:g} already; received 9.5")
-    assert held[6][1].startswith("stands twice in this file (lines 4 and 6) with different values")
+    assert held[3] == ("conflict", f"the unit already has the outcome {first[1]:g}; received 9.5")
+    assert held[6][1].startswith("is twice in this file (lines 4 and 6) with different values")
     assert held[7] == ("quarantined", "no such unit in this campaign")
     assert held[8] == ("quarantined", "visit must be between -10 and 10; received 11")
     assert held[9] == ("quarantined", "visit is missing")
@@ -72,7 +72,7 @@ def test_an_outcome_id_belongs_to_one_unit(store, tmp_path):
     result = campaign.record(named)
     assert counts(result) == (2, 0, 1, 1)
     assert {reason for _, _, _, reason in result.held} == {
-        "order 'o2' was recorded for another unit already", "order is missing",
+        "order 'o2' is already recorded for another unit", "order is missing",
     }  # fmt: skip
     assert counts(campaign.record(named[:2])) == (0, 2, 0, 0)
     again = rows[5:6].with_columns(order=pl.Series(["o1"]))
@@ -280,8 +280,8 @@ def test_a_correction_has_one_value_of_each_unit(store, tmp_path, monkeypatch, b
     [(line, unit, verdict, reason)] = result.held
     assert (line, unit, verdict) == (33, "000001", "conflict")
     assert reason == (
-        "stands twice in this file (lines 2 and 33) with different values; sum or choose before "
-        "recording"
+        "is twice in this file (lines 2 and 33) with different values; add them up or choose one "
+        "before recording"
     )
     assert campaign.status().waves[0].observed == 31
     campaign.export(tmp_path / "units.csv")

@@ -166,7 +166,7 @@ def test_verify_says_what_it_can_and_cannot_prove(store, folder):
     found = campaign.verify()
     assert found.sound
     assert ["wave 1" in found.notes[0], "wave 2" in found.notes[1]] == [True, True]
-    assert "running the statement again" in found.notes[0]
+    assert "run the statement again" in found.notes[0]
     event = campaign.events()[-1]
     assert event.payload["elsewhere"]["statement"].startswith("-- {")
     assert campaign.status().waves[0].assigned == 600

@@ -170,7 +170,7 @@ def test_what_is_proposed_can_be_corrected(visit):
     assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
     assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
     assert spec["grid"]["sizes"] == [15, 15, 15, 15]
-    assert "equal waves; a plan finds better ones" in words(page.text)
+    assert "equal waves; a plan finds better sizes" in words(page.text)
 
 
 def test_actions_have_costs_and_empty_rows_are_left_out(visit):
@@ -196,10 +196,10 @@ def test_a_plan_comes_with_its_numbers(visit):
 @pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
-        ({"name": "two words"}, "name", "name must be letters from a to z, digits"),
+        ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
         ({"reward": ""}, "reward", "reward.column must be at least one character long"),
         ({"reward": "age"}, "reward", "is also a column of the units"),
-        ({"action": "same"}, "actions", "actions must be told apart; repeated: same"),
+        ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
         (
             {"cost": "0,5"},
             "actions",
@@ -208,7 +208,7 @@ def test_a_plan_comes_with_its_numbers(visit):
         ({"kind": "number", "low": "0", "high": "1,5"}, "reward", "the largest outcome (to) must"),
         ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)"),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
-        ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing makes sure"),
+        ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing ensures"),
         (
             {"required": "most"},
             "required",

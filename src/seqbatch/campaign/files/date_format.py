@@ -80,7 +80,7 @@ def _readable(form: str) -> str:
             f"{form!r}"
         )
     if "%z" in form[:-2]:
-        raise ValueError(f"a timezone (%z) must stand at the end of a format; received {form!r}")
+        raise ValueError(f"a timezone (%z) must be at the end of a format; received {form!r}")
     return form
 
 
@@ -176,8 +176,8 @@ def _date_remedy(cell: str) -> str:
 def _excel(cell: str) -> str:
     """Suggest what to do about a cell that may be an Excel day number.
 
-    >>> _excel("43466.75")[:52]
-    "; it looks like Excel's number of the day 2019-01-01"
+    >>> _excel("43466.75")[:53]
+    "; it looks like Excel's number for the day 2019-01-01"
     >>> _excel("20190101")
     ''
     """
@@ -186,8 +186,8 @@ def _excel(cell: str) -> str:
         return ""
     day = EXCEL + datetime.timedelta(days=int(found[1]))
     return (
-        f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
-        "save the file again"
+        f"; it looks like Excel's number for the day {day}: format the column as dates in "
+        "Excel, and save the file again"
     )
 
 

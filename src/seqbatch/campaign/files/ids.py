@@ -200,7 +200,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt
         return ()
     named = [f"{told_apart(one)} and {told_apart(other)}" for one, other in pairs[:NAMED]]
     said = (
-        "some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+        "some ids differ only by case, spaces around them, leading zeros or Unicode form, but "
         f"count as different units: {'; '.join(named)}{'; ...' if len(pairs) > NAMED else ''}"
     )
     return (Doubt("similar-ids", (said,), examples=pairs[0]),)

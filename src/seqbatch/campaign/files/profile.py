@@ -255,8 +255,8 @@ def profile_of(opened: Source) -> FileProfile:
         rows += batch.num_rows
         if held > INFERRED:
             opened.refuse(
-                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
-                "over fewer rows or columns",
+                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; "
+                "give fewer rows or columns",
                 "too-large",
             )
     if odd is None:
@@ -423,7 +423,7 @@ def question(name: str) -> str:
     if said & OUTCOME_WORDS or name.lower() == "y":
         return "may be an outcome: is it known before the unit is assigned?"
     if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
-        return "may be what was done to the unit: is it known before the unit is assigned?"
+        return "may be the action that the unit got: is it known before the unit is assigned?"
     return ""
 
 
@@ -487,7 +487,7 @@ def chosen_number(column: ColumnProfile, habits: Habits) -> tuple[Spelling, str]
     if habits.decimal_comma is None and habits.semicolons:
         reason = "as usual in files with semicolons"
     elif habits.decimal_comma is None:
-        reason = "the usual meaning; no other column tells"
+        reason = "the usual meaning; no other column shows it"
     return chosen, f"{CHECK} {quoted(marked)} is read as {chosen.numbers[place]:g} ({reason})"
 
 
@@ -497,14 +497,14 @@ def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, st
         return column.dates[0], ""
     order, reason = habits.day_first, "as in the file's other dates"
     if order is None and (habits.decimal_comma or habits.semicolons):
-        order, reason = True, "as usual where decimals have a comma"
+        order, reason = True, "as usual with decimal commas"
     chosen = next((way for way in column.dates if way.day_first is order), None)
     if chosen is None:
-        chosen, reason = column.dates[0], "the usual order; no other column tells"
+        chosen, reason = column.dates[0], "the usual order; no other column shows it"
     first = "day" if chosen.day_first else "month"
     return chosen, (
-        f"{CHECK} no day is above 12, so day and month may be either; read with the {first} first "
-        f"({reason})"
+        f"{CHECK} no day is above 12, so the order of day and month is not clear; read with the "
+        f"{first} first ({reason})"
     )
 
 
@@ -695,8 +695,9 @@ def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
         return []
     said = ", ".join(repr(word[:40]) for word in words[:3])
     reason = (
-        f"seems to be a second header, or units of measure: {said} in columns that are numbers "
-        "below. Keep one header; or where it is a unit, leave the cells of missing numbers empty"
+        f"seems to be a second header, or units of measure: {said} in columns that hold numbers "
+        "below. Keep one header; or, if the row is one of the units, leave the cells of "
+        "missing numbers empty"
     )
     return [RowProblem(1, "", reason, "second-header")]
 
@@ -723,7 +724,7 @@ def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
         )
         if few and column.empty == column.missing and column.distinct == column.present > 1:
             gone = np.flatnonzero(column.codes < 0).tolist()
-            reason = "the id is missing; give the unit one, or delete the row if it is none"
+            reason = "the id is missing; add it, or delete the row if it is not a unit"
             return [RowProblem(row + 1, column.name, reason, "missing") for row in gone]
     return []
 
@@ -770,7 +771,7 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
     again = repeats_id(cell(column, row), f"{opened.place} {line:,}")
-    return f"{again}; keep one row of each unit"
+    return f"{again}; keep one row for each unit"
 
 
 # ----------------------------------------------------------------------
@@ -780,10 +781,13 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
 #: The number of columns that the message names.
 FEW_IDS = 3
 #: The message for a first column without a name.
-NAMELESS = "the first column has no name, as a frame's index; to use it as the id, name it"
+NAMELESS = (
+    "the first column has no name and may be a data frame's index; to use it as the id, give it "
+    "a name"
+)
 REASON = (
-    "no column of text or whole numbers has a different value in every row, nor has an id together "
-    "with another column. Add one to tell units apart"
+    "no column of text or whole numbers has a different value in every row, nor does an id "
+    "together with another column. Add a column that identifies units"
 )
 
 
@@ -802,10 +806,10 @@ def _faults(opened: Source, column: ColumnProfile) -> list[RowProblem]:
     faults: list[RowProblem] = []
     gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)
     if gone:
-        reason = f"the id is missing, here first of {len(gone):,} rows"
+        reason = f"the id is missing (the first of {len(gone):,} rows without one)"
         faults.append(RowProblem(gone[0] + 1, column.name, reason, "missing"))
     if again:
         reason = repeated_id(opened, column, again[0])
-        reason = f"{reason} (the first of {len(again):,} repeated)"
+        reason = f"{reason} (the first of {len(again):,} repeats)"
         faults.append(RowProblem(again[0] + 1, column.name, reason, "repeated"))
     return opened.placed(faults)

@@ -209,7 +209,7 @@ class Source:
         if len(names) > MOST_COLUMNS:
             rule = f"a file must have at most {MOST_COLUMNS:,} columns"
             self.refuse(
-                f"{rule}; received {len(names):,}; leave out those that are not needed",
+                f"{rule}; received {len(names):,}; leave out those that you do not need",
                 "too-many-columns",
             )
         repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -368,7 +368,7 @@ class Source:
             self.ragged.append(RowProblem(line, "", reason, "cell-count"))
             if len(self.ragged) > MOST_PROBLEMS:
                 raise DelimitedError(
-                    f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
+                    f"more than {MOST_PROBLEMS:,} rows do not have as many cells as the header"
                 )
 
     def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
@@ -381,13 +381,14 @@ class Source:
                     line = int(found.lines[fits][row])
                     code = "unnamed-column"
                     reason = (
-                        f"column {place + 1} has the value {text[:40]!r} and no name in the header "
-                        "(there may be two headers). Keep one, with a name for every column"
+                        f"column {place + 1} has the value {text[:40]!r} but no name in the "
+                        "header (there may be two headers). Keep one header, with a name for "
+                        "every column"
                     )
                     if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
                         code = "late-header"
                         reason = (
-                            f"the header seems to be in line {line:,}, with a name for every "
+                            f"the header seems to be on line {line:,}, with a name for every "
                             "column; delete the lines above it"
                         )
                     raise self.invalid([RowProblem(line, "", reason, code)])
@@ -430,13 +431,13 @@ def no_such_column(name: str, there: Sequence[str]) -> RowProblem:
     """Return the problem of a missing column: a similar name, or the existing columns.
 
     >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"]).reason
-    "the file has no such column; 'umsatz_neu' may be meant"
+    "the file has no such column; did you mean 'umsatz_neu'?"
     >>> no_such_column("visit", ["id", "y"]).reason
     "the file has no such column; it has 'id', 'y'"
     """
     meant = [other for other in there if _bare(other) == _bare(name)]
     if meant:
-        reason = f"the file has no such column; {meant[0]!r} may be meant"
+        reason = f"the file has no such column; did you mean {meant[0]!r}?"
         return RowProblem(0, name, reason, "no-such-column")
     shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
     more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
@@ -505,7 +506,7 @@ def _table(given: Any) -> pa.Table:
     try:
         return pa.table(given)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = f"cannot be taken as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
+        reason = f"cannot be read as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
         problem = RowProblem(0, "", reason, "unreadable")
         raise InvalidFileError("table", [problem], NOTHING) from error
 

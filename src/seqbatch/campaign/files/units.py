@@ -46,8 +46,8 @@ from seqbatch.errors import Doubt, RowProblem
 NOTHING = "nothing was assigned"
 #: The advice for numbers that can be read in two ways.
 REWRITE = (
-    "declare which in the spec before the campaign is created, or write the numbers without "
-    "thousands and with two decimals"
+    "declare the right format in the spec before you create the campaign, or write the numbers "
+    "without thousands separators and with two decimals"
 )
 #: The bytes of checked units that are held in memory before they go to disk.
 SMALL = 1 << 20

@@ -153,7 +153,7 @@ def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any
     plain: dict[str, Any] = {}
     flatten("state", like, expected, plain)
     if arrays.keys() != expected.keys() or values.keys() != plain.keys():
-        raise ValueError("its parts are not those of the policy")
+        raise ValueError("its parts do not match the policy")
     for name, array in arrays.items():
         shapes = {expected[name].shape}
         if name.endswith(".root"):
@@ -162,7 +162,7 @@ def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any
         if array.dtype != expected[name].dtype or array.shape not in shapes:
             raise ValueError(f"{name} is an array of {array.dtype} of shape {array.shape}")
     if any(type(values[name]) is not type(plain[name]) for name in values):
-        raise ValueError("its values are of other types than the policy's")
+        raise ValueError("the types of its values do not match the policy")
 
 
 def _parts(content: bytes) -> tuple[dict[str, AnyArray], dict[str, Any]]:

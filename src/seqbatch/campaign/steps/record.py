@@ -99,8 +99,8 @@ class KeptRows:
 FEW = 50
 #: Advice for ambiguous numbers.
 DECLARE = (
-    "declare its format, by an amendment or in the spec before the campaign is created, or write "
-    "the numbers without thousands and with two decimals"
+    "declare its format, by an amendment or in the spec before you create the campaign, or "
+    "write the numbers without thousands separators and with two decimals"
 )
 
 
@@ -520,8 +520,9 @@ def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Sour
     if meant and set(ANSWERS) <= set(there):
         others = ", ".join(name for name in ANSWERS if name not in numbers)
         why = (
-            "is what assign wrote, and no outcome: this looks like a file of assignments, since it "
-            f"has {others} too; hand over a file of ids and outcomes without these columns"
+            "is a column that assign wrote, not an outcome: this looks like a file of "
+            f"assignments, since it also has {others}; give a file of ids and outcomes without "
+            "these columns"
         )
         problems = [RowProblem(0, name, why, "not-an-outcome") for name in meant]
         raise InvalidFileError(source.name, problems, NOTHING)

@@ -220,7 +220,7 @@ class FrozenRule:
         now, (given, problems) = self.now, self._read(batch)
         if wrong := {f"{each.column} {each.reason}".strip(): each for each in problems.values()}:
             found = [RowProblem(each.row, "", said, each.code) for said, each in wrong.items()]
-            raise InvalidFileError("a batch of units", found, "nothing was summed up")
+            raise InvalidFileError("a batch of units", found, "no sums were computed")
         ids, decided = given.column(0).to_pylist(), self._decided(given)
         value, absent, outside = self._judged(batch)
         seen = ~np.isnan(value)

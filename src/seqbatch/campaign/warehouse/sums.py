@@ -227,7 +227,7 @@ def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
     wanted, found = names_of(now), source.columns()
     spelled = {name.lower(): name for name in found}
     if missing := [name for name in wanted if name not in spelled]:
-        said = "is missing; hand over the whole result of the statement"
+        said = "is missing; give the whole result of the statement"
         gone = [RowProblem(0, name, said, "no-such-column") for name in missing]
         raise InvalidFileError(source.name, gone)
     columns = [spelled[name] for name in wanted]
@@ -261,15 +261,13 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator
             said = "is not the fingerprint of this statement"
             yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
-            said = (
-                f"{row['units']} units have no action: the statement to assign says what is wrong"
-            )
+            said = f"{row['units']} units have no action: run the assign statement to see why"
             yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:
             said = f"must be one of {', '.join(names)}; received {row['action']!r}"
             yield RowProblem(place, "action", said, "unknown-action")
         elif keys.count(keys[place - 1]) > 1:
-            said = "has two rows for the same part and seen"
+            said = "has two rows with the same part and seen"
             yield RowProblem(place, "action", said, "repeated")
         elif bad := [name for name in row if name not in TEXTS and not _whole(name, row)]:
             said = f"must be a whole number; received {row[bad[0]]!r}"
@@ -280,8 +278,9 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator
             yield RowProblem(place, "distinct_units", said, "repeated-units")
         elif row["conflicting"] or row["outside"]:
             said = (
-                f"{row['conflicting']} units have outcomes that differ, {row['outside']} beyond "
-                "the declared range; choose or correct before summing up"
+                f"{row['conflicting']} units have several different outcomes, and "
+                f"{row['outside']} an outcome outside the declared range; correct them before "
+                "you compute the sums"
             )
             yield RowProblem(place, "conflicting", said, "conflicting")
 
