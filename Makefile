@@ -1,7 +1,7 @@
-# Two commands do everything: `make demo` and `make test`. Each makes .venv first if need be.
+# The two main commands are `make demo` and `make test`. Both create .venv first if it is missing.
 PYTHON ?= python3
 BIN := .venv/bin
-# Public data sets, where a folder of them lies beside the project.
+# Use the public data sets in ../shared/data if that folder exists.
 ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
@@ -11,7 +11,7 @@ endif
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
-# One worker per core and one thread per worker: threads of several workers would only wait for one another.
+# One worker per core and one thread per worker: more threads would only compete for the cores.
 JOBS ?= logical
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
 	$(BIN)/python -m pytest -rs -n $(JOBS) --dist worksteal
@@ -19,7 +19,7 @@ PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX
 test: .venv/ready
 	$(PYTEST)
 
-# The inner loop. CONTRIBUTING.md says what it leaves out.
+# All but the slow tests, which CONTRIBUTING.md lists.
 test-fast: .venv/ready
 	$(PYTEST) -m "not slow"
 
@@ -29,45 +29,46 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation, to be read from out/site/index.html; a broken link fails.
+# Build the documentation (open out/site/index.html); a broken link fails.
 docs: .venv/ready
 	PATH=$(CURDIR)/$(BIN):$$PATH NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
-# What a GPU makes of the lab; the Python that is named must have PyTorch and the extras gpu and lab.
+# Time the lab on a GPU. GPU_PYTHON must have PyTorch and the extras gpu and lab.
 GPU_PYTHON ?= $(BIN)/python
 gpu:
 	PYTHONPATH=src:.:$$PYTHONPATH $(GPU_PYTHON) -m benchmarks.gpu $(GPU)
 
-# Kill, starve and break campaigns thousands of times; writes docs/reliability.md.
+# Kill campaigns and fill their disks thousands of times; writes docs/reliability.md.
 KILLS ?= 3000
 torture: .venv/ready
 	$(BIN)/python -m tests.campaign.torture $(KILLS)
 
-# The service under load, beside a bare route, and with workers killed; writes its section of docs/reliability.md.
+# Load-test the service, compared with a bare route and with workers killed; writes its section of
+# docs/reliability.md.
 load: .venv/ready
 	$(BIN)/python -m benchmarks.service $(LOAD)
 
-# The part of it that kills lakes, alone.
+# Only the part of `make torture` that kills lakes.
 torture-lake: .venv/ready
 	$(BIN)/python -m tests.campaign.torture_lake $(KILLS)
 
-# Calls made up from the service's schema, right and wrong; none may fail it.
+# Send valid and invalid calls generated from the service's schema; none may crash it.
 CASES ?= 5000
 fuzz: .venv/ready
 	$(BIN)/python -m tests.service.fuzzing $(CASES)
 
-# Waves on Spark, which needs Java; installs pyspark, 450 MB, into .venv.
+# Test waves on Spark (needs Java); installs pyspark, 450 MB, into .venv.
 spark: .venv/spark
 	$(BIN)/python -m pytest tests/campaign/warehouse/test_spark.py
 
-# Make some number wrong, one place at a time, and see that the tests notice; writes docs/mutants.md.
+# Break one number at a time and check that the tests notice; writes docs/mutants.md.
 mutants: .venv/ready
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
-# Pinned and hashed; re-made when a pin or the project's metadata changes.
+# Pinned and hashed; rebuilt when a pin or the project's metadata changes.
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -82,8 +83,8 @@ mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spark.txt
 	touch $@
 
-# Refresh the pins (needs pip-tools); index lines are left out on purpose. pip-tools drops the markers
-# of extras: pgserver has no wheels for Python 3.13, where tests on PostgreSQL are skipped.
+# Refresh the pins (needs pip-tools), without index lines. pip-tools drops the markers of extras, so sed
+# restores pgserver's: it has no wheels for Python 3.13, where the PostgreSQL tests are skipped.
 requirements:
 	pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra dev -o requirements/dev.txt pyproject.toml
 	sed -i.bak 's/^\(pgserver==[^ ;]*\) \\$$/\1 ; python_version < "3.13" \\/' requirements/dev.txt && rm requirements/dev.txt.bak

@@ -1,1 +1,1 @@
-"""Speed, as ratios measured in one run. `make bench` writes docs/benchmarks.md."""
+"""Benchmarks: `make bench` measures speed as ratios within one run (docs/benchmarks.md)."""

@@ -250,8 +250,8 @@ def write(report: Report, source: str, units: int) -> None:
         f"Stream: {source}, {units:,} units of {stream.FEATURES} features, "
         f"{stream.CLASSES} actions, gamma = {GAMMA:g}. seqbatch {__version__}, "
         f"Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"{os.cpu_count()} cores. Times vary from run to run; the ratios are what counts.",
-        "seqbatch itself uses one core throughout, so that several runs fit on one machine.",
+        f"{os.cpu_count()} cores. Times vary from run to run; compare the ratios.",
+        "seqbatch itself uses one core throughout.",
         "",
         "| what | measured | against | result |",
         "|---|---|---|---|",
@@ -261,8 +261,8 @@ def write(report: Report, source: str, units: int) -> None:
         "",
         f"## Simulation: d = K = {simulation.DIM}, two batches, directly, one core",
         "",
-        "The plain loop plays the same batches one unit at a time in NumPy, on units drawn before",
-        "its clock starts; greedy, or SBUCB beside SBUCB.",
+        "The plain loop runs the same batches one unit at a time in NumPy, on units drawn before",
+        "its clock starts; it is SBUCB for SBUCB, and greedy for the other policies.",
         "",
         "| environment | policy | speed | drawing contexts and noise | against the plain loop |",
         "|---|---|---|---|---|",

@@ -1,7 +1,7 @@
 """Limits and balanced draws at a million units: processor time, memory, and ratios.
 
 ``python -m benchmarks.allocation`` prints a table. Times are processor seconds of one thread, the
-middle of three; SciPy's ``linprog`` (HiGHS) solves the same problem where it is small enough.
+median of three; SciPy's ``linprog`` (HiGHS) solves the same problem if it is small enough.
 """
 
 import resource
@@ -17,7 +17,7 @@ from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core.arrays import Floats
 
 UNITS, ACTIONS = 1_000_000, 10
-#: What a general solver still does in a while.
+#: The largest problem that a general solver handles in reasonable time.
 FEW = 5_000
 
 

@@ -1,8 +1,8 @@
-"""How much balance is worth in a first wave: the variance of a lift, by kind of draw.
+"""The value of balance in a first wave: the variance of a lift, by kind of draw.
 
 ``python -m benchmarks.balance`` draws the first wave of a trial many times over: 600 patients in
-three arms, 20 centres of unequal size, two sexes. Outcomes are fixed beforehand and no arm does
-anything, so that whatever the lift is, the draw alone has made it.
+three arms, 20 centres of unequal size, two sexes. Outcomes are fixed beforehand and no arm has an
+effect: every lift is due to the draw.
 """
 
 import numpy as np

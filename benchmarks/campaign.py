@@ -1,7 +1,7 @@
 """A campaign of a million units: assign, record and close, on both stores.
 
-Each store is measured in a process of its own, for its peak memory. `python -m benchmarks.campaign`
-measures this alone and replaces its section of the page.
+Each store runs in a separate process, to measure its peak memory. `python -m benchmarks.campaign`
+runs only this benchmark and replaces its section of the page.
 """
 
 import json
@@ -42,7 +42,7 @@ SPEC: dict[str, Any] = {
 
 
 def write_units(path: Path, wave: int) -> None:
-    """Write a wave of units whose ids come in no order."""
+    """Write a wave of units with ids in random order."""
     random = np.random.default_rng(wave)
     columns: dict[str, Any] = {
         "id": pa.array([f"C{wave}{number:08d}" for number in random.permutation(UNITS)])
@@ -76,7 +76,7 @@ class Shares:
         setattr(owner, name, timed)
 
     def taken(self) -> dict[str, float]:
-        """Return the seconds so far, and begin anew."""
+        """Return the seconds so far, and reset them."""
         result, self.seconds = dict(self.seconds), defaultdict(float)
         return result
 
@@ -142,7 +142,7 @@ def _calls(campaign: Any, folder: Path, wave: int) -> Iterator[tuple[str, Callab
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str | None]:
-    """Run a PostgreSQL of its own, as it comes; None where none can start."""
+    """Run a separate PostgreSQL with default settings; None if it cannot start."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -206,7 +206,7 @@ def _rows(label: str, url: str, folder: Path) -> list[str]:
 
 
 def main() -> None:
-    """Measure one store for the parent process, or all of it for the page."""
+    """Measure one store for the parent process, or all stores for the page."""
     if len(sys.argv) > 1:
         print(json.dumps(measure(sys.argv[1], Path(sys.argv[2]))))
         return

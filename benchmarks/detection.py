@@ -30,7 +30,7 @@ RULES = ("obrien-fleming", "pocock")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A campaign to be planned: units, waves, actions, features, and what happens beside."""
+    """A campaign to be planned: units, waves, actions, features, and its conditions."""
 
     units: int = 3_000
     waves: tuple[float, ...] = EVEN[3]
@@ -72,7 +72,7 @@ class Setting:
 
     @property
     def detection(self) -> Detection:
-        """What is predicted."""
+        """The prediction."""
         return detection(self.model, self.sizes, GREEDY)
 
     def describe(self) -> str:
@@ -123,7 +123,7 @@ POWERED = (
 def campaign(
     setting: Setting, random: Generator, lift: float | None = None
 ) -> tuple[tuple[WaveSummary, ...], Floats]:
-    """Run a campaign; return what is known after it, and the true lifts.
+    """Run a campaign; return its summaries and the true lifts.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def _wave(setting: Setting, theta: Floats, known: list[Rows], size: int, random:
 
 
 def error(setting: Setting) -> float:
-    """Return the root mean square of what the lifts of simulated campaigns are off."""
+    """Return the root mean square error of the lifts of simulated campaigns."""
     gaps = []
     for seed in range(CAMPAIGNS):
         summaries, truth = campaign(setting, np.random.default_rng(seed))
@@ -203,9 +203,9 @@ def errors() -> list[str]:
     """Return the table of standard errors, and its range."""
     lines = [
         *paragraph(
-            "The standard error of a lift over control: as predicted, and the root mean square of "
-            f"what the pooled lifts of {CAMPAIGNS:,} simulated campaigns are off; noise 1, "
-            "parameters drawn from the plan's law, waves assigned by pure exploitation."
+            "Predicted standard error of a lift over control, and the root mean square error of "
+            f"the pooled lifts of {CAMPAIGNS:,} simulated campaigns, with noise 1, parameters "
+            "drawn from the plan's distribution, and waves assigned by pure exploitation."
         ),
         "| campaign | predicted | simulated | predicted / simulated |",
         "|---|---|---|---|",
@@ -234,9 +234,9 @@ def powers() -> list[str]:
     heads += ["O'Brien-Fleming stops early", "simulated", "Pocock stops early", "simulated"]
     lines = [
         *paragraph(
-            f"In {CAMPAIGNS:,} simulated campaigns each: how often the interval of a lift that "
-            "should be found with 80 or 90% power lies above 0, and how often looks find a lift of "
-            "the effect's size before the last wave. Chance alone makes a share uncertain by up to "
+            "How often the interval of a lift that should be detected with 80 or 90% power lies "
+            "above 0, and how often looks find a lift of the effect's size before the last wave, "
+            f"in {CAMPAIGNS:,} simulated campaigns each. The standard error of a share is at most "
             f"{0.5 / np.sqrt(CAMPAIGNS):.1%}."
         ),
         f"| {' | '.join(heads)} |",
@@ -255,8 +255,8 @@ def powers() -> list[str]:
         lines.append(f"| {' | '.join(cells)} |")
         say(lines[-1])
     said = (
-        f"The power found differs by {min(beyond):+.1f} to {max(beyond):+.1f} percentage points "
-        "from what was asked for: upwards where the standard error is predicted a few percent too "
-        "large."
+        f"The simulated power differs by {min(beyond):+.1f} to {max(beyond):+.1f} percentage "
+        "points from the requested one; it is higher if the predicted standard error is a few "
+        "percent too large."
     )
     return [*lines, "", *paragraph(said)]

@@ -1,7 +1,7 @@
-"""What engines cost: to start, for each piece, and over Arrow batches.
+"""The cost of engines: to start, per task, and over Arrow batches.
 
-``python -m benchmarks.engines`` prints one table, all engines in one run; with ``--write`` it also
-puts it into docs/how-to/choosing.md.
+``python -m benchmarks.engines`` prints one table with all engines; ``--write`` also puts it into
+docs/how-to/choosing.md.
 """
 
 import re
@@ -66,7 +66,7 @@ def _second_wave() -> Iterator[tuple[FrozenRule, pa.Table]]:
 
 def _measured(engine: Engine, rule: FrozenRule, table: pa.Table) -> tuple[list[float], pa.Table]:
     """Return seconds for each empty piece, pieces a second, rows a second; and the sums."""
-    # Processes import what they need with their first piece.
+    # Processes import what they need with their first task.
     list(over_batches(engine, rule.sums, table[:2_000].to_batches(max_chunksize=100)))
     empty = _seconds(lambda: list(as_completed(engine, nothing, range(EMPTY)))) / EMPTY
     work = _seconds(lambda: list(as_completed(engine, busy, range(BUSY))))
@@ -100,7 +100,7 @@ def table() -> str:
 
 
 def main() -> None:
-    """Print the table, and write it where asked."""
+    """Print the table, and write it with --write."""
     made = table()
     print(made, end="")
     if "--write" in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""How often declared rules for stopping err while few events have come: docs/few-events.md.
+"""How often stopping rules err while there are few events: docs/few-events.md.
 
 `python -m benchmarks.few_events` takes some minutes.
 """

@@ -1,7 +1,7 @@
 """Campaigns with rare events and costs, drawn as counts and judged by the library's own looks.
 
-Units have no features, so that all units with one action and one outcome are alike: a wave is how
-many there are of each kind. Scores, pooled lifts, boundaries, guards and verdicts are those of real
+Units have no features, so units with the same action and outcome are equal: a wave is the count of
+each kind. Scores, pooled lifts, boundaries, guards and verdicts are those of real
 campaigns; `tests/campaign/decide/test_few_events.py` compares them.
 """
 

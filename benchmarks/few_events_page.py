@@ -34,24 +34,24 @@ HEADS = ("no guard", *(str(guard) for guard in GUARDS[1:]))
 
 PAGE = """# Few events
 
-Written by `python -m benchmarks.few_events`. A declared rule for stopping judges an action that
-costs more or less than the control once it would have had {enough} events at break-even
-([Campaigns](campaigns.md#stopping)). Here is how often rules err without that guard, and with it at
-{guards} events, and what waiting for events costs. Units have no features; counts of them are
-drawn, and everything after that (scores, pooled lifts, boundaries, verdicts) is what campaigns run.
+Written by `python -m benchmarks.few_events`. A stopping rule judges an action that costs
+more or less than the control only once it would have had {enough} events at break-even
+([Campaigns](campaigns.md#stopping)). This page measures how often rules err without that guard, and
+with it at {guards} events, and what waiting for events costs. Units have no features; their
+counts are drawn, and all later steps (scores, pooled lifts, boundaries, verdicts) run a campaign's
+own code.
 
 ## Actions that just pay for themselves
 
-Every action brings what it costs, so that every stop, for success or for harm, is an error. The
+Every action earns exactly its cost, so every stop, for success or for harm, is an error. The
 declared two-sided error is {alpha:g} for all looks and actions together, {half:g} in one direction.
-In each cell Pocock's rule comes first and O'Brien and Fleming's second, of the same {trials:,}
-campaigns; where {alpha:g} is right, the standard error is {error:.3f}.
+Each cell shows Pocock's rule first and O'Brien and Fleming's second, for the same {trials:,}
+campaigns; at a true error of {alpha:g} the standard error is {error:.3f}.
 
-- *costs*: of each action, the control first, in sales: 1% is a hundredth of what one brings on
-  average.
+- *costs*: of each action, the control first, in sales: 1% is a hundredth of the average sale.
 - *control*: the share of units with an event under the control.
-- *events*: *alike*; *mixed*, nine of ten worth 0.5 and one worth 5.5; *losses*, such as complaints,
-  of which the dearer action must save as many as make up for its cost.
+- *events*: *alike*, all worth the same; *mixed*, nine of ten worth 0.5 and one worth 5.5; *losses*,
+  such as complaints, of which the costlier action must prevent enough to pay for its cost.
 - *at random*: *all* units, or this share from the second wave on, while the others get the action
   with the best mean so far.
 - *in wave 1*: the events expected there of the action that has most of them.
@@ -60,19 +60,20 @@ campaigns; where {alpha:g} is right, the standard error is {error:.3f}.
 {errors}
 
 {verdict}
-An event's worth is judged by the events that came. Before a large one has, break-even seems to need
-less than it does, and the guard lets looks through too early: *mixed* events beside a control that
-has none. Where a control has none and events are alike, harm is said too often and success too
-seldom: the fewer sales an action happens to have, the smaller its standard error.
+The value of an event is estimated from the events so far. Before the first large one, break-even
+seems to need fewer events than it does, and the guard allows looks too early: see *mixed* events
+with a control that has none. If the control has no events and all events are worth the same, the
+rules find harm too often and success too seldom: the fewer sales an action happens to have, the
+smaller its standard error.
 
 ## Actions that do not pay for themselves
 
-How often the rule has said *stop for harm* by the end of each wave, in percent of {lost_trials:,}
-campaigns; *brings* is the share of its cost that every action but the control brings. Where later
-waves bring the events, waiting for them costs a wave or so. Where a campaign gives most units what
-looks best, an action that does not pay for itself soon gets few, its events at break-even hardly
-grow any more, and the guarded rule may never come to judge it: few units are harmed, and the
-campaign goes on.
+The table shows how often the rule has stopped for harm by the end of each wave, in percent of
+{lost_trials:,} campaigns; *brings* is the share of its cost that every action but the control
+earns. If later waves bring the events, waiting for them costs about one wave. If a campaign gives
+most units the action that looks best, an action that does not pay for itself soon gets few units,
+its events at break-even hardly grow, and the guarded rule may never judge it: few units are harmed,
+and the campaign goes on.
 
 {lost}
 """

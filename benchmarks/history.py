@@ -1,4 +1,4 @@
-"""What one more call costs as a campaign's history grows: the same, whatever came before.
+"""The cost of one more call as a campaign's history grows: it stays the same.
 
 ``python -m benchmarks.history`` records, assigns and closes at growing numbers of events, shows and
 verifies the campaign, and prints processor time a call, and its ratio to the shortest history.
@@ -47,7 +47,7 @@ class History:
         self._unit = 0
 
     def step(self) -> dict[str, float]:
-        """Assign and record one unit, and close where a wave is full; return the times."""
+        """Assign and record one unit, and close the wave if it is full; return the times."""
         unit = f"{self._unit:08d}"
         x, y = (self._unit * 37 % 101) / 101, float(self._unit % 2)
         units = pl.DataFrame({"id": [unit], "x": [x]})
@@ -72,13 +72,13 @@ class History:
         return self._campaign.situation().sequence
 
     def grow(self, events: int) -> None:
-        """Go on until there are so many events."""
+        """Continue until there are this many events."""
         while self.events < events:
             for _ in range(WAVE):
                 self.step()
 
     def measure(self) -> dict[str, float]:
-        """Return milliseconds of processor time a call, the median of some."""
+        """Return the median processor time of each call, in milliseconds."""
         found: dict[str, list[float]] = {}
         for _ in range(MEASURED * WAVE):
             for call, seconds in self.step().items():
@@ -103,7 +103,7 @@ def _peak() -> float:
 
 
 def _viewed(url: str, call: str) -> tuple[float, float]:
-    """Return seconds and MiB of status or verify in a process of its own."""
+    """Return seconds and MiB of status or verify in a separate process."""
     command = [sys.executable, "-m", "benchmarks.history", "view", url, call]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return float(said[0]), float(said[1])
@@ -112,18 +112,18 @@ def _viewed(url: str, call: str) -> tuple[float, float]:
 HEAD = """\
 # What a long history costs
 
-Written by `python -m benchmarks.history`. Units are assigned and recorded one by one, {wave} in
-each wave; milliseconds of processor time a call, the median of some, as the campaign's events grow
-in number; and the largest ratio of a call's time to that in the shortest history. A call reads a
-fold of what the events say, never all of them. SQLite; waiting for a disk is not counted.
+Written by `python -m benchmarks.history`. A call costs about the same however many events the
+campaign has: it reads a stored summary (the fold), not all events. Here units are assigned and
+recorded one by one in SQLite, {wave} in each wave. The table shows the median processor time of a
+call in milliseconds, without waiting for the disk, and the largest ratio to the shortest history.
 
 | events | assign, ms | record, ms | close, ms | largest ratio |
 |---|---|---|---|---|
 {calls}
 
-`status` and `verify` look at every unit, and `verify` at every event: their time grows with the
-history, and no faster. Seconds of processor time, and the peak memory of a process that did nothing
-else, its libraries included.
+`status` and `verify` read every unit, and `verify` every event: their time grows linearly with the
+history. The table shows seconds of processor time, and the peak memory of a separate process,
+including its libraries.
 
 | events | status, s | a unit, ms | peak, MiB | verify, s | an event, ms | peak, MiB |
 |---|---|---|---|---|---|---|

@@ -1,9 +1,10 @@
 """A wave of millions on a lake, beside the same wave in SQLite: assign, record, close and verify.
 
-``python -m benchmarks.lake`` measures 10 million units, or as many as are named after it, and
-writes its table into docs/lake.md. Every call is made in a process of its own, for its peak memory,
-and each store has the same files before it: 20 numbers, 5 categories and 4 actions, in Parquet, ids
-in no order. The wave is the second one, after a small first, so that scores are computed.
+``python -m benchmarks.lake`` measures 10 million units, or the number given after it, and writes
+its table into docs/lake.md. Every call runs in a separate process, to measure its peak memory, and
+both stores get the same files: 20 numbers, 5 categories and 4 actions, in Parquet, with ids in
+random order. It measures the second wave, after a small first one, because only then
+scores are computed.
 """
 
 import json
@@ -30,7 +31,7 @@ PIECE = 250_000
 
 
 def spec(units: int) -> dict[str, Any]:
-    """Return the campaign's spec; draws and sums are each store's own."""
+    """Return the campaign's spec; draws and sums are the defaults of each store."""
     return {
         "name": "large",
         "seed": 1,
@@ -48,7 +49,7 @@ def spec(units: int) -> dict[str, Any]:
 
 
 def write_units(path: Path, wave: int, count: int) -> None:
-    """Write a wave of units whose ids come in no order."""
+    """Write a wave of units with ids in random order."""
     random = np.random.default_rng(wave)
     order, levels = random.permutation(count), pa.array([f"l{k}" for k in range(LEVELS)])
     writer = None
@@ -80,7 +81,7 @@ def write_outcomes(path: Path, answers: Path, wave: int) -> None:
 
 
 def call(url: str, folder: Path, what: str, wave: int) -> None:
-    """Make one call in this process, and print what it took."""
+    """Make one call in this process, and print its time and memory."""
     from seqbatch.campaign import Campaign
     from seqbatch.storage import open_store
 
@@ -104,7 +105,7 @@ def call(url: str, folder: Path, what: str, wave: int) -> None:
 
 
 def measure(url: str, folder: Path, units: int) -> dict[str, dict[str, float]]:
-    """Run two waves on a store; return what the calls of the second took."""
+    """Run two waves on a store; return the measurements of the second."""
     from seqbatch.campaign import Campaign
     from seqbatch.storage import open_store
 

@@ -1,4 +1,4 @@
-"""What closing costs with many features, against the matrix work that it cannot do without."""
+"""The time to close a wave with many features, compared with the necessary matrix work."""
 
 import tempfile
 import time
@@ -19,8 +19,8 @@ FEATURES, UNITS, ACTIONS = 2_000, 10_000, ("a", "b")
 PAGE = """\
 ## Many features
 
-{features:,} features, {units:,} units in a wave, {actions} actions with a model each; seconds of
-processor time. Aim: closing takes no more than a few times the matrix products and one
+Seconds of processor time for {features:,} features, {units:,} units in a wave, and {actions}
+actions with a model each. Aim: closing takes no more than a few times the matrix products and one
 factorisation of each model.
 
 | what | seconds | of closing |

@@ -1,4 +1,4 @@
-"""The same job done by others: two libraries, a plain compiled loop, the dense textbook."""
+"""The same task in other code: two libraries, a plain compiled loop, the dense textbook."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from seqbatch.core.arrays import Floats, Integers
 
 
 def mabwiser(vectors: Floats, table: Floats, ends: list[int], gamma: float) -> Integers:
-    """MABWiser's LinUCB, told each batch's outcomes at its end; the first batch plays action 0."""
+    """MABWiser's LinUCB, fitted at the end of each batch; the first batch plays action 0."""
     from mabwiser.mab import MAB, LearningPolicy
 
     model = MAB(list(range(table.shape[1])), LearningPolicy.LinUCB(alpha=gamma, l2_lambda=1.0))

@@ -1,7 +1,7 @@
 """Compare what plans predict with what happens, and time them; write docs/plan-accuracy.md.
 
-`python -m benchmarks.planning` runs every section; names run those alone, and leave the others as
-the page has them: regret, conduct, errors, power, data, seconds.
+`python -m benchmarks.planning` runs every section. Name sections to run only those and keep the
+others: regret, conduct, errors, power, data, seconds.
 """
 
 import sys
@@ -68,9 +68,9 @@ def agreement() -> list[str]:
     laws = list(COORDINATES)
     lines = [
         *paragraph(
-            f"Regret as predicted, and as simulated unit by unit in {TRIALS} trials with "
-            "coordinates of several laws, of variance 1; in brackets the deviation from the "
-            "prediction, which assumes normal ones."
+            "Predicted regret, and regret simulated unit by unit in "
+            f"{TRIALS} trials, with coordinates of variance 1 from several distributions. Brackets "
+            "show the deviation from the prediction, which assumes normal coordinates."
         ),
         f"| plan | predicted | {' | '.join(laws)} |",
         "|---" * (2 + len(laws)) + "|",
@@ -96,9 +96,9 @@ def few_kinds() -> list[str]:
     told = plan(**{**asked, "features": kinds}, **rest)
     regret, error = told.request.judged(grid.sizes).total(grid.sizes)
     return paragraph(
-        "Where few yes-or-no features describe units, there are few kinds of them, and pure "
-        "exploitation may never try the best action again for one of the kinds: the column "
-        "*binary* of the last row. A sample tells the plan: with such units it predicts "
+        "If only a few yes/no features describe units, there are few kinds of them, and pure "
+        "exploitation may never try the best action again for one of the kinds: see the column "
+        "*binary* of the last row. Pass a sample to the plan: it then predicts "
         f"{regret:.0f} ± {error:.0f} for the same batches, and finds others that lose "
         f"{told.row.regret:.0f} ± {told.row.error:.0f}."
     )
@@ -110,9 +110,8 @@ def conducts() -> list[str]:
     asked["effect_spread"] = 1
     lines = [
         *paragraph(
-            "With 5,000 units, 3 actions, 3 features, effect 0.3 and 3 batches: regret as "
-            f"predicted, and as simulated unit by unit in {CONDUCTED} trials with the policy's "
-            "own code."
+            "Predicted regret for 5,000 units, 3 actions, 3 features, effect 0.3 and 3 batches, "
+            f"and regret simulated unit by unit in {CONDUCTED} trials with the policy's own code."
         ),
         "| experiment | predicted | simulated |",
         "|---|---|---|",
@@ -120,7 +119,7 @@ def conducts() -> list[str]:
     for more in CONDUCTS:
         made = plan(**asked, **more, batches=3, max_batches=3)
         lost = [
-            # With every unit of a batch, instead of some that stand for it.
+            # With every unit of a batch, instead of a sample.
             trial.regret(GREEDY, made.grid.sizes, np.random.default_rng(seed), most=made.units)
             for seed, trial in enumerate(made.model.thinned(CONDUCTED, seed=1))
         ]
@@ -160,7 +159,7 @@ def timings() -> list[str]:
     return lines
 
 
-#: By the word that asks for it: the heading, and what writes the section.
+#: By its name: the heading, and the function that writes the section.
 SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
     "regret": ("Regret", agreement),
     "conduct": (
@@ -184,12 +183,12 @@ def written(page: str) -> dict[str, list[str]]:
 
 
 def main(names: list[str]) -> None:
-    """Write the sections named anew, or all."""
+    """Write the named sections again, or all."""
     # First batches that leave directions open are part of what is measured.
     warnings.simplefilter("ignore", RankDeficiencyWarning)
     for name in names or SECTIONS:
         heading, make = SECTIONS[name]
-        # The page is read when the section is there: others may have been written meanwhile.
+        # Read the page only now: other sections may have been written meanwhile.
         made = make()
         sections = {**written(PAGE.read_text(encoding="utf-8")), heading: made}
         lines = ["# How good plans are", "", "Written by `python -m benchmarks.planning`."]

@@ -1,4 +1,4 @@
-"""What a long run says while it runs."""
+"""Progress messages of long runs, and paragraphs of pages."""
 
 import textwrap
 import time
@@ -7,7 +7,7 @@ _START = time.perf_counter()
 
 
 def say(line: str) -> None:
-    """Print a line at once, behind the seconds since the start."""
+    """Print a line at once, after the seconds since the start."""
     print(f"[{time.perf_counter() - _START:5.0f} s] {line}", flush=True)
 
 

@@ -1,8 +1,8 @@
 """Plans for real data, where rewards are neither linear nor normal: predicted and actual regret.
 
-Mushroom and Covertype are labelled: an action is a guess of the class, and a right one earns 1. Of
-Hillstrom's customers only one e-mail's outcome is known; logistic models with all pairs of
-features, fitted to the log, stand for the truth, and visits are drawn from them.
+Mushroom and Covertype are labelled: an action is a guess of the class, and a right guess earns 1.
+For each of Hillstrom's customers the outcome of only one e-mail is known: logistic models with all
+pairs of features, fitted to the log, serve as the truth, and visits are drawn from them.
 """
 
 import warnings
@@ -22,9 +22,9 @@ from seqbatch.planning.trials.greedy_block import BlockEnsemble
 from seqbatch.policies import SBPE
 
 RUNS, BATCHES = 40, 3
-#: Rows of features that the plan is told of.
+#: Rows of features that the plan gets as a sample.
 TOLD = 4_000
-#: Rows that stand for the whole file, where it is larger.
+#: Rows to use of a larger file.
 POPULATION = 60_000
 GREEDY = SBPE(first="uniform", ties="random")
 
@@ -76,7 +76,7 @@ class World:
 
     @cached_property
     def told(self) -> Integers:
-        """The rows that the plan is told of."""
+        """The rows that the plan gets as a sample."""
         return np.random.default_rng(0).choice(len(self.means), TOLD, replace=False)
 
     def planned(self) -> Plan:
@@ -201,12 +201,11 @@ def table() -> list[str]:
     heads = ("data", "predicted", "knowing the models", "planned grid", "equal", "doubling")
     lines = [
         *paragraph(
-            f"What {BATCHES} batches lose against the rule of the linear models that know every "
-            f"outcome, in {RUNS} random orders of the rows, beside the regret that the plan "
-            f"predicts. The plan is told that rule's gain, the residual noise and {TOLD:,} rows. "
-            "In Mushroom and Covertype an action is a guess of the class, and a right one earns 1; "
-            "Hillstrom's visits are drawn from logistic models with all pairs of features that "
-            "were fitted to the log."
+            f"Predicted regret, and the loss of {BATCHES} batches against the rule of linear "
+            f"models fitted to every outcome, in {RUNS} random orders of the rows. The plan gets "
+            f"that rule's gain, the residual noise and {TOLD:,} rows. In Mushroom and Covertype an "
+            "action is a guess of the class, and a right guess earns 1; Hillstrom's visits are "
+            "drawn from logistic models with all pairs of features, fitted to the log."
         ),
         f"| {' | '.join(heads)} | paper's minimax | paper's geometric |",
         "|---" * (len(heads) + 2) + "|",
@@ -232,14 +231,14 @@ def table() -> list[str]:
         *lines,
         "",
         *paragraph(
-            "Predictions are too high here. A plan draws the actions' coefficients at random, "
-            "alike for all directions and the constant; in these data few of them matter, so that "
-            "what is best for most units is clear early. The column *knowing the models* shows it: "
-            "there the plan's trials have the linear models' own coefficients, and all else is as "
-            "in the prediction. What is left comes from rewards that are neither linear nor "
-            "normal, and from how least squares treats categories that a first batch misses. "
-            "Nobody knows the coefficients before an experiment: take a prediction for such data "
-            "as the upper end of what to expect."
+            "Predictions are too high here. A plan draws the actions' coefficients at random, with "
+            "the same distribution for all directions and the constant. In these data few "
+            "coefficients matter, and the best action for most units is clear early. The column "
+            "*knowing the models* confirms this: there the plan's trials use the linear models' "
+            "own coefficients, and everything else stays the same. The remaining difference comes "
+            "from rewards that are neither linear nor normal, and from how least squares treats "
+            "categories that a first batch misses. The coefficients are unknown before an "
+            "experiment: for data like these, read a prediction as an upper limit."
         ),
     ]
 

@@ -1,9 +1,10 @@
-"""What replanning saves where the effect was misjudged, on simulated campaigns: docs/replanning.md.
+"""What replanning saves after a wrong guess of the effect, in simulated campaigns.
 
-Every campaign is run unit by unit, on its own contexts, parameters and noise: as planned for the
-stated effect taken for certain, as planned for the true one, replanned after each wave, with the
-best sizes after the first wave for somebody who is told the true effect then, and as a plan by
-default is: for a law of effects around the stated one, alone and replanned. All see the same units.
+Writes docs/replanning.md. Every campaign runs unit by unit, with its own contexts, parameters and
+noise, under six arms that see the same units: planned for the stated effect as if certain, planned
+for the true effect, replanned after each wave, with the best sizes for the true effect after the
+first wave, and planned for a distribution of effects around the stated one, without and with
+replanning.
 """
 
 import argparse

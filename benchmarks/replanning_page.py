@@ -1,4 +1,4 @@
-"""The page on replanning: its table, and what that says about the aim."""
+"""The page on replanning: its table, and whether the aim was met."""
 
 import math
 from dataclasses import dataclass
@@ -65,27 +65,32 @@ COLUMNS = (
 )  # fmt: skip
 PAGE_TEXT = """# What replanning saves
 
-Made by `python -m benchmarks.replanning`. Every campaign is of {units:,} units,
-{actions} actions and {waves} waves, run unit by unit by least squares and greedy choices, with
-parameters drawn for a true effect of {effect:g} and noise {noise:g}: in the shared layout a
-vector of {dim} numbers for each action and one model, in the block layout {features} features
-and a constant and one model per action. *Planned* takes the stated effect for certain
-(`effect_spread=1`); *law* is what `plan` does by default, a law of effects around the stated one.
-All columns see the same units. *Replanned* takes the proposal after every wave. *Told* is told
-the true effect after the first wave, and chooses the best fixed sizes and the share of the next
-wave at random for it: what the size of the effect, once known, can still be worth. The loss is
-the regret of the plan for the stated effect less that of the plan for the true one; the last
-three columns are the shares of it that are recovered.
+Made by `python -m benchmarks.replanning`. Every campaign has {units:,} units,
+{actions} actions and {waves} waves. It runs unit by unit, with least squares and greedy choices,
+and parameters drawn for a true effect of {effect:g} and noise {noise:g}. The shared layout has a
+vector of {dim} numbers for each action and one model; the block layout has {features} features, a
+constant and one model per action. All columns use the same units:
+
+- *planned* treats the stated effect as certain (`effect_spread=1`);
+- *right plan* is planned for the true effect;
+- *replanned* adopts the proposal after every wave;
+- *told* learns the true effect after the first wave, and chooses the best fixed sizes and the share
+  of the next wave at random: the most that knowing the effect can still save;
+- *law* is the default of `plan`, a distribution of effects around the stated one.
+
+The loss is the regret of the plan for the stated effect minus that of the plan for the true one;
+the last three columns are the shares of the loss that are recovered.
 
 {columns}
 {table}
 
 {verdict}
-Where the effect was stated too small, the first wave is too large, and its loss is sunk before
-the first outcome is there: no resizing of later waves gets it back. Only a first wave that does
-not trust the guess helps there: the law of effects. Where it was stated too large, the first wave
-teaches too little, and a larger second wave, or a part of it at random, can make up for some of
-it. The law has a price where the guess is right: compare the columns *law* and *planned* there.
+If the stated effect is too small, the first wave is too large, and its loss is incurred before the
+first outcome: resizing later waves cannot recover it. Only a first wave that does not trust the
+guess helps, as in the column *law*. If the stated effect is too large, the first wave teaches too
+little, and a larger second wave, or a part of it at random, can recover some of the loss. The
+distribution of effects has a cost if the guess is right: compare the columns *law* and *planned*
+there.
 """
 
 #: What replanning was meant to recover of the loss, and may cost where the guess was right.
@@ -93,7 +98,7 @@ AIM, PRICE = 0.6, 0.02
 
 
 def verdict(results: dict[Setting, Floats]) -> str:
-    """Say where the aim was met, where it was not, and where nobody could meet it."""
+    """Say where the aim was met, where it was not, and where it cannot be met."""
     wrong = {setting: lost.T for setting, lost in results.items() if setting.factor != 1}
     recovered = {
         setting: [share(before - part, before - right)[0] for part in (after, knowing, both)]

@@ -1,4 +1,4 @@
-"""Ask whether grids of 40 batches need a third number beside the first end and the bend.
+"""Test whether grids of 40 batches need a third parameter besides the first end and the bend.
 
 `python -m benchmarks.third_number` prints, for two settings, the regret of the planned grid, and
 of the best grid found when its ends may also be bent by waves of one, two and three half periods,

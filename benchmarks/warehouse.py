@@ -1,7 +1,7 @@
-"""What rounding costs, and how fast a database decides and sums up, beside the SQLite store.
+"""The cost of rounding, and the speed of a database compared with the SQLite store.
 
-``python -m benchmarks.warehouse`` runs all parts; ``rounding``, ``speed`` or ``billion`` after it
-one of them. The last scales what is measured to a billion units.
+``python -m benchmarks.warehouse`` runs all parts; add ``rounding``, ``speed`` or ``billion`` to run
+one. The last scales the measurements to a billion units.
 """
 
 import sys
@@ -95,7 +95,7 @@ def _regret(sums: str, seed: int) -> tuple[float, list[str]]:
 
 
 def rounding() -> None:
-    """Compare campaigns whose sums are rounded once with such whose numbers are rounded first."""
+    """Compare floating-point sums with exact sums of rounded numbers."""
     found, differ = [], 0
     for seed in range(TRIALS):
         (one, left), (two, right) = (_regret(sums, seed) for sums in ("floating", "exact"))
@@ -179,7 +179,7 @@ def billion() -> None:
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the requested parts."""
     parts = {"rounding": rounding, "speed": speed, "billion": billion}
     for name in sys.argv[1:] or parts:
         parts[name]()

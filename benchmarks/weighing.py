@@ -1,4 +1,4 @@
-"""Compare two ways to weigh the effects of a law: regret relative to the best grid, or regret.
+"""Compare two ways to tune grids for several effects: by relative regret, or by regret.
 
 `python -m benchmarks.weighing` prints, for three settings and three seeds, what the grid of either
 way costs where the true effect is a quarter of the guess to four times it, relative to the best

@@ -1,13 +1,13 @@
-"""A call centre that makes 400 calls a week: whom to call, and what one more call is worth.
+"""A call centre that makes 400 calls a week: whom to call, and the value of one more call.
 
-Twelve weeks, 4,000 customers each. One may call a customer, send a letter, send an e-mail or do
-nothing; calls and letters are limited. What an action earns depends on the customer, and has to be
-learned: the first two weeks are random, later ones use what was learned. Three ways to keep the
-limits, each with a campaign of its own:
+Each of twelve weeks has 4,000 customers. The centre can call a customer, send a letter, send an
+e-mail or do nothing; calls and letters are limited. The gain of an action depends on the customer
+and must be learned: the first two weeks are random, later ones use the estimates so far. Three ways
+to keep the limits are compared, each in its own campaign:
 
 - prices: the best assignment of the whole week within the limits;
-- greedy, then truncate: everyone's best action, and nothing for those beyond the limit;
-- first come, first served: customers in turn get their best action of those still to be had.
+- greedy, then truncate: every customer's best action, and nothing beyond the limit;
+- first come, first served: customers in turn get the best action that is still available.
 """
 
 import sys
@@ -25,7 +25,7 @@ from seqbatch.pictures import COLOURS, INK, save
 ACTIONS = ("nothing", "e-mail", "letter", "call")
 AT_MOST = np.array([np.inf, np.inf, 800, 400])
 WEEKS, RANDOM_WEEKS, CUSTOMERS, FEATURES = 12, 2, 4_000, 5
-#: An outcome scatters by so many euros around its mean.
+#: Standard deviation of an outcome around its mean, in euros.
 NOISE = 20.0
 Rule = Callable[[Floats], Integers]
 
@@ -38,7 +38,7 @@ def by_prices(scores: Floats) -> Integers:
 
 
 def truncated(scores: Floats) -> Integers:
-    """Return everyone's best action; where it is full, those who gain least by it get nothing."""
+    """Return every customer's best action; beyond its limit, those who gain least get nothing."""
     actions: Integers = scores.argmax(axis=1)
     for action in np.flatnonzero(np.isfinite(AT_MOST)):
         takers = np.flatnonzero(actions == action)
@@ -48,7 +48,7 @@ def truncated(scores: Floats) -> Integers:
 
 
 def first_come(scores: Floats) -> Integers:
-    """Return actions as customers come in turn: the best that is still to be had."""
+    """Return actions for customers in turn: the best action that is still available."""
     left = AT_MOST.copy()
     actions = np.empty(len(scores), dtype=np.int64)
     for unit, row in enumerate(scores):
@@ -58,7 +58,7 @@ def first_come(scores: Floats) -> Integers:
 
 
 def at_random(key: int) -> Integers:
-    """Return a balanced random draw within the limits: every customer is as likely to be called."""
+    """Return a balanced random draw within the limits, with equal probabilities for all."""
     uniform = np.full((CUSTOMERS, len(ACTIONS)), 1 / len(ACTIONS))
     return rounded(limited(None, uniform, Limits(at_most=AT_MOST)).probabilities, key=key).actions
 
@@ -71,8 +71,7 @@ class World:
         shape = (WEEKS, CUSTOMERS)
         self.features = np.insert(random.normal(size=(*shape, FEATURES)), 0, 1, axis=2)
         effects = random.normal(size=(FEATURES, len(ACTIONS))) * [0.5, 1.5, 3.0, 4.0]
-        # Some respond to whatever reaches them: those whom a letter serves nearly as well as a call
-        # are the ones that prices keep off the phone.
+        # Some customers respond to a letter nearly as well as to a call; prices send them letters.
         effects[:, 3] += 0.8 * effects[:, 2]
         effects = np.vstack([[10.0, 10.5, 11.0, 12.0], effects])
         self.means = self.features @ effects
@@ -107,7 +106,7 @@ def campaign(world: World, rule: Rule, *, known: bool = False) -> Floats:
 
 
 def picture(curves: dict[str, Floats]) -> Any:
-    """Draw what was earned up to each week."""
+    """Draw the cumulative earnings by week."""
     import altair as alt
 
     rows = [
@@ -135,7 +134,7 @@ def picture(curves: dict[str, Floats]) -> Any:
 
 
 def main() -> None:
-    """Run all campaigns, say what they earned, and draw them."""
+    """Run all campaigns, print their earnings, and draw them."""
     world = World(2026)
     curves = {
         "prices, truth known": campaign(world, by_prices, known=True),

@@ -1,9 +1,9 @@
 """A campaign in three waves, run through the commands that an analyst would type.
 
-64,000 customers of a shop, three things to do: nothing, an e-mail on men's or one on women's
-merchandise. Who visits the shop afterwards? The customers and what they did are those of
-Hillstrom's randomised e-mail campaign of 2008 where its file is at hand (see docs/lab.md), and
-generated ones of the same shape elsewhere.
+A shop has 64,000 customers and three actions: no e-mail, an e-mail on men's merchandise, or one on
+women's. The outcome is whether a customer visits the shop. The data are those of Hillstrom's
+randomised e-mail campaign of 2008 if its file is available (see docs/lab.md), and generated data of
+the same shape otherwise.
 """
 
 import os
@@ -22,15 +22,15 @@ from seqbatch.datasets.files import public
 OUT = Path("out") / "demo"
 STORE = OUT / "campaigns.db"
 COMMAND = Path(sys.executable).with_name("seqbatch")
-#: How to look at the campaign afterwards.
+#: Commands that show the campaign in a browser.
 IN_A_BROWSER = (
     ("token", "create", "me", "--role", "admin", "--store", str(STORE)),
     ("serve", "--store", str(STORE)),
 )
 ACTIONS = ("No E-Mail", "Mens E-Mail", "Womens E-Mail")
 WAVES = 3
-#: Rough guesses, as one has them beforehand: a visit is a matter of 10 to 20%, which scatters by
-#: about 0.35, and knowing whom to send what may be worth 3 visits in a hundred customers.
+#: Rough guesses before the campaign: 10 to 20% of customers visit, which gives a standard deviation
+#: of about 0.35, and the best choice of e-mails may bring 3 more visits per 100 customers.
 EFFECT, NOISE = 0.03, 0.35
 FEATURES = 11
 SPEC = """\
@@ -41,7 +41,7 @@ actions = ["No E-Mail", "Mens E-Mail", "Womens E-Mail"]
 control = "No E-Mail"
 randomised = 0.1
 floor = 0.02
-required_outcomes = 0.25    # a replay knows the outcome of about one customer in three
+required_outcomes = 0.25    # a replay knows about one outcome in three
 
 [reward]
 column = "visit"
@@ -69,7 +69,7 @@ noise = {noise}
 
 
 def customers() -> tuple[pl.DataFrame, str]:
-    """Return every customer with the arm and the visit that were logged, and where from."""
+    """Return every customer with the logged arm and visit, and the source of the data."""
     try:
         table = pl.read_csv(public("hillstrom"), infer_schema_length=None)
         source = "the 64,000 customers of Hillstrom's randomised e-mail campaign"
@@ -120,13 +120,13 @@ def campaign(*words: str | Path) -> None:
 
 
 def main() -> None:
-    """Plan, create, run three waves, and look at what came of it."""
+    """Plan and create a campaign, run three waves, and show the results."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     everyone, source = customers()
     print(f"A campaign in three waves with {source}.")
-    print("Which e-mail brings whom to the shop? Nobody knows at the start.")
-    say("How many waves, and how big? Guess the effect and the noise, and ask.")
+    print("Which e-mail brings which customers to the shop? At the start this is unknown.")
+    say("How many waves, and how large? Guess the effect and the noise, and ask the planner.")
     asked: dict[str, float] = {
         "units": len(everyone),
         "actions": len(ACTIONS),
@@ -138,8 +138,8 @@ def main() -> None:
     }
     options = [word for name, value in asked.items() for word in (f"--{name}", f"{value:g}")]
     run("plan", *options, "--out", OUT / "plan.html")
-    say("Three waves then, the smallest first. The spec says all that is fixed beforehand,")
-    print("# and takes the waves' sizes and the policy from the same plan:")
+    say("The plan: three waves, the smallest first. The spec declares everything in advance,")
+    print("# and takes the sizes of the waves and the policy from the same plan:")
     spec = SPEC.format(units=len(everyone), waves=WAVES, effect=EFFECT, noise=NOISE)
     (OUT / "spec.toml").write_text(spec, encoding="utf-8")
     print(spec)
@@ -148,27 +148,27 @@ def main() -> None:
     campaign("validate", OUT / "spec.toml", units)
     campaign("create", OUT / "spec.toml")
     for wave in range(1, WAVES + 1):
-        how = "at random" if wave == 1 else "by what the earlier waves taught, 10% at random"
-        say(f"Wave {wave}: drawn from the list of everybody, who get their e-mail {how}.")
+        how = "at random" if wave == 1 else "by the results of earlier waves, 10% at random"
+        say(f"Wave {wave}: customers are drawn from the whole list, and e-mails assigned {how}.")
         answers, outcomes = (OUT / f"{name}-{wave}.csv" for name in ("assignments", "outcomes"))
         campaign("assign", "spring-mail", units, "--draw", "--out", answers)
-        say("Two weeks later. The log knows who visited among those who got this very e-mail then:")
+        say("Two weeks later: visits are known for customers whose logged e-mail is the same.")
         given = pl.read_csv(answers, schema_overrides={"customer": pl.String})
         replayed = given.join(everyone, on="customer").filter(pl.col("action") == pl.col("segment"))
         replayed.select("customer", "visit").write_csv(outcomes)
         campaign("record", "spring-mail", outcomes)
         campaign("close", "spring-mail", "--wave", str(wave))
-    say("Where it stands. Weighted means say what every customer's visit rate would be under each")
-    print("# e-mail, by the logged probabilities; later waves give most customers what works.")
+    say("The status. Weighted means estimate the visit rate if every customer got an e-mail;")
+    print("# later waves send most customers the e-mail that works for them.")
     campaign("status", "spring-mail")
-    say("What was learned, with intervals that hold although later waves were assigned by earlier.")
+    say("The findings: their intervals are valid although later waves depend on earlier ones.")
     campaign("findings", "spring-mail")
-    say("Every decision can be proved: hashes, estimates and decisions, all again from the rows.")
+    say("Verify the campaign: compute all hashes, estimates and decisions again from the rows.")
     campaign("verify", "spring-mail")
-    say("A page to forward: the answer first. It opens and prints without a network.")
+    say("The report: a page to forward, the answer first. It opens and prints without a network.")
     campaign("report", "spring-mail", "--out", OUT / "report.html")
-    say("To look at it in a browser: make a token, serve the store, open the address that is")
-    print("# printed, and paste the token there.")
+    say("To see the campaign in a browser, create a token, serve the store, open the printed")
+    print("# address, and paste the token there.")
     for words in IN_A_BROWSER:
         print(f"$ {shlex.join([os.path.relpath(COMMAND), *words])}")
 

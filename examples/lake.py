@@ -1,7 +1,7 @@
-"""A campaign whose rows are Parquet files: made customers, three waves, and a look by DuckDB.
+"""A campaign in a lake: made-up customers, three waves, and a query of the files by DuckDB.
 
-``python examples/lake.py`` runs 60,000 customers in a folder of its own and removes it again;
-``python examples/lake.py FOLDER UNITS`` leaves a lake in FOLDER, with UNITS customers a wave.
+``python examples/lake.py`` runs 60,000 customers in a temporary folder; ``python examples/lake.py
+FOLDER UNITS`` keeps the lake in FOLDER, with UNITS customers per wave.
 """
 
 import sys
@@ -23,7 +23,7 @@ WAVES, UNITS = 3, 20_000
 
 
 def spec(units: int) -> dict[str, Any]:
-    """Return what is declared; draws by md5 and exact sums are a lake's own."""
+    """Return the spec; md5 draws and exact sums are the defaults of a lake."""
     return {
         "name": "autumn", "seed": 11, "unit": "customer", "actions": list(ACTIONS),
         "randomised": 0.1, "reward": {"column": "spent", "range": [-100, 200]},
@@ -78,7 +78,7 @@ def run(folder: Path, units: int) -> Campaign:
 
 
 def by_hand(lake: Path) -> list[Any]:
-    """Return what every action brought in the last wave, by the files alone."""
+    """Return the mean outcome of every action in the last wave, from the files."""
     return duckdb.execute(f"""
         SELECT d.action, count(*) AS units, round(avg(o.value), 2) AS spent
         FROM '{lake}/1-autumn/decisions/*.parquet' AS d
@@ -90,7 +90,7 @@ def by_hand(lake: Path) -> list[Any]:
 
 
 def main(folder: Path, units: int) -> None:
-    """Run the campaign, and say what became of it."""
+    """Run the campaign, and print its results."""
     campaign = run(folder, units)
     print(campaign.status())
     for action, count, mean in by_hand(folder / "lake"):

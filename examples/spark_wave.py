@@ -1,9 +1,9 @@
-"""A wave on Spark: assigned by mapInArrow or by SQL, summed up, and closed here.
+"""A wave on Spark: assigned and summed up by mapInArrow or by SQL, and closed here.
 
-The rows stay in Spark. What comes back are the wave's sums, a few kilobytes and eight bytes for
-each unit, and they are the same to the last digit whichever way they were made.
+The rows stay in Spark. Only the wave's sums come back, a few kilobytes and eight bytes for each
+unit; both ways give the same sums to the last digit.
 
-Run it with ``python examples/spark_wave.py`` where pyspark and Java are installed.
+Run ``python examples/spark_wave.py``; it needs pyspark and Java.
 """
 
 import os
@@ -40,8 +40,8 @@ SPEC: dict[str, Any] = {
 
 
 def session(cores: int = 2) -> SparkSession:
-    """Return a Spark of this machine alone, without its web page."""
-    # Spark's workers are to be of the Python that has seqbatch.
+    """Return a local Spark session without the web UI."""
+    # Spark's workers must use the Python that has seqbatch.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder
@@ -56,17 +56,17 @@ def session(cores: int = 2) -> SparkSession:
 
 
 def assigned(campaign: Campaign, units: DataFrame) -> DataFrame:
-    """Return each unit's action, decided by our own kernels in Spark's workers."""
+    """Return each unit's action, decided by seqbatch's kernels in Spark's workers."""
     rule = campaign.rule()
     empty = rule.assign(pa.RecordBatch.from_pylist([], schema=units.limit(0).toArrow().schema))
     return units.mapInArrow(rule.assign_all, _schema(units.sparkSession, empty))
 
 
 def summed(campaign: Campaign, units: DataFrame, outcomes: DataFrame, statement: str) -> pa.Table:
-    """Return what the wave sums up to, as the statement of sums would.
+    """Return the sums of the wave, as the SQL statement for sums would.
 
-    An outcome that came twice, as it was, counts once; one that came with two values makes its unit
-    come twice, which `record_sums` refuses.
+    An outcome that is repeated with the same value counts once; with two values it repeats its
+    unit, which `record_sums` refuses.
     """
     rule, spec = campaign.rule(), campaign.situation().spec
     known = outcomes.select(*spec.unit, *spec.reward.columns).dropDuplicates()
@@ -82,13 +82,13 @@ def by_sql(spark: SparkSession, statement: str) -> pa.Table:
 
 
 def digits(table: pa.Table, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the rows of a table as texts, in an order of their own."""
+    """Return the rows of a table as texts, sorted."""
     cells = [[str(cell) for cell in table[name].to_pylist()] for name in columns]
     return sorted(zip(*cells, strict=True))
 
 
 def _schema(spark: SparkSession, batch: pa.RecordBatch) -> Any:
-    """Return Spark's words for the columns of a batch."""
+    """Return the Spark schema of a batch."""
     return spark.createDataFrame(pa.Table.from_batches([batch])).schema
 
 

@@ -1,10 +1,10 @@
-"""Run what a page of documentation shows, and hand over what it printed.
+"""Run the code blocks of a documentation page, and return their output.
 
-Blocks of a page run in order in one folder, which is empty at first:
+Blocks of a page run in order in one new folder:
 
-- ``python`` runs in a module of its own; a plain block right after it shows what it prints.
-- ``console`` holds commands after ``$``, each followed by what it prints; one that shows nothing
-  may print anything, and ``...`` stands for any text. ``# exit 1`` after a command says its code.
+- ``python`` runs in a new module; a plain block right after it shows its output.
+- ``console`` holds commands after ``$``, each followed by its output. A command without shown
+  output may print anything, and ``...`` matches any text. ``# exit 1`` sets the exit code.
 - any block with a title, as in ``toml title="spec.toml"``, is written to the file of that name.
 """
 

@@ -1,4 +1,4 @@
-"""Whether two trees of seqbatch decide and find the same, bit for bit.
+"""Check that two trees of seqbatch give the same decisions and estimates, bit for bit.
 
 Campaigns of many kinds are run with generated data, fixed seeds and a clock that stands still, and
 beside them policies, plans, simulations and inference; what comes out is written as JSON::

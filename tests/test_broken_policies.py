@@ -1,4 +1,4 @@
-"""A zoo of broken policies and environments: each is told what is wrong, and by the same error."""
+"""Broken policies and environments: each gets an error that says what is wrong."""
 
 from dataclasses import dataclass, replace
 

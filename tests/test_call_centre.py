@@ -1,4 +1,4 @@
-"""The example of a call centre: limits hold in every week, and prices earn the most."""
+"""The call centre example: limits hold in every week, and prices earn the most."""
 
 import runpy
 from pathlib import Path

@@ -67,8 +67,10 @@ def test_the_parts_fit_together():
     assert service["image"] == f"seqbatch:{__version__}"
     assert service["user"] == said(DOCKERFILE, "USER")[0]
     assert database["networks"] == ["inside"]
-    # The proxy comes from the bridge: only when it is believed is the cookie bound to TLS.
-    assert service["environment"] == {"FORWARDED_ALLOW_IPS": "*"}
+    # The proxy comes from the bridge: only when it is trusted is the cookie bound to TLS.
+    [outside] = COMPOSE["networks"]["outside"]["ipam"]["config"]
+    assert f"--proxy={outside['gateway']}" in service["command"]
+    assert "--proxy 127.0.0.1" in UNIT
     assert COMPOSE["networks"]["inside"] == {"internal": True}
     [asked] = {re.search(r"8000(/\w+)'", text)[1] for text in (DOCKERFILE, str(service))}
     assert API["GET", asked] is None

@@ -1,4 +1,4 @@
-"""Workflows, hooks and metadata: they parse, and say what the project says elsewhere."""
+"""Workflows, hooks and metadata parse, and agree with the rest of the project."""
 
 import tomllib
 

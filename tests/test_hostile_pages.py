@@ -1,4 +1,4 @@
-"""Nothing that stands in a name runs in a browser, in any page or notebook that is written."""
+"""Names never run as code in a browser, in any page or notebook."""
 
 import base64
 import json

@@ -112,7 +112,6 @@ MESSAGES = {
 CUT = {
     "campaign/files/reading.py": "a library's message, of which the first line is shown",
     "campaign/record/codec.py": "a library's message, of which the first line is shown",
-    "campaign/spec/template.py": "a plan's reason, whose batches are called waves",
     "campaign/spec/toml.py": "messages of Python's TOML parser",
     "lab/comparison.py": "a message of Python's about arguments",
 }

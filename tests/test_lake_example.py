@@ -1,4 +1,4 @@
-"""The example of a lake, small: what DuckDB finds in the folder is what was learned."""
+"""The lake example at a small size: DuckDB finds the recorded numbers in the folder."""
 
 import runpy
 from pathlib import Path

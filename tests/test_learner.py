@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from seqbatch import Learner, SeqbatchError, grids
+from seqbatch import Learner, grids
 from seqbatch.errors import (
     BatchRuleError,
     InvalidArgumentError,
@@ -28,6 +28,7 @@ from seqbatch.policies import (
     UniformRandom,
 )
 from tests.instances import actions_of, instance
+from tests.refusals import refused
 
 random = np.random.default_rng(0)
 X = random.standard_normal((12, 3))
@@ -92,36 +93,84 @@ def when_finished(made):
 
 
 BAD_CALLS = [
-    (before_any, lambda m: m.observe([]), "no unit of batch 1 is assigned. Assign its 4"),
-    (after_two, lambda m: m.observe([1, 2]), "batch 1 ends after 4 units and 2 are assigned"),
-    (after_batch_one, lambda m: m.observe(np.ones(4)), "batch 1 is already observed"),
-    (after_two, lambda m: m.assign(X[:3]), "batch 1 has room for 2 more units; received 3"),
-    (when_full, lambda m: m.assign(X[:1]), "batch 1 has room for 0 more units; received 1"),
-    (when_finished, lambda m: m.assign(X[:1]), "all 3 batches are closed; received 1 more"),
-    (when_finished, lambda m: m.observe([1.0]), "all 3 batches are already observed"),
-    (before_any, lambda m: m.assign(X[:2, :2]), r"shape \(n, 3\); received shape \(2, 2\)"),
-    (before_any, lambda m: m.assign([[1, 2, float("nan")]]), r"received nan at index \(0, 2\)"),
-    (when_full, lambda m: m.observe(np.ones(3)), r"rewards must be an array of shape \(4,\)"),
-    (when_full, lambda m: m.observe(np.ones((4, 1))), r"received shape \(4, 1\)"),
-    (when_full, lambda m: m.observe([1, 2, np.inf, 3]), r"rewards .* received inf at index \(2,\)"),
-    (when_full, lambda m: m.observe(["a"] * 4), "rewards must be an array of real numbers"),
-    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "2 units of batch 1 still await"),
-    (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "received 5 units after 0 of 12"),
-    (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "received 0 units after 0 of 12"),
-    (before_any, lambda m: m.replay(X[:4], np.ones((4, 3))), r"shape \(4, 2\)"),
-    (when_finished, lambda m: m.replay(X[:4], np.ones((4, 2))), "received 4 units after 12 of 12"),
-    (before_any, lambda m: m.assign(X[:2], eligible=np.eye(2) > 1), "received none in row 0"),
-    (before_any, lambda m: m.assign(X[:2], eligible=np.eye(2)), "an array of True and False"),
-    (after_two, lambda m: m.assign(X[:1], eligible=[[True]]), r"shape \(1, 2\); received shape"),
+    (before_any, lambda m: m.observe([]), "no-units", "rewards", None),
+    (after_two, lambda m: m.observe([1, 2]), "batch-incomplete", "rewards", None),
+    (after_batch_one, lambda m: m.observe(np.ones(4)), "no-units", "rewards", None),
+    (after_two, lambda m: m.assign(X[:3]), "batch-full", "contexts", None),
+    (when_full, lambda m: m.assign(X[:1]), "batch-full", "contexts", None),
+    (when_finished, lambda m: m.assign(X[:1]), "finished", "contexts", None),
+    (when_finished, lambda m: m.observe([1.0]), "finished", "rewards", None),
+    (before_any, lambda m: m.assign(X[:2, :2]), "invalid-argument", "contexts", "shape (2, 2)"),
+    (
+        before_any,
+        lambda m: m.assign([[1, 2, float("nan")]]),
+        "invalid-argument",
+        "contexts",
+        "nan at index (0, 2)",
+    ),
+    (when_full, lambda m: m.observe(np.ones(3)), "invalid-argument", "rewards", "shape (3,)"),
+    (
+        when_full,
+        lambda m: m.observe(np.ones((4, 1))),
+        "invalid-argument",
+        "rewards",
+        "shape (4, 1)",
+    ),
+    (
+        when_full,
+        lambda m: m.observe([1, 2, np.inf, 3]),
+        "invalid-argument",
+        "rewards",
+        "inf at index (2,)",
+    ),
+    (when_full, lambda m: m.observe(["a"] * 4), "invalid-argument", "rewards", "list"),
+    (after_two, lambda m: m.replay(X, np.ones((12, 2))), "awaiting-outcomes", "contexts", None),
+    (before_any, lambda m: m.replay(X[:5], np.ones((5, 2))), "not-whole-batches", "contexts", None),
+    (before_any, lambda m: m.replay(X[:0], np.ones((0, 2))), "not-whole-batches", "contexts", None),
+    (
+        before_any,
+        lambda m: m.replay(X[:4], np.ones((4, 3))),
+        "invalid-argument",
+        "rewards",
+        "shape (4, 3)",
+    ),
+    (
+        when_finished,
+        lambda m: m.replay(X[:4], np.ones((4, 2))),
+        "not-whole-batches",
+        "contexts",
+        None,
+    ),
+    (
+        before_any,
+        lambda m: m.assign(X[:2], eligible=np.eye(2) > 1),
+        "invalid-argument",
+        "eligible",
+        "none in row 0 (2 such rows)",
+    ),
+    (
+        before_any,
+        lambda m: m.assign(X[:2], eligible=np.eye(2)),
+        "invalid-argument",
+        "eligible",
+        "ndarray of dtype float64",
+    ),
+    (
+        after_two,
+        lambda m: m.assign(X[:1], eligible=[[True]]),
+        "invalid-argument",
+        "eligible",
+        "shape (1, 1)",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("prepare", "call", "message"), BAD_CALLS)
-def test_a_refused_call_says_why_and_changes_nothing(prepare, call, message):
+@pytest.mark.parametrize(("prepare", "call", "code", "field", "received"), BAD_CALLS)
+def test_a_refused_call_says_why_and_changes_nothing(prepare, call, code, field, received):
     made = learner()
     prepare(made)
     before = snapshot(made)
-    with pytest.raises(SeqbatchError, match=message):
+    with refused(code, field=field, received=received):
         call(made)
     assert snapshot(made) == before
 
@@ -151,31 +200,32 @@ def test_a_failing_policy_uses_up_no_draws():
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "field", "received"),
     [
-        (lambda: learner(policy=SBUCB), r"policy must be an instance, for example SBUCB\(\)"),
-        (lambda: learner(policy="sbucb"), "policy must be an object with begin, assign, learn"),
+        (lambda: learner(policy=SBUCB), "policy", "the class SBUCB"),
+        (lambda: learner(policy="sbucb"), "policy", "'sbucb'"),
         (
             lambda: Learner(SBUCB(), [4, 8], actions=2, dim=2),
-            r"grid must be a Grid; received \[4, 8\]. Use grids.explicit",
+            "grid",
+            "[4, 8]",
         ),
-        (lambda: learner(actions=1), "actions must be a whole number of at least 2; received 1"),
-        (lambda: learner(seed=-1), "seed must be a whole number of at least 0; received -1"),
-        (lambda: learner(policy=LinUCB()), "grid must be one unit per batch for LinUCB"),
-        (lambda: SBUCB(gamma=-1.0), "gamma must be a finite number at least 0; received -1.0"),
-        (lambda: SBUCB(ridge="2"), "ridge must be a finite number above 0; received '2'"),
-        (lambda: SBUCB(gamma=True), "gamma must be a finite number"),
-        (lambda: Oracle(theta="abc"), "theta must be d numbers"),
-        (lambda: SBUCB(ridge=0), "ridge must be a finite number above 0; received 0"),
-        (lambda: SBUCB(first="random"), "first must be one of 'fixed', 'uniform'"),
-        (lambda: SBUCB(ties="first"), "ties must be one of 'lowest', 'random'"),
-        (lambda: SupSBUCB(explore="any"), "explore must be one of 'highest', 'widest', 'first'"),
-        (lambda: BPE(split="odd"), "split must be one of 'even', 'needed'"),
-        (lambda: LBGL(scale=float("nan")), "scale must be a finite number at least 0"),
+        (lambda: learner(actions=1), "actions", "1"),
+        (lambda: learner(seed=-1), "seed", "-1"),
+        (lambda: learner(policy=LinUCB()), "grid", "3 batches for 12 units"),
+        (lambda: SBUCB(gamma=-1.0), "gamma", "-1.0"),
+        (lambda: SBUCB(ridge="2"), "ridge", "'2'"),
+        (lambda: SBUCB(gamma=True), "gamma", "True"),
+        (lambda: Oracle(theta="abc"), "theta", "'abc'"),
+        (lambda: SBUCB(ridge=0), "ridge", "0"),
+        (lambda: SBUCB(first="random"), "first", "'random'"),
+        (lambda: SBUCB(ties="first"), "ties", "'first'"),
+        (lambda: SupSBUCB(explore="any"), "explore", "'any'"),
+        (lambda: BPE(split="odd"), "split", "'odd'"),
+        (lambda: LBGL(scale=float("nan")), "scale", "nan"),
     ],
 )
-def test_bad_settings_are_refused(build, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_bad_settings_are_refused(build, field, received):
+    with refused("invalid-argument", field=field, received=received):
         build()
 
 
@@ -231,7 +281,7 @@ def test_files_that_are_no_learners_are_refused(tmp_path):
     whole = path.read_bytes()
     for damaged in (b"", b"hello", whole[: len(whole) // 2], whole[:-100] + bytes(100)):
         path.write_bytes(damaged)
-        with pytest.raises(LearnerFileError, match=r"must be a file that Learner\.save wrote"):
+        with refused("not-a-learner"):
             Learner.load(path)
     np.savez(path.with_suffix(".npz"), a=np.ones(3))
     with pytest.raises(LearnerFileError):
@@ -258,7 +308,7 @@ def test_a_compression_that_there_is_not_is_noticed(tmp_path):
     whole = bytearray(path.read_bytes())
     whole[whole.index(b"PK\x01\x02") + 10] = 99  # an archive's directory names the compression
     path.write_bytes(whole)
-    with pytest.raises(LearnerFileError, match="reading it failed with NotImplementedError"):
+    with refused("not-a-learner"):
         Learner.load(path)
 
 
@@ -267,7 +317,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("seqbatch.learner.FORMAT", 2)
     learner().save(path)
     monkeypatch.undo()
-    with pytest.raises(LearnerFileError, match="must be of format 1; received format 2"):
+    with refused("other-format"):
         Learner.load(path)
 
 
@@ -393,7 +443,7 @@ def test_a_file_is_loaded_with_the_policy_it_was_saved_with(tmp_path):
     learner(SBUCB(gamma=0.5)).save(path)
     assert Learner.load(path, policy=SBUCB(gamma=0.5)).policy == SBUCB(gamma=0.5)
     for other in (SBUCB(gamma=0.6), UniformRandom(), LinUCB(gamma=0.5)):
-        with pytest.raises(LearnerFileError, match="with the policy it was saved with"):
+        with refused("other-policy"):
             Learner.load(path, policy=other)
 
 
@@ -419,9 +469,7 @@ def test_a_state_that_could_not_be_read_back_is_not_saved(tmp_path):
     made = learner(Remembering())
     made.assign(X[:4])
     made.observe(np.ones(4))
-    with pytest.raises(
-        InvalidArgumentError, match="of the same structure as the state returned by begin"
-    ):
+    with refused("invalid-argument", field="state"):
         made.save(tmp_path / "learner")
     assert not list(tmp_path.iterdir())
 
@@ -454,11 +502,11 @@ def test_a_policy_that_answers_wrongly_is_refused():
             decision = super().assign(*arguments)
             return replace(decision, actions=decision.actions + 2)
 
-    for policy, message in (
-        (Short(), "Short's actions must be 4 whole"),
-        (Wide(), "between 0 and 1"),
+    for policy, field in (
+        (Short(), "Short's actions"),
+        (Wide(), "Wide's actions"),
     ):
-        with pytest.raises(InvalidArgumentError, match=message):
+        with refused("invalid-argument", field=field):
             learner(policy).assign(X[:4])
 
 
@@ -476,8 +524,7 @@ def test_a_policy_that_ignores_who_may_get_what_is_refused_by_name(chosen):
     made = learner(Unaware())
     before = snapshot(made)
     part = "actions" if chosen else "probabilities"
-    message = rf"Unaware's {part} must be among .* for unit \d, which may get \[1\].*check_policy"
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=f"Unaware's {part}"):
         made.assign(X[:4], eligible=np.tile([False, True], (4, 1)))
     assert snapshot(made) == before
     assert len(made.assign(X[:4])) == 4
@@ -490,7 +537,7 @@ def test_a_compiled_loop_that_ignores_who_may_get_what_is_refused():
 
     made = learner(Unaware())
     before = snapshot(made)
-    with pytest.raises(InvalidArgumentError, match="Unaware's actions must be among"):
+    with refused("invalid-argument", field="Unaware's actions"):
         made.replay(X[:4], np.ones((4, 2)), eligible=np.tile([False, True], (4, 1)))
     assert snapshot(made) == before
 

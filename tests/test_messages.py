@@ -1,4 +1,4 @@
-"""Messages are values, and whoever reads them has words of their own for what can be done."""
+"""Messages are values; Python, the command line, HTTP and the pages each render remedies."""
 
 import pickle
 from typing import get_args
@@ -15,6 +15,7 @@ from seqbatch.errors import (
     InvalidSpecError,
     OutputError,
     Remedy,
+    RowProblem,
     SeqbatchError,
     StoreError,
     in_python,
@@ -30,8 +31,8 @@ WORDS = [
     (Remedy("partial"), (" (partial=True)", " (--partial)", " (partial = true)", "")),
     (Remedy("overwrite"), (" (force=True).", " (--force).", ".", ".")),
     (Remedy("force"), (
-        " Where that is meant, add force=True.", " Where that is meant, add --force.",
-        " Where that is meant, add force = true.", "",
+        " If that is intended, add force=True.", " If that is intended, add --force.",
+        " If that is intended, add force = true.", "",
     )),
     (Remedy("close", force=True, reason=...), (
         ": force=True, with a reason=...", ": --force, with a --reason.",
@@ -46,20 +47,20 @@ WORDS = [
     )),
     (Remedy("abort", reason=...), ("", "", "", "")),
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
-    (Remedy("init"), ("", " seqbatch campaign init writes one.", "", "")),
+    (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
     (Remedy("sql", what="assign", units=...), ("", "", "", "")),
     (Remedy("amend", reward_format=FORMAT, reason=...), (
         " amend(reward_format='1.234,56', reason=...)",
         " seqbatch campaign amend spring --reward-format 1.234,56 --reason 'YOUR REASON'",
         ' an amendment with reward_format "1.234,56" and a reason',
-        ' a change of how outcomes are spelled to "1.234,56" and a reason',
+        ' a change of the outcome format to "1.234,56" (with a reason)',
     )),
     (Remedy("amend", metric_formats={"net sales": FORMAT}, reason=...), (
         " amend(metric_formats={'net sales': '1.234,56'}, reason=...)",
         " seqbatch campaign amend spring --metric-format 'net sales=1.234,56' "
         "--reason 'YOUR REASON'",
         ' an amendment with metric_formats {"net sales": "1.234,56"} and a reason',
-        ' a call of amend over HTTP with metric_formats {"net sales": "1.234,56"} and a reason',
+        ' an amendment over HTTP with metric_formats {"net sales": "1.234,56"} and a reason',
     )),
 ]  # fmt: skip
 #: The commands of those that are commands.
@@ -113,10 +114,10 @@ def test_an_argument_is_named_as_it_is_typed():
     error = InvalidArgumentError("draws", "few", 3, "Use fewer.", remedies=[Remedy("force")])
     assert error.field == "draws"
     assert str(error) == (
-        "draws must be few; received 3. Use fewer. Where that is meant, add force=True."
+        "draws must be few; received 3. Use fewer. If that is intended, add force=True."
     )
     assert error.refusal.text(in_options, lambda name: f"--{name}") == (
-        "--draws must be few; received 3. Use fewer. Where that is meant, add --force."
+        "--draws must be few; received 3. Use fewer. If that is intended, add --force."
     )
 
 
@@ -127,7 +128,9 @@ def test_an_argument_is_named_as_it_is_typed():
         InvalidArgumentError("a", "b", 1, field="c", code="d", remedies=[Remedy("force")]),
         CampaignStateError("no", Remedy("draw"), code="wave-full", remedies=[Remedy("partial")]),
         InvalidSpecError.at(("grid", "sizes"), "wrong"),
-        InvalidFileError("f", [(1, "age", "odd")], place="line", remedies=[Remedy("force")]),
+        InvalidFileError(
+            "f", [RowProblem(1, "age", "odd", "invalid")], place="line", remedies=[Remedy("force")]
+        ),
         StoreError("down", code="gone"),
         OutputError("disk full", Remedy("overwrite")),
     ],

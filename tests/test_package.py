@@ -1,4 +1,4 @@
-"""What is shipped: the wheel and the sdist, and the README's example in a clean environment."""
+"""The wheel and the sdist, and the README's example in a clean environment."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""README's commands run as they are printed."""
+"""The commands in the README run as printed."""
 
 import contextlib
 import re

@@ -51,7 +51,7 @@ def test_a_file_is_known_by_any_of_its_names(tmp_path, monkeypatch):
     Path("soft.db").symlink_to("kept.db")
     Path("hard.db").hardlink_to("kept.db")
     for name in ("kept.db", "./kept.db", "../" + tmp_path.name + "/kept.db", "soft.db", "hard.db"):
-        refused(name, "another file than the store", force=True,
+        refused(name, "a file other than the store", force=True,
                 apart_from={"the store": [tmp_path / "kept.db"]})  # fmt: skip
     # One that is not there yet, too.
     refused("kept.db-wal", "the store", apart_from={"the store": [tmp_path / "kept.db-wal"]})

@@ -1,8 +1,8 @@
-"""One cell of the coverage study, seen closer: other seeds, more campaigns, lift by lift.
+"""One cell of the coverage study in detail: other seeds, more campaigns, lift by lift.
 
 `python -m benchmarks.coverage.cell --world misspecified --waves 2 --campaigns 6000` says how often
-the pooled lifts' intervals cover, how far estimates are off on average, and how their spread
-compares with their standard errors: whether a cell at the edge of its bound is there by chance.
+the pooled lifts' intervals cover, the mean error of the estimates, and how their spread compares
+with their standard errors. It shows whether a cell is at the edge of its bound by chance.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from seqbatch.inference import Lift, pool, summarise
 
 
 def campaign(cell: Cell, seed: list[int]) -> Floats:
-    """Return of each lift its deviation, its error, and whether it is covered."""
+    """Return the deviation of each lift, its standard error, and whether it is covered."""
     simulated = simulate_campaign(cell, np.random.default_rng(seed))
     lifts = [Lift(action) for action in range(1, ACTIONS)]
     summaries = summarise(simulated.waves, contrasts=lifts)
@@ -30,7 +30,7 @@ def campaign(cell: Cell, seed: list[int]) -> Floats:
 
 
 def main() -> None:
-    """Simulate the cell, and print a line for each lift and one for both."""
+    """Simulate the cell, and print a line for each lift and one for both together."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--world", default="misspecified", choices=WORLDS)
     parser.add_argument("--waves", type=int, default=2)

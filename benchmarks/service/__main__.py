@@ -1,4 +1,4 @@
-"""The service beside a bare route, on one PostgreSQL, in one run; writes docs/reliability.md.
+"""The service compared with a bare route, on one PostgreSQL; writes docs/reliability.md.
 
 ``python -m benchmarks.service`` takes about three minutes; ``--seconds 2`` makes each part shorter,
 and ``--no-page`` leaves the page as it is. One wrong answer ends the run.
@@ -31,16 +31,17 @@ KILLED = 3.0
 #: Sockets of a worker that has no calls yet: where it listens, and those that wake its loop.
 STARTING = 3
 TEXT = """\
-What `python -m benchmarks.service` last measured, on {machine}, Python {python}, PostgreSQL {postgres} with `fsync` on,
+The last run of `python -m benchmarks.service`, on {machine}, Python {python}, PostgreSQL {postgres} with `fsync` on, and
 {cores} cores for the database, {workers} workers and the clients together, all on loopback. The bare route has the same
-framework, the same server and as many workers, and writes one row in a transaction; it takes turns with the service,
-{rounds} times {seconds:g} seconds each, {clients} clients at a time.
+framework, server and number of workers, and writes one row in a transaction. Route and service take turns,
+{rounds} times {seconds:g} seconds each, with {clients} clients at a time.
 
 {table}
 
-Every unit of the service was answered by the one event that assigned it and with the action that is kept, none twice,
-and `verify` found nothing: {units:,} units in {events:,} events before the kills, {all_units:,} in {all_events:,} after
-them. *Killed*: a worker that answers calls is killed (`kill -9`) every {killed:g} seconds, {kills} times in all; clients make the calls that got no answer again under the same key, {again} times.
+Every answer had the stored action and the event that assigned the unit, no unit was assigned twice, and `verify` found
+nothing: {units:,} units in {events:,} events before the kills, {all_units:,} in {all_events:,} after them. *Killed*: a worker
+that answers calls is killed (`kill -9`) every {killed:g} seconds, {kills} times in all; clients repeat the calls that got no
+answer with the same key, {again} times.
 """  # noqa: E501
 
 

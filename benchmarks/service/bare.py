@@ -1,7 +1,7 @@
-"""What the service is measured against: a route that writes one row, and nothing else.
+"""The baseline for the service: a route that only writes one row.
 
-It has the service's framework and server, a connection for each of its threads and a statement that
-the database keeps prepared; it has no token, no key and no answer to keep.
+It has the service's framework and server, a connection for each thread and a prepared statement,
+but no tokens, no idempotency keys and no stored answers.
 """
 
 import os
@@ -38,7 +38,7 @@ def _connection() -> psycopg.Connection:
 
 @app.post("/units")
 def write(unit: Unit) -> dict[str, str]:
-    """Write one row in a transaction of its own."""
+    """Write one row in its own transaction."""
     action = "mail" if unit.age > 40 else "none"
     connection = _connection()
     with connection.transaction():

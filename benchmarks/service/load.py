@@ -1,7 +1,7 @@
-"""Clients on loopback: as little of the processor's time as can be, so that servers have the rest.
+"""Clients on loopback that use little processor time and leave the rest to the servers.
 
-Each holds a connection and makes one call after another. Where they are told to try again, a call
-that gets no answer, or is told to come again, is made again under the same key.
+Each holds a connection and makes one call after another. With retry, a call that gets no answer, or
+the answer to try again later, is repeated with the same key.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Asked:
 
 @dataclass
 class Load:
-    """What became of calls.
+    """The results of calls.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Load:
 
 
 class Line:
-    """A connection that is kept, made anew where it was cut."""
+    """A persistent connection that reconnects if it is cut."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port = port
@@ -85,7 +85,7 @@ class Line:
         return int(head[9:12]), content
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

@@ -7,12 +7,12 @@ HEAD = "## The service under load"
 
 
 def section() -> str:
-    """Return the section as it stands, "" where there is none."""
+    """Return the current section, or "" if there is none."""
     _, head, rest = PAGE.read_text(encoding="utf-8").partition(HEAD)
     return f"\n{head}{rest}" if head else ""
 
 
 def write(text: str) -> None:
-    """Put a new section in the place of the old one, which is the last of the page."""
+    """Replace the section, which is the last one of the page."""
     before, _, _ = PAGE.read_text(encoding="utf-8").partition(HEAD)
     PAGE.write_text(f"{before.rstrip()}\n\n{HEAD}\n\n{text.rstrip()}\n", encoding="utf-8")

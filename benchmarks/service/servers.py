@@ -1,4 +1,4 @@
-"""PostgreSQL, the service and the bare route, each in processes of its own, on loopback."""
+"""PostgreSQL, the service and the bare route, each in separate processes, on loopback."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "POLARS_MAX_THR
 
 @contextmanager
 def database() -> Iterator[str]:
-    """Run a PostgreSQL of its own that waits for its disk; yield its address."""
+    """Run a separate PostgreSQL that waits for its disk; yield its address."""
     folder = Path(tempfile.mkdtemp(prefix="seqbatch-pg-"))
     # The server runs as another user where this runs as root: it must reach its folder.
     folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The campaign of the load: its units, the calls for them, and what must be true afterwards."""
+"""The campaign of the load test: its units, the calls for them, and the final checks."""
 
 import json
 from collections.abc import Iterator
@@ -73,8 +73,8 @@ def calls(prefix: str, size: int) -> Iterator[Asked]:
 def examine(store_url: str, loads: list[Load]) -> tuple[int, int]:
     """Check all that was acknowledged against the campaign; return its units and its events.
 
-    Every unit was answered once, by the event that assigned it and with the action that is kept;
-    nobody else is in the campaign; and a verification finds nothing.
+    Every unit was answered once, with the event that assigned it and the stored action; the
+    campaign has no other units; and a verification finds nothing.
     """
     said: dict[str, str] = {}
     for load in loads:

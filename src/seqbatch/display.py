@@ -97,5 +97,13 @@ def counted(count: int, what: str) -> str:
     >>> counted(1, "batch"), counted(1_200, "unit")
     ('1 batch', '1,200 units')
     """
-    plural = what if count == 1 else what + ("es" if what.endswith("ch") else "s")
-    return f"{count:,} {plural}"
+    return f"{count:,} {what if count == 1 else plural(what)}"
+
+
+def plural(what: str) -> str:
+    """Return a noun's plural.
+
+    >>> plural("batch"), plural("unit")
+    ('batches', 'units')
+    """
+    return what + ("es" if what.endswith("ch") else "s")

@@ -93,7 +93,7 @@ def in_python(remedy: Remedy) -> str:
         case "delete":
             return ": force=True."
         case "force":
-            return " Where that is meant, add force=True."
+            return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
         case "amend":
@@ -354,6 +354,28 @@ class InvalidSpecError(CampaignError, ValueError):
         return cls(said, places=[(place, said)])
 
 
+@dataclass(frozen=True, order=True)
+class RowProblem:
+    """One problem of a file: where it is, and why.
+
+    Parameters
+    ----------
+    row
+        The row or line; 0 for the header or the whole file.
+    column
+        The column, or "".
+    reason
+        The reason in words.
+    code
+        The kind of problem, for programs, such as "missing" or "not-a-number".
+    """
+
+    row: int
+    column: str
+    reason: str
+    code: str
+
+
 class InvalidFileError(CampaignError, ValueError):
     """A file that breaks rules; every problem has a line, a column and a reason.
 
@@ -362,7 +384,7 @@ class InvalidFileError(CampaignError, ValueError):
     name
         The file, as the caller wrote it.
     problems
-        The (place, column, reason) of each problem; place 0 is the header.
+        The problems; row 0 is the header.
     consequence
         What was not done because of them.
     place
@@ -377,7 +399,7 @@ class InvalidFileError(CampaignError, ValueError):
     def __init__(
         self,
         name: str,
-        problems: list[tuple[int, str, str]],
+        problems: list[RowProblem],
         consequence: str = "",
         *,
         place: str = "row",
@@ -389,17 +411,25 @@ class InvalidFileError(CampaignError, ValueError):
         self.consequence = consequence
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
         lines = [f"{name}: {count}{'; ' if consequence else ''}{consequence}."]
-        for row, column, reason in problems[: self.SHOWN]:
+        for each in problems[: self.SHOWN]:
             # A problem with the whole file has neither a row nor a column.
-            places = [f"{place} {row:,}" if row else "header"] if row or column else []
-            places += [f"column {column!r}"] if column else []
-            lines.append(f"  {', '.join(places)}{': ' if places else ''}{reason}")
+            row = [f"{place} {each.row:,}" if each.row else "header"]
+            places = row if each.row or each.column else []
+            places += [f"column {each.column!r}"] if each.column else []
+            lines.append(f"  {', '.join(places)}{': ' if places else ''}{each.reason}")
         if len(problems) > self.SHOWN:
             lines.append(f"  ... and {len(problems) - self.SHOWN:,} more")
         # If all problems are in one column, the refusal is about that column.
-        columns = {column for _, column, _ in problems}
+        columns = {each.column for each in problems}
         field = next(iter(columns)) if len(columns) == 1 else ""
         super().__init__("\n".join(lines), field=field, remedies=remedies)
+
+    def plain_problems(self) -> list[dict[str, Any]]:
+        """Return the problems for JSON."""
+        return [
+            {self.place: each.row, "column": each.column, "reason": each.reason, "code": each.code}
+            for each in self.problems
+        ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = partial(type(self), place=self.place, remedies=self.remedies)

@@ -255,13 +255,17 @@ class Learner:
         if self.finished:
             raise BatchRuleError(
                 f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
-                "more units. Start a new learner to continue."
+                "more units. Start a new learner to continue.",
+                code="finished",
+                field="contexts",
             )
         if len(checked) > self.units_left:
             raise BatchRuleError(
                 f"contexts: batch {self._batch} has room for {self.units_left} more units; "
                 f"received {len(checked)}. Assign the first {self.units_left}, observe the batch's "
-                "outcomes, then continue with the rest."
+                "outcomes, then continue with the rest.",
+                code="batch-full",
+                field="contexts",
             )
         positions = np.arange(self._waiting, self._waiting + len(checked))
 
@@ -288,18 +292,26 @@ class Learner:
             One number per unit of the batch.
         """
         if self.finished:
-            raise BatchRuleError(f"rewards: all {self.grid.batches} batches are already observed.")
+            raise BatchRuleError(
+                f"rewards: all {self.grid.batches} batches are already observed.",
+                code="finished",
+                field="rewards",
+            )
         if self._waiting == 0:
             past = f"; batch {self._batch - 1} is already observed" if self._batch > 1 else ""
             raise BatchRuleError(
                 f"rewards: no unit of batch {self._batch} is assigned{past}. Assign its "
-                f"{self.units_left} units first."
+                f"{self.units_left} units first.",
+                code="no-units",
+                field="rewards",
             )
         if self.units_left:
             raise BatchRuleError(
                 f"rewards: batch {self._batch} ends after {self.problem.size(self._batch)} units "
                 f"and {self._waiting} are assigned. Assign the remaining {self.units_left} before "
-                "observing any outcome."
+                "observing any outcome.",
+                code="batch-incomplete",
+                field="rewards",
             )
         checked = arguments.floats("rewards", rewards, (self._waiting,))
         waiting = self._joined()
@@ -343,7 +355,9 @@ class Learner:
         if self._waiting:
             raise BatchRuleError(
                 f"contexts: {self._waiting} units of batch {self._batch} still await their "
-                "outcomes. Observe them first; a replay begins at the start of a batch."
+                "outcomes. Observe them first; a replay begins at the start of a batch.",
+                code="awaiting-outcomes",
+                field="contexts",
             )
         seen = self.grid.ends[self._batch - 2] if self._batch > 1 else 0
         last = seen + len(checked)
@@ -354,7 +368,9 @@ class Learner:
         ):
             raise BatchRuleError(
                 f"contexts: a replay must hold one or more whole batches; received "
-                f"{len(checked)} units after {seen} of {self.grid.units}."
+                f"{len(checked)} units after {seen} of {self.grid.units}.",
+                code="not-whole-batches",
+                field="contexts",
             )
         before = (self.state, self._batch, self._random.bit_generator.state)
         try:
@@ -434,7 +450,8 @@ class Learner:
             if header["format"] != FORMAT:
                 raise LearnerFileError(
                     f"{path}: must be of format {FORMAT}; received format {header['format']}. "
-                    "Read it with the version of seqbatch that wrote it."
+                    "Read it with the version of seqbatch that wrote it.",
+                    code="other-format",
                 )
             return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
         # NotImplementedError: a damaged file may name a compression that does not exist.
@@ -446,7 +463,8 @@ class Learner:
                 raise
             raise LearnerFileError(
                 f"{path}: must be a file that Learner.save wrote; reading it failed with "
-                f"{type(error).__name__}: {error}."
+                f"{type(error).__name__}: {error}.",
+                code="not-a-learner",
             ) from error
 
     @classmethod
@@ -461,7 +479,8 @@ class Learner:
         if any(identity[name] != header[name] for name in identity):
             raise LearnerFileError(
                 f"{path}: must be loaded with the policy it was saved with, "
-                f"{header['policy']} with {header['parameters']}; received {policy!r}."
+                f"{header['policy']} with {header['parameters']}; received {policy!r}.",
+                code="other-policy",
             )
         learner = cls(
             policy,
@@ -540,6 +559,7 @@ def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Polic
     if not ours or name not in registry.kinds():
         raise LearnerFileError(
             f"{path}: was saved with the policy {name}, which is not part of seqbatch. Pass it as "
-            f"Learner.load(path, policy={name}(...))."
+            f"Learner.load(path, policy={name}(...)).",
+            code="unknown-policy",
         )
     return registry.make(name, **header["parameters"])

@@ -48,7 +48,7 @@ def require_target(
         raise InvalidArgumentError(name, "a valid file name", repr(str(path)))
     for what, files in (apart_from or {}).items():
         if any(_same(target, Path(file)) for file in files):
-            raise InvalidArgumentError(name, f"another file than {what}", path)
+            raise InvalidArgumentError(name, f"a file other than {what}", path)
     if endings and not target.name.lower().endswith(tuple(endings)):
         kinds = " or ".join(part for part in (", ".join(endings[:-1]), endings[-1]) if part)
         raise InvalidArgumentError(name, f"a {kinds} file", path)

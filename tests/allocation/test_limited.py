@@ -7,6 +7,7 @@ from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.allocation.prices import Dual
 from seqbatch.errors import InvalidArgumentError
 from tests.oracles.transport import best_value
+from tests.refusals import refused
 
 ONE = 1 << 52
 
@@ -71,14 +72,15 @@ def within(table, limits):
 
 @pytest.mark.parametrize("block", range(5))
 def test_prices_find_the_best_table(block):
-    refused = 0
+    impossible = 0
     for number in range(block * 50, block * 50 + 50):
         scores, eligible, limits = instance(number)
         best = best_value(scores, eligible, **limits)
         if best is None:
-            refused += 1
-            with pytest.raises(InvalidArgumentError, match=r"at_most|at_least|budget"):
+            impossible += 1
+            with refused("invalid-argument") as caught:
                 limited(scores, chosen(scores, eligible), as_limits(limits), eligible=eligible)
+            assert caught.value.field in ("at_most", "at_least", "budget")
             continue
         found = limited(scores, chosen(scores, eligible), as_limits(limits), eligible=eligible)
         assert found.prices_in == "score"
@@ -92,7 +94,7 @@ def test_prices_find_the_best_table(block):
             assert lost < limits["costs"].max() * len(limits["costs"])
         else:
             assert found.value == pytest.approx(best, abs=1e-6 * scale)
-    assert refused < 25
+    assert impossible < 25
 
 
 def test_prices_prove_that_nothing_better_exists():
@@ -230,52 +232,53 @@ def test_pathological_tables_keep_their_limits():
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"),
+    ("limits", "field", "received"),
     [
-        ({"at_most": [1, 1]}, "at_most must be at least 4 over action 0, action 1, .*; received 2"),
-        ({"at_most": [4, 1]}, "at_most must be at least 2 over action 1, .*; received 1"),
-        ({"at_least": [3, 0]}, "at_least must be at most 2 over action 0, .*; received 3"),
+        ({"at_most": [1, 1]}, "at_most", "2"),
+        ({"at_most": [4, 1]}, "at_most", "1"),
+        ({"at_least": [3, 0]}, "at_least", "3"),
         (
             {"costs": [9, 2], "budget": 7},
-            "budget must be at least 8, the cost of the cheapest .* 7",
+            "budget",
+            "7",
         ),
     ],
 )
-def test_numbers_that_clash_are_named(limits, message):
+def test_numbers_that_clash_are_named(limits, field, received):
     eligible = np.array([[True, True], [True, True], [False, True], [False, True]])
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=field, received=received):
         limited(np.zeros((4, 2)), [[0, 1]] * 4, Limits(**limits), eligible=eligible)
 
 
 @pytest.mark.parametrize(
-    ("limits", "message"),
+    ("limits", "field", "received"),
     [
-        ({"at_most": [1, -1]}, "at_most must be at least 0;"),
-        ({"at_least": [np.inf]}, "at_least must be at least 0 and finite"),
-        ({"at_most": [1, 2], "at_least": [2, 1]}, "at_least must be no more than at_most"),
-        ({"at_most": [1, 2], "costs": [1]}, r"same length, .* lengths \[1, 2\]"),
-        ({"budget": 3}, "costs must be given with a budget"),
-        ({"costs": [1], "budget": -3}, "budget must be a finite number at least 0"),
+        ({"at_most": [1, -1]}, "at_most", "[1.0, -1.0]"),
+        ({"at_least": [np.inf]}, "at_least", "[inf]"),
+        ({"at_most": [1, 2], "at_least": [2, 1]}, "at_least", "2 and at_most 1 for action 0"),
+        ({"at_most": [1, 2], "costs": [1]}, "limits", "lengths [1, 2]"),
+        ({"budget": 3}, "costs", "None"),
+        ({"costs": [1], "budget": -3}, "budget", "-3"),
     ],
 )
-def test_limits_that_mean_nothing_are_refused(limits, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_limits_that_mean_nothing_are_refused(limits, field, received):
+    with refused("invalid-argument", field=field, received=received):
         Limits(**limits)
 
 
 def test_arguments_that_do_not_fit_are_refused():
     table, tight = [[1.0, 0.0], [1.0, 0.0]], Limits(at_most=[1, 1])
-    with pytest.raises(InvalidArgumentError, match="scores must be given"):
+    with refused("invalid-argument", field="scores"):
         limited(None, table, tight)
-    with pytest.raises(InvalidArgumentError, match="at_most must be one number for each of 2"):
+    with refused("invalid-argument", field="at_most", received="1 numbers"):
         limited(None, table, Limits(at_most=[1]))
-    with pytest.raises(InvalidArgumentError, match="0 for ineligible actions"):
+    with refused("invalid-argument", field="probabilities"):
         limited(table, table, tight, eligible=[[False, True], [True, True]])
-    with pytest.raises(InvalidArgumentError, match="eligible must be true and false of shape"):
+    with refused("invalid-argument", field="eligible"):
         limited(table, table, tight, eligible=[[1, 1], [1, 1]])
-    with pytest.raises(InvalidArgumentError, match="floor must be at least 0"):
+    with refused("invalid-argument", field="floor"):
         limited(table, table, tight, floor=[[0.9, 0.9], [0, 0]])
-    with pytest.raises(InvalidArgumentError, match=r"at least the 1\.6 units that the floor gives"):
+    with refused("invalid-argument", field="at_most", received="1"):
         limited(table, table, tight, floor=[[0.8, 0], [0.8, 0]])
 
 
@@ -306,13 +309,13 @@ def test_a_cost_on_average_may_be_exceeded_by_what_is_drawn():
     assert found.probabilities[0] == pytest.approx([0.75, 0.25])
     surely = limited([[0.0, 9.0]], chosen, Limits(costs=costs, budget=3, on_average=1))
     assert surely.probabilities.tolist() == [[1.0, 0.0]]
-    with pytest.raises(InvalidArgumentError, match="budget must be given with on_average"):
+    with refused("invalid-argument", field="budget"):
         Limits(costs=costs, on_average=1)
 
 
 def test_limits_are_refused_by_the_names_of_actions():
     limits = Limits(at_most=[1, 1], names=["mail", "call"])
-    with pytest.raises(InvalidArgumentError, match="at least 4 over mail, call"):
+    with refused("invalid-argument", field="at_most"):
         limited(np.zeros((4, 2)), np.full((4, 2), 0.5), limits)
-    with pytest.raises(InvalidArgumentError, match=r"at_least .* for call"):
+    with refused("invalid-argument", field="at_least"):
         Limits(at_most=[9, 1], at_least=[0, 2], names=["mail", "call"])

@@ -1,10 +1,10 @@
-"""Damaged and odd files, made by Hypothesis and handed to a campaign in a process of its own.
+"""Damaged and odd files, made by Hypothesis and passed to a campaign in a separate process.
 
-A case is a valid file and a few changes of it: bytes, or its structure. It must end in an answer or
-in an error of the package: not in a traceback, nor in the death of the process, which is why it is
-tried in another one, nor in more than ten seconds or a gigabyte.
+A case is a valid file with a few changes to its bytes or structure. It must end in an answer or in
+an error of the package, within ten seconds and a gigabyte; a traceback or the death of the process
+is a failure.
 
-Run as a module it reads one order a line from standard input and answers with one line each.
+Run as a module, it reads one order per line from standard input and answers each with one line.
 """
 
 import datetime

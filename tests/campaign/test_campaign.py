@@ -9,7 +9,6 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
 from tests.refusals import refused
 
@@ -28,7 +27,7 @@ def test_three_waves_end_to_end(store):
     verified = campaign.verify()
     assert verified.sound
     assert (verified.units, verified.outcomes, verified.states) == (600, 600, 4)
-    with refused("finished", match="all 3 waves are closed"):
+    with refused("finished", match="3 waves"):
         campaign.assign(units(1, start=900))
 
 
@@ -95,7 +94,7 @@ def test_draws_do_not_depend_on_how_units_come(tmp_path):
 
 def test_a_full_wave_says_how_many_fit(store, tmp_path):
     campaign = created(store)
-    with refused("too-many-units", match="room for 300 more units; the file has 310 new"):
+    with refused("too-many-units", match="300 .*310 "):
         campaign.assign(units(310))
     assert campaign.status().waves[0].assigned == 0
     rest = tmp_path / "rest.csv"
@@ -108,13 +107,13 @@ def test_a_full_wave_says_how_many_fit(store, tmp_path):
 def test_close_is_refused_below_the_share(store):
     campaign = created(store)
     table = campaign.assign(units(250)).table
-    with refused("wave-has-room", match="room for 50 more units"):
+    with refused("wave-has-room", match="50 more"):
         campaign.close()
     campaign.assign(units(50, start=250))
     campaign.record(outcomes(table))
-    with refused("too-few-outcomes", match=r"250 of its 300 units \(83.3%\); at least 90.0%"):
+    with refused("too-few-outcomes", match=r"250 .*300 .*83\.3%.*90\.0%"):
         campaign.close()
-    with pytest.raises(InvalidArgumentError, match="reason must be given"):
+    with refused("invalid-argument", field="reason"):
         campaign.close(force=True)
     closed = campaign.close(force=True, reason="the rest will not come")
     assert sum(closed.observed.values()) == 250
@@ -177,7 +176,7 @@ def test_amendments(store):
     assert frame["p(none)"].unique().to_list() == [0.0]
     assert frame["p(visit)"].min() > 0
     campaign.assign(units(50, start=450))
-    with refused("wave-open", match="has 50 units already"):
+    with refused("wave-open", match="50 units"):
         campaign.amend(reason="no", sizes=[10])
     campaign.record(outcomes(campaign.assign(units(150, start=450)).table))
     campaign.close()
@@ -191,18 +190,18 @@ def test_amendments(store):
     assert campaign.verify().sound
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"retire": ["gone"]}, "retire must be one of none, mail, call; received 'gone'"),
-    ({"retire": ["none", "mail"]}, "two actions are left"),
-    ({"add": ["mail"]}, "a name not among"),
-    ({"floor": 0.5}, "between 0 and 1 / 3"),
-    ({"units": 2}, "units must be at least"),
-    ({}, "a change of some kind"),
-    ({"sizes": [0]}, "a whole number of at least 1"),
+@pytest.mark.parametrize(("change", "field", "received"), [
+    ({"retire": ["gone"]}, "retire", "'gone'"),
+    ({"retire": ["none", "mail"]}, "retire", "1 left"),
+    ({"add": ["mail"]}, "add", "mail"),
+    ({"floor": 0.5}, "floor", "0.5"),
+    ({"units": 2}, "units", "2"),
+    ({}, "amendment", "none"),
+    ({"sizes": [0]}, "sizes", "0"),
 ])  # fmt: skip
-def test_amendments_that_cannot_be(store, change, message):
+def test_amendments_that_cannot_be(store, change, field, received):
     campaign = created(store)
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=field, received=received):
         campaign.amend(reason="try", **change)
     assert len(campaign.events()) == 1
 
@@ -225,9 +224,7 @@ def test_names(store):
     created(store)
     with refused("name-taken", field="name"):
         created(store)
-    with pytest.raises(
-        CampaignStateError, match=r"has no campaign 'autumn'\. Those it has: spring"
-    ):
+    with refused("unknown-campaign"):
         Campaign.open("autumn", store=store)
     created(store, name="autumn")
     assert store.names() == ["spring", "autumn"]
@@ -236,9 +233,9 @@ def test_names(store):
 def test_events_that_never_were(store, tmp_path):
     campaign = created(store)
     for at in (0, 2):
-        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+        with refused("invalid-argument", field="at_event"):
             campaign.status(at_event=at)
-        with pytest.raises(InvalidArgumentError, match="the number of an event, 1 to 1"):
+        with refused("invalid-argument", field="at_event"):
             campaign.export(tmp_path / "x.csv", at_event=at)
     assert not (tmp_path / "x.csv").exists()
 
@@ -248,7 +245,7 @@ def test_waves_that_never_were_cannot_be_closed(store):
     campaign.assign(units(300))
     campaign.close(force=True, reason="a try")
     for number in (0, -1, 3):
-        with refused("not-open", match=f"wave {number} of .* the open one is 2"):
+        with refused("not-open", match=f"wave {number} .* 2"):
             campaign.close(wave=number)
 
 
@@ -256,7 +253,7 @@ def test_a_share_of_outcomes_that_is_met_exactly(store):
     campaign = small(store, required_outcomes=0.55, grid={"sizes": [100, 100]})
     ids = campaign.assign(units(100)).table["id"].to_pylist()
     campaign.record(pl.DataFrame({"id": ids[:54], "y": [1.0] * 54}))
-    with refused("too-few-outcomes", match=r"54 of its 100 units \(54.0%\); at least 55.0%"):
+    with refused("too-few-outcomes", match=r"54 .*100 .*54\.0%.*55\.0%"):
         campaign.close()
     campaign.record(pl.DataFrame({"id": ids[54:55], "y": [1.0]}))
     assert sum(campaign.close().observed.values()) == 55

@@ -27,46 +27,49 @@ from tests.campaign.stages import CALLS, examine, prepare
 HEAD = """\
 # Reliability
 
-What `make torture` last measured, with seqbatch {version} on {machine}, Python {python}, SQLite {sqlite}. Every
-attempt starts from a copy of a campaign in its second wave (2,300 units), makes one call in a process of its own, and
-ends in an examination: the database passes its integrity check; the campaign's state is that before the call or that
-after it, nothing between; what was acknowledged is there; an output file is complete or absent; and the same call made
-again ends in the same state and the same bytes. One failure ends the run.
+`make torture` kills campaigns and fills or breaks their disks. The table is its last run, with seqbatch {version} on
+{machine}, Python {python}, SQLite {sqlite}.
+
+Every attempt copies a campaign in its second wave (2,300 units), makes one call in a separate process, and checks the
+result: the database passes its integrity check; the campaign is in its state before the call or after it, never in
+between; everything acknowledged is stored; an output file is complete or absent; and repeating the call gives the same
+state and the same bytes. One failure ends the run.
 
 | what | attempts | died or failed | found done | found undone |
 |---|---:|---:|---:|---:|
 """  # noqa: E501
 TAIL = """
-*Killed at any moment*: `kill -9` after a random time; some calls end before it comes. *Killed at a point*: right before or after one step of the call
-({points}). *Disk full*, *broken disk*: every write, sync and truncation of the database and its journal fails from the
-nth on, with ENOSPC or EIO, for every n; such a call must raise and leave nothing.
+- *Killed at any moment*: `kill -9` after a random time; some calls end first.
+- *Killed at a point*: right before or after one step of the call ({points}).
+- *Disk full*, *broken disk*: every write, sync and truncation of the database and its journal fails from the nth on,
+  with ENOSPC or EIO, for every n; the call must raise an error and leave nothing behind.
 
 {fuzzed}
 
-The tests (`make test`) do a part of this each time, on SQLite, and besides:
+The tests (`make test`) run a part of this on SQLite, and also cover:
 
 | | tests |
 |---|---|
 | two processes assigning, recording and closing the same wave at once, 100 races on SQLite and 100 on PostgreSQL | `tests/campaign/test_races.py` |
 | the same outcome file twice, shuffled, overlapping: the state's hash unchanged | `tests/campaign/steps/test_record.py` |
-| a correction after close: as closed and as corrected, both reproducible | `tests/campaign/steps/test_record.py` |
+| a correction after close: both states can be reproduced | `tests/campaign/steps/test_record.py` |
 | one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/views/test_verify.py`, `test_tampering_postgres.py` |
 | the newest event deleted, records without an event, a fold that does not fit | `tests/campaign/record/test_events.py` |
 | a file replaced or written to while it is read | `tests/campaign/files/test_swapped_files.py` |
-| an older copy of the database in the place of the newest | `tests/campaign/views/test_seal.py` |
-| odd and broken files: what the user sees | `tests/campaign/files/test_reading.py` |
+| an older copy of the database in place of the newest | `tests/campaign/views/test_seal.py` |
+| odd and broken files: the messages to the user | `tests/campaign/files/test_reading.py` |
 | bombs, extreme numbers, damaged stores | `tests/campaign/spec/test_size_limits.py` |
 | 200 damaged files and specs | `tests/campaign/test_fuzzing.py` |
 | the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
 
-*Lake*: the same of a [lake](lake.md); after the call was made again, no file is left that no event knows, and `verify` is clean.
+*Lake*: the same for a [lake](lake.md); after the call is repeated, every file belongs to an event, and `verify` finds nothing.
 
-*PostgreSQL server killed*: `kill -9` of the server with all of its processes at a random moment of a call, on a database of its own with
-`fsync` on; it recovers, and the same examination follows, with `verify`.
+*PostgreSQL server killed*: `kill -9` of the server with all of its processes at a random moment of a call, on a separate
+database with `fsync` on; it recovers, and the same checks follow, with `verify`.
 
-Not covered: a machine that loses power (what a disk acknowledges is believed; SQLite runs with `synchronous = FULL`),
-disks that fail under PostgreSQL, a database on another machine whose connection is cut, and changes of more than one cell
-at a time by somebody who recomputes the hashes (see [seals](campaigns.md#verify-and-seal)).
+Not covered: a machine that loses power (the disk's acknowledgements are trusted; SQLite runs with `synchronous = FULL`),
+disks that fail under PostgreSQL, a lost connection to a database on another machine, and changes of more than one cell
+at a time by someone who recomputes the hashes (see [seals](campaigns.md#verify-and-seal)).
 """  # noqa: E501
 
 

@@ -1,7 +1,7 @@
-"""Lakes that are killed hundreds of times; `make torture-lake KILLS=500` runs this alone.
+"""Lakes that are killed hundreds of times; `make torture-lake KILLS=500` runs only this.
 
-After every kill the lake is examined like an SQLite file (see :mod:`tests.campaign.torture`), and
-besides: once the call was made again, no file is left that no event knows, and `verify` is clean.
+After every kill the lake is examined like an SQLite file (see :mod:`tests.campaign.torture`). In
+addition, once the call is repeated, every file belongs to an event, and `verify` finds nothing.
 """
 
 import random

@@ -1,8 +1,8 @@
 """PostgreSQL servers killed in the middle of a call, and started again.
 
-Every attempt is a campaign of its own, brought to right before a call. A child makes the call; the
-server, with all its processes, is killed at a random moment and recovers. What the child was told
-is there, nothing half-done is visible, and the same call made again is not done twice.
+Every attempt is a separate campaign, stopped right before a call. A child makes the call; the
+server, with all its processes, is killed at a random moment and recovers. What was acknowledged
+to the child is stored, no partial change is visible, and repeating the call does not do it twice.
 """
 
 import contextlib

@@ -32,7 +32,7 @@ def test_a_wave_is_drawn():
     assert len(table) == 60
     assert table["id"].to_list() != [f"{n:06d}" for n in range(60)]
     shown = run("assign", "spring", "everybody.csv", "--draw", "--out", "again.csv").stdout
-    assert "Wave 1 has its units already; close it before the next is drawn." in shown
+    assert "Wave 1 already has its units; close it before you draw the next one." in shown
     assert Path("again.csv").read_bytes() == Path("a1.csv").read_bytes()
     outcomes(table.to_arrow()).write_csv("o1.csv")
     run("record", "spring", "o1.csv")
@@ -50,10 +50,10 @@ def test_a_wave_is_drawn():
 
 @pytest.mark.parametrize(("words", "message"), [
     (("assign", "spring", "units.csv", "--draw", "--partial", "--out", "x.csv"),
-     "--draw must be left out where partial is given; received both"),
+     "--draw must be left out if partial is given; received both"),
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
-     "--rest must be left out where draw is given; received r.csv"),
-    (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be another file than"),
+     "--rest must be left out if draw is given; received r.csv"),
+    (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be a file other than"),
     (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
     (("amend", "spring", "--retire", "nix", "--reason", "x"), "--retire must be one of"),
@@ -75,14 +75,14 @@ def test_states_name_options_as_they_are_typed():
     assert "=True" not in refused
     units(30).write_csv("few.csv")
     run("assign", "spring", "few.csv", "--out", "a.csv")
-    assert "Or close it as it is: --force, with a --reason" in run("close", "spring", code=3).stderr
+    assert "Or close it anyway: --force, with a --reason" in run("close", "spring", code=3).stderr
 
 
 def test_validate_writes_nothing():
     before = sorted(Path().iterdir())
     shown = run("validate", "spec.toml", "units.csv").stdout
     assert "units.csv: 60 units can be assigned." in shown
-    assert "Nothing is wrong. Nothing was written." in shown
+    assert "No problems found. Nothing was written." in shown
     assert sorted(Path().iterdir()) == before
     units(150).write_csv("everybody.csv")
     shown = run("validate", "spec.toml", "everybody.csv").stdout
@@ -108,14 +108,16 @@ def test_validate_once_the_campaign_is_there():
     Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
     units(150).write_csv("other.csv")
     shown = " ".join(run("validate", "spec.toml", "other.csv", "o.csv").stdout.split())
-    assert "It exists already in campaigns.db: outcomes are judged against its units" in shown
-    assert "other.csv: 150 units can be assigned, as far as they have no action yet." in shown
+    assert "It already exists in campaigns.db: outcomes are checked against its units" in shown
+    assert (
+        "other.csv: 150 units can be assigned, except those that already have an action." in shown
+    )
     assert "The first wave has no room" not in shown
     assert "1 would be accepted" in shown
     assert shown.endswith("Next: seqbatch campaign status spring")
     shown = run("record", "spring", "o.csv", "--dry-run").stdout
     assert "1 row: 1 accepted" in shown
-    assert "A dry run: nothing was written." in shown
+    assert "Dry run: nothing was written." in shown
     assert said("status", "spring")["events"] == 2
 
 
@@ -125,7 +127,7 @@ def test_validate_has_codes_like_the_others():
     Path("wrong.toml").write_text(SPEC.replace("floor = 0.02", "floor = 3"), encoding="utf-8")
     shown = run("validate", "wrong.toml", "units.csv", code=2).stderr
     assert "line 6: floor = 3" in shown
-    assert "not checked: units.csv: the spec must be right first." in shown
+    assert "not checked: units.csv: correct the spec first." in shown
     assert "units must be a file" in run("validate", "spec.toml", "-", code=2).stderr
 
 
@@ -134,9 +136,11 @@ def test_delete_leaves_a_tombstone():
     run("assign", "spring", "units.csv", "--out", "a.csv")
     refused = run("delete", "spring", "--reason", "a trial", code=3).stderr
     assert "has assigned 60 units" in refused
-    assert "delete it all the same: --force." in " ".join(refused.split())
+    assert "you can still delete it: --force." in " ".join(refused.split())
     shown = run("delete", "spring", "--reason", "a trial", "--who", "ann", "--force").stdout
-    assert "Deleted campaign spring with 2 events and 60 units; its name is free again." in shown
+    assert (
+        "Deleted campaign spring with 2 events and 60 units; its name can be used again." in shown
+    )
     assert "seqbatch campaign list --deleted" in shown
     run("status", "spring", code=3)
     [tombstone] = said("list", "--deleted")
@@ -152,7 +156,7 @@ def test_delete_is_refused_once_there_are_outcomes():
     Path("o.csv").write_text("id,visit\n000000,1\n", encoding="utf-8")
     run("record", "spring", "o.csv")
     refused = run("delete", "spring", "--reason", "not what was hoped for", code=3).stderr
-    assert "has rows of outcomes on record" in refused
+    assert "has recorded outcomes" in refused
     assert said("list", "--deleted") == []
 
 
@@ -169,9 +173,9 @@ def test_the_control_is_protected():
     text = SPEC.replace("randomised", 'control = "none"\nrandomised')
     Path("spec.toml").write_text(text, encoding="utf-8")
     run("create", "spec.toml")
-    words = ("amend", "spring", "--retire", "none", "--reason", "too dear")
+    words = ("amend", "spring", "--retire", "none", "--reason", "too expensive")
     refused = " ".join(run(*words, code=2).stderr.split())
-    assert "--retire must be another action than the control" in refused
+    assert "--retire must be an action other than the control" in refused
     assert "add --force" in refused
     run(*words, "--force")
 
@@ -219,7 +223,7 @@ def test_grids_and_simulations_name_what_there_is(tmp_path):
     spec.write_text(text.replace("60", "80"), encoding="utf-8")
     result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])
     assert result.exit_code == 2
-    assert "name another folder, or remove this one" in result.stderr
+    assert "use another folder, or remove this one" in result.stderr
 
 
 def test_errors_of_the_machine_are_said_without_python():
@@ -256,7 +260,7 @@ def test_an_aborted_campaign():
     shown = run("abort", "spring", "--reason", "a complaint").stdout
     assert shown.endswith("Next: seqbatch campaign report spring --out spring.html\n")
     refused = run("close", "spring", code=3).stderr
-    assert "no wave of it is closed any more" in " ".join(refused.split())
+    assert "its waves cannot be closed" in " ".join(refused.split())
 
 
 def test_what_absent_units_count_as_is_an_amendment_like_others():
@@ -280,10 +284,10 @@ def test_words_need_no_textbook():
     shown = " ".join(run("create", "spec.toml").stdout.split())
     assert "): the first wave at random, then units get the action that looks best" in shown
     shown = " ".join(run("assign", "spring", "units.csv", "--out", "a.csv").stdout.split())
-    assert "randomised. All of the first wave get their action at random." in shown
+    assert "randomised. In the first wave, every unit gets a random action." in shown
     shown = " ".join(run("status", "spring").stdout.split())
     assert "then units get the action that looks best for them so far" in shown
-    assert "in the first wave all others get their action at random, too" in shown
+    assert "in the first wave, all other units also get a random action" in shown
     Path("o.csv").write_text("id,visit\n000000,1\nghost,1\n", encoding="utf-8")
     run("record", "spring", "o.csv", code=1)
     shown = " ".join(run("verify", "spring").stdout.split())
@@ -339,7 +343,7 @@ def test_init_says_what_its_plan_assumed():
     assert "1893 to 2005" in shown
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
     assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, give" in text
-    said = "vary with standard deviation 1; the planner takes an effect and a noise of your own"
+    said = "vary with standard deviation 1; you can give the planner your own effect and noise"
     assert said in text
 
 

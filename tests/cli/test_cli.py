@@ -50,7 +50,7 @@ def test_grid():
             '--batches must be left out with kind "online"',
         ),
         (("reproduce", "fig9"), "name must be one of"),
-        (("reproduce", "fig1"), "received fig1. fig1-mushroom or fig1-covertype may be meant."),
+        (("reproduce", "fig1"), "received fig1. Did you mean fig1-mushroom or fig1-covertype?"),
         (("reproduce", "batches", "--device", "numpy"), "used only with fig2 and fig3"),
         (("reproduce", "fig3", "--device", "tpu"), "device must be one of 'cuda', 'cpu', 'numpy'"),
         (("simulate", "nowhere.toml"), "which does not exist"),

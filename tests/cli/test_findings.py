@@ -54,7 +54,7 @@ def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason():
     refused = run("assign", "spring", "units2.csv", "--out", "a2.csv", code=3)
     assert "seqbatch campaign continue" in " ".join(refused.output.split())
     shown = run("continue", "spring", "--reason", "a second goal").stdout
-    assert 'goes on against "stop for success" (event 5).' in " ".join(shown.split())
+    assert 'despite its stopping rule ("stop for success"; event 5).' in " ".join(shown.split())
     assert "Next: seqbatch campaign assign spring" in " ".join(shown.split())
     run("assign", "spring", "units2.csv", "--out", "a2.csv")
     assert said("close", "spring", "--wave", "1")["stopping"]["verdict"] == "stop for success"

@@ -87,13 +87,13 @@ def test_json_has_it_too():
 
 @pytest.mark.parametrize(("declared", "when"), [
     ("absent = 0", ""),
-    ('absent = 0\nafter = "14 days"', ", at the earliest 14 days after its assignment"),
+    ('absent = 0\nafter = "14 days"', ", but not earlier than 14 days after its assignment"),
 ])  # fmt: skip
 def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
     text = SPEC.replace('column = "visit"', f'column = "visit"\n{declared}')
     Path("my spec.toml").write_text(HEADING + text, encoding="utf-8")
     closing = (
-        "Once no more outcomes are to come, close wave 1: a unit without one then counts as 0"
+        "Once you expect no more outcomes, close wave 1: a unit without one then counts as 0"
         f"{when}."
     )
     run("seqbatch campaign create 'my spec.toml'")
@@ -110,7 +110,7 @@ def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
     assert closing in " ".join(Path("r.md").read_text(encoding="utf-8").split())
     assert "close wave" not in run("seqbatch campaign status spring --at-event 3").stdout
     given.write_csv("all.csv")
-    assert "Once no more" not in run("seqbatch campaign record spring all.csv").stdout
+    assert "Once you expect no more" not in run("seqbatch campaign record spring all.csv").stdout
 
 
 def test_calendar_waves_are_not_drawn():
@@ -169,7 +169,7 @@ def test_the_file_of_one_wave_is_not_proposed_for_the_next():
     assert "Nothing is new" not in run("seqbatch campaign record spring o.csv").stdout
     assert " YOUR-UNITS.csv " in pasted(run("seqbatch campaign close spring"))
     again = run("seqbatch campaign record spring o.csv")
-    assert "Nothing is new: every row is on record already, 60 of them in closed" in again.stdout
+    assert "Nothing is new: every row was recorded before, 60 of them in closed" in again.stdout
 
 
 def test_a_spec_that_names_no_file():

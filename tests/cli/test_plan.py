@@ -36,7 +36,7 @@ def test_a_file_that_is_there_stays_unless_forced(tmp_path):
     assert out.read_text() == "mine"
     assert "must be a regular file" in run(*words, str(pipe), "--force", code=2).stderr
     same = ("plan", "--units", "9", "--actions", "2", "--sample", str(out), "--out", str(out))
-    assert "another file than sample" in run(*same, "--force", code=2).stderr
+    assert "a file other than sample" in run(*same, "--force", code=2).stderr
     assert run(*words, str(out), "--force").stdout.endswith("plan.svg\n")
     assert out.read_text(encoding="utf-8").startswith("<svg")
 
@@ -104,13 +104,13 @@ def test_the_trade_is_written_and_told(tmp_path):
     told = json.loads(run(*words, "--trade", str(file), "--force", "--json").stdout)["trade"]
     assert [point["randomised"] for point in told["points"]][:2] == [0.0, 0.02]
     both = ("--out", str(tmp_path / "a.svg"), "--trade", str(tmp_path / "a.svg"))
-    assert "trade must be another file than out" in run(*words, *both, code=2).stderr
+    assert "trade must be a file other than out" in run(*words, *both, code=2).stderr
 
 
 def test_what_cannot_be_detected_is_said():
     said = " ".join(run(*SMALL, "--features", "1", "--detect", "0.001", code=2).stderr.split())
     assert "--detect must be at least 0.0929" in said
-    assert "No plan with these units can; about" in said
+    assert "To detect it, plan for about" in said
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_waves_and_prior_and_worst_case():
     ).stdout
     assert "gains 0.1 or 0.4 per unit" in text
     worst = run(*SMALL, "--dim", "4", "--contexts", "adversarial").stdout
-    assert "cannot be predicted" in worst
+    assert "can be bounded, but not predicted" in worst
     assert "guarantee" in worst
     for words, message in (
         (("--features", "100"), "units must be at least 10201"),

@@ -28,14 +28,12 @@ def close_a_wave():
 def test_a_proposal_is_shown_and_adopted():
     shown = close_a_wave()
     assert "The best actions look better than random ones by " in shown
-    assert "Proposed: waves to come of " in shown
+    assert "Proposed: remaining waves of " in shown
     assert " instead of 40, 2,900" in shown
     assert "That is expected to save " in shown
-    how = (
-        "To adopt the proposal, before units are assigned: seqbatch campaign replan spring --adopt"
-    )
-    assert how in shown
-    assert "Proposed: waves to come of " in " ".join(run("status", "spring").stdout.split())
+    how = "To adopt the proposal before you assign more units: "
+    assert f"{how}seqbatch campaign replan spring --adopt" in shown
+    assert "Proposed: remaining waves of " in " ".join(run("status", "spring").stdout.split())
     made = said("replan", "spring")
     assert not made["adopted"]
     assert made["proposal"] == said("status", "spring")["proposal"]
@@ -46,10 +44,10 @@ def test_a_proposal_is_shown_and_adopted():
     after = said("replan", "spring")
     assert after["sizes"] == [60, *made["proposal"]["sizes"]]
     assert after["proposal"] is None
-    assert "No proposal. One is made when a wave is closed" in run("replan", "spring").stdout
+    assert "No proposal. A proposal is made when a wave is" in run("replan", "spring").stdout
     again = run("replan", "spring", "--adopt").stdout
-    assert "Proposed: waves to come of " in " ".join(again.split())
-    assert "Adopted already. Nothing was changed." in again
+    assert "Proposed: remaining waves of " in " ".join(again.split())
+    assert "Already adopted; nothing was changed." in again
     assert said("status", "spring")["events"] == 5
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 
@@ -57,4 +55,4 @@ def test_a_proposal_is_shown_and_adopted():
 def test_a_campaign_that_is_not_adaptive_says_so():
     run("create", "spec.toml")
     shown = " ".join(run("replan", "spring").stdout.split())
-    assert "No proposal. Its spec does not say adaptive = true in [grid]." in shown
+    assert "No proposal. Its spec does not have adaptive = true in [grid]." in shown

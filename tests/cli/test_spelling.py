@@ -75,7 +75,7 @@ def test_json_of_init_says_how_a_file_was_read(tmp_path):
     ("option", "value", "words"),
     [
         ("--delimiter", "ab", "--delimiter must be one ASCII character"),
-        ("--encoding", "klingon", "--encoding must be one that Python knows"),
+        ("--encoding", "klingon", "--encoding must be an encoding that Python knows"),
         ("--encoding", "utf-8", "units.csv"),
     ],
 )

@@ -5,8 +5,8 @@ import pytest
 
 from seqbatch import Contexts, Problem
 from seqbatch.core import Statistics, ridge
-from seqbatch.errors import InvalidArgumentError
 from tests.instances import long_form
+from tests.refusals import refused
 
 random = np.random.default_rng(0)
 
@@ -76,17 +76,17 @@ def test_shares_of_being_best_are_those_of_the_eligible_actions_alone(layout, un
 
 
 @pytest.mark.parametrize(
-    ("eligible", "message"),
+    ("eligible", "received"),
     [
-        (np.ones((4, 5), bool), r"eligible must be an array of shape \(5, 4\); .* shape \(4, 5\)"),
-        (np.ones((5, 4)), "eligible must be an array of True and False; .* of dtype float64"),
-        ([["yes"] * 4] * 5, "eligible must be an array of True and False; received list"),
-        (np.eye(5, 4, dtype=bool), "True for at least one action of every unit; .* none in row 4"),
-        (np.zeros((5, 4), dtype=bool), r"received none in row 0 \(5 such rows\)"),
+        (np.ones((4, 5), bool), "shape (4, 5)"),
+        (np.ones((5, 4)), "ndarray of dtype float64"),
+        ([["yes"] * 4] * 5, "list of dtype <U3"),
+        (np.eye(5, 4, dtype=bool), "none in row 4"),
+        (np.zeros((5, 4), dtype=bool), "none in row 0 (5 such rows)"),
     ],
 )
-def test_bad_eligibility_is_refused_by_name_rule_and_value(eligible, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_bad_eligibility_is_refused_by_name_rule_and_value(eligible, received):
+    with refused("invalid-argument", field="eligible", received=received):
         Contexts.of(np.ones((5, 3)), problem("block"), eligible=eligible)
 
 
@@ -98,39 +98,40 @@ def test_chosen_is_a_copy():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("values", "received"),
     [
-        (np.zeros((5, 4)), r"contexts must be an array of shape \(n, 3\); received shape \(5, 4\)"),
-        (np.zeros(3), r"received shape \(3,\)"),
-        ([["a", "b", "c"]], "contexts must be an array of real numbers; received list"),
-        (np.array([[1, 2, 1j]]), "received ndarray of dtype complex128"),
-        ([[1.0, 2.0], [1.0]], "contexts must be an array of real numbers"),
-        (np.array([[0.0, np.nan, 0.0]]), r"received nan at index \(0, 1\)"),
-        (np.array([[0.0, 0.0, np.inf]]), r"received inf at index \(0, 2\)"),
+        (np.zeros((5, 4)), "shape (5, 4)"),
+        (np.zeros(3), "shape (3,)"),
+        ([["a", "b", "c"]], "list"),
+        (np.array([[1, 2, 1j]]), "ndarray of dtype complex128"),
+        ([[1.0, 2.0], [1.0]], "list"),
+        (np.array([[0.0, np.nan, 0.0]]), "nan at index (0, 1)"),
+        (np.array([[0.0, 0.0, np.inf]]), "inf at index (0, 2)"),
         (
             np.array([[0.0, 0.0, -1e200]]),
-            r"smaller than 1e\+120 in absolute value; received -1e\+200",
+            "-1e+200 at index (0, 2)",
         ),
     ],
 )
-def test_bad_contexts_are_refused_by_name_rule_and_value(values, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_bad_contexts_are_refused_by_name_rule_and_value(values, received):
+    with refused("invalid-argument", field="contexts", received=received):
         Contexts.of(values, problem("block"))
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "field", "received"),
     [
-        ({"actions": 1}, "actions must be a whole number of at least 2; received 1"),
-        ({"actions": 2.0}, "actions must be a whole number of at least 2; received 2.0"),
-        ({"dim": 0}, "dim must be a whole number of at least 1; received 0"),
+        ({"actions": 1}, "actions", "1"),
+        ({"actions": 2.0}, "actions", "2.0"),
+        ({"dim": 0}, "dim", "0"),
         (
             {"layout": "wide"},
-            "one of 'shared', 'disjoint', 'block'; received 'wide'",
+            "layout",
+            "'wide'",
         ),
     ],
 )
-def test_bad_problems_are_refused(changes, message):
+def test_bad_problems_are_refused(changes, field, received):
     arguments = {"ends": (1, 2), "actions": 2, "dim": 3, "layout": "block", **changes}
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=field, received=received):
         Problem(**arguments)

@@ -1,4 +1,4 @@
-"""Estimates from statistics alone against solutions from the raw rows."""
+"""Estimates from statistics compared with solutions from the raw rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The lasso from statistics alone: the literal oracle, and the conditions of optimality."""
+"""The lasso from statistics: the literal oracle, and the conditions of optimality."""
 
 import numpy as np
 import pytest

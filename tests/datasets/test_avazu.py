@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from seqbatch.datasets import (
     DamagedDatasetError,
-    MissingDatasetError,
     SyntheticAvazu,
     avazu,
     avazu_chunks,
@@ -19,7 +18,7 @@ from seqbatch.datasets import (
     files,
 )
 from seqbatch.datasets.avazu import COLUMNS, FEATURES, NAMES
-from seqbatch.errors import InvalidArgumentError
+from tests.refusals import refused
 
 BLOCK = avazu_like.BLOCK
 
@@ -131,7 +130,7 @@ def test_memory_while_reading_does_not_grow_with_the_file(log, tmp_path):
     assert min(peak(20_000) for _ in range(3)) < 2 * min(peak(5_000) for _ in range(3))
 
 
-def refused(tmp_path, lines, **options):
+def message_of(tmp_path, lines, **options):
     path = tmp_path / "train.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.raises(DamagedDatasetError) as caught:
@@ -142,7 +141,7 @@ def refused(tmp_path, lines, **options):
 
 def test_a_missing_column_is_named(tmp_path, lines):
     lines[0] = lines[0].replace("click,", "")
-    message = refused(tmp_path, lines)
+    message = message_of(tmp_path, lines)
     assert "; click not found" in message
     assert "train file" in message
 
@@ -151,7 +150,7 @@ def test_an_empty_value_is_named_with_its_row(tmp_path, lines):
     fields = lines[23].split(",")
     fields[COLUMNS.index("app_id")] = ""
     lines[23] = ",".join(fields)
-    assert "app_id is empty in row 23" in refused(tmp_path, lines)
+    assert "app_id is empty in row 23" in message_of(tmp_path, lines)
     path = tmp_path / "train.csv"
     assert len(avazu(path, rows=22)) == 22
 
@@ -160,34 +159,32 @@ def test_a_click_that_is_neither_is_named_with_its_row(tmp_path, lines):
     fields = lines[9].split(",")
     fields[1] = "2"
     lines[9] = ",".join(fields)
-    assert "received '2' in row 9" in refused(tmp_path, lines)
+    assert "received '2' in row 9" in message_of(tmp_path, lines)
 
 
 def test_files_that_are_no_logs(tmp_path, lines, monkeypatch):
-    assert "at least one row" in refused(tmp_path, lines[:1])
-    assert "id, click, hour" in refused(tmp_path, ["<html>"])
-    assert "CSV file of 24 columns" in refused(tmp_path, [*lines[:2], lines[2] + ",1,2,3"])
+    assert "at least one row" in message_of(tmp_path, lines[:1])
+    assert "id, click, hour" in message_of(tmp_path, ["<html>"])
+    assert "CSV file of 24 columns" in message_of(tmp_path, [*lines[:2], lines[2] + ",1,2,3"])
     broken = tmp_path / "broken.gz"
     broken.write_bytes(gzip.compress("\n".join(lines).encode())[:-20])
-    with pytest.raises(DamagedDatasetError, match="complete gzip file"):
+    with refused("damaged-dataset"):
         avazu(broken)
-    with pytest.raises(MissingDatasetError, match=r"none\.csv"):
+    with refused("no-dataset", field="path"):
         avazu(tmp_path / "none.csv")
     monkeypatch.setenv(files.VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(
-        MissingDatasetError, match=r"train\.csv or train\.csv\.gz or train\.gz must"
-    ):
+    with refused("no-dataset"):
         avazu()
 
 
 def test_wrong_arguments_are_refused_at_the_call(log, tmp_path):
     for options in ({"rows": 0}, {"dim": 200}, {"piece": 0}):
-        with pytest.raises(InvalidArgumentError, match=next(iter(options))):
+        with refused("invalid-argument", field=next(iter(options))):
             avazu_chunks(tmp_path / "train.csv", **options)
     for call in (log.hashed, log.frame):
-        with pytest.raises(InvalidArgumentError, match="rows must be"):
+        with refused("invalid-argument", field="rows"):
             call(0)
-        with pytest.raises(InvalidArgumentError, match="start must be"):
+        with refused("invalid-argument", field="start"):
             call(1, start=-1)
-    with pytest.raises(InvalidArgumentError, match="seed must be"):
+    with refused("invalid-argument", field="seed"):
         SyntheticAvazu(seed=-1)

@@ -8,8 +8,8 @@ from seqbatch.datasets import DeviceAvazu, SyntheticAvazu, avazu_like, fit_theta
 from seqbatch.datasets.avazu import HashedRows, hash_codes, murmur3
 from seqbatch.datasets.avazu_like import hex_codes, texts
 from seqbatch.environments import FeaturePool
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.simulation.device.backend import backend
+from tests.refusals import refused
 
 ROWS = 60_000
 
@@ -72,7 +72,7 @@ def test_counts_of_the_hosts_rows_are_their_sums():
 
 
 def test_rows_must_be_a_number_of_rows():
-    with pytest.raises(InvalidArgumentError, match="rows must be a whole number"):
+    with refused("invalid-argument", field="rows"):
         DeviceAvazu(rows=0, device="numpy")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.datasets import DamagedDatasetError, MissingDatasetError, labelled, labelled_table
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.datasets import labelled, labelled_table
+from tests.refusals import refused
 
 TABLE = pl.DataFrame(
     {
@@ -64,14 +64,14 @@ def test_number_labels_sort_as_numbers(saved, labels, classes):
 @pytest.mark.parametrize("name", ["age", "town", "answer"])
 def test_a_missing_value_is_named(saved, name):
     holed = TABLE.with_columns(pl.when(pl.int_range(3) != 1).then(pl.col(name)).alias(name))
-    with pytest.raises(InvalidArgumentError, match=rf"column '{name}' .* None in row 2 "):
+    with refused("invalid-argument", match=f"'{name}'.* row 2 "):
         labelled_table(saved(holed), label="answer")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e200])
 def test_numbers_that_cannot_be_used_are_named(saved, value):
     table = TABLE.with_columns(age=pl.Series([1.0, 2.0, value]))
-    with pytest.raises(InvalidArgumentError, match=r"column 'age' .* in row 3 "):
+    with refused("invalid-argument", field="column 'age'"):
         labelled_table(saved(table), label="answer")
 
 
@@ -82,51 +82,51 @@ def test_text_in_the_last_row_makes_a_text_column(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "field", "received"),
     [
-        ({"label": "class"}, "label must be one of the file's columns .age, town, same.*'class'"),
-        ({"label": "answer", "features": ["size"]}, "each of features must be one of .*'size'"),
-        ({"label": "answer", "features": []}, "features must be at least one column"),
-        ({"label": "answer", "features": ["age", "age"]}, "features must be .*without repetition"),
-        ({"label": "answer", "features": ["answer"]}, "without 'answer'"),
-        ({"label": "answer", "features": "age"}, "features must be a list of column names"),
-        ({"label": "same"}, "label column 'same' must be of text, whole numbers or booleans"),
+        ({"label": "class"}, "label", "'class'"),
+        ({"label": "answer", "features": ["size"]}, "each of features", "'size'"),
+        ({"label": "answer", "features": []}, "features", "[]"),
+        ({"label": "answer", "features": ["age", "age"]}, "features", "['age', 'age']"),
+        ({"label": "answer", "features": ["answer"]}, "features", "['answer']"),
+        ({"label": "answer", "features": "age"}, "features", "'age'"),
+        ({"label": "same"}, "label column 'same'", "type Float64"),
     ],
 )
-def test_wrong_columns_are_refused(saved, options, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_wrong_columns_are_refused(saved, options, field, received):
+    with refused("invalid-argument", field=field, received=received):
         labelled_table(saved(TABLE), **options)
 
 
 def test_one_class_is_not_a_problem_to_learn(saved):
     table = TABLE.with_columns(answer=pl.lit("yes"))
-    with pytest.raises(InvalidArgumentError, match="at least two classes; received only 'yes'"):
+    with refused("invalid-argument", field="label column 'answer'", received="only 'yes'"):
         labelled_table(saved(table), label="answer")
 
 
 def test_a_type_without_meaning_is_refused(tmp_path):
     path = tmp_path / "dates.parquet"
     TABLE.with_columns(day=pl.lit(datetime.date(2020, 1, 1))).write_parquet(path)
-    with pytest.raises(InvalidArgumentError, match=r"column 'day' .* type Date\. Convert it"):
+    with refused("invalid-argument", field="column 'day'"):
         labelled_table(path, label="answer")
 
 
 def test_an_identifier_is_not_a_feature(saved, monkeypatch):
     monkeypatch.setattr(labelled, "MOST_LEVELS", 1)
-    with pytest.raises(InvalidArgumentError, match="column 'town' must be text with at most 1 "):
+    with refused("invalid-argument", field="column 'town'"):
         labelled_table(saved(TABLE), label="answer")
 
 
 def test_files_that_are_not_tables(tmp_path):
-    with pytest.raises(InvalidArgumentError, match=r"path must be a \.csv"):
+    with refused("invalid-argument", field="path"):
         labelled_table(tmp_path / "a.xlsx", label="y")
-    with pytest.raises(MissingDatasetError, match=r"none\.csv"):
+    with refused("no-dataset", field="path"):
         labelled_table(tmp_path / "none.csv", label="y")
     for name, content in [("empty.csv", b""), ("header.csv", b"x,y\n")]:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DamagedDatasetError, match="at least one row"):
+        with refused("no-rows"):
             labelled_table(tmp_path / name, label="y")
     for name, content in [("bad.parquet", b"not parquet"), ("ragged.csv", b"x,y\n1,2,3\n")]:
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DamagedDatasetError, match="reading it failed"):
+        with refused("unreadable"):
             labelled_table(tmp_path / name, label="y")

@@ -1,11 +1,10 @@
-"""Units that could not get some actions: what is asked, is asked of the others alone."""
+"""Contrasts use only units that could get the actions."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import (
     AsRun,
     Eligible,
@@ -21,6 +20,7 @@ from seqbatch.inference import (
     summarise,
 )
 from tests.inference.campaigns import campaign
+from tests.refusals import refused
 
 BOTH = (Eligible((0, 2)), True)
 
@@ -100,5 +100,5 @@ def test_intervals_among_the_eligible_cover():
 
 
 def test_probabilities_of_what_is_not_eligible_are_refused():
-    with pytest.raises(InvalidArgumentError, match="0 for ineligible actions"):
+    with refused("invalid-argument", field="probabilities"):
         Rows.of([[1.0]], [0], [[0.5, 0.5]], [1.0], eligible=[[True, False]])

@@ -1,4 +1,4 @@
-"""What is said before a campaign about its precision, against campaigns."""
+"""The precision predicted before a campaign, compared with simulated campaigns."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The lab at a small size: files, claims, resumption; and comparisons of one's own."""
+"""The lab at a small size: files, claims, resumption; and user-defined comparisons."""
 
 import json
 import textwrap
@@ -10,13 +10,13 @@ import pytest
 
 from seqbatch.datasets import Labelled
 from seqbatch.engine.local import Here
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.lab import EXPERIMENTS, Batches, Claim, Figure1, Figure2, Options, figure1, reproduce
 from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
 from seqbatch.lab.comparison import compare
 from seqbatch.simulation import Progress, summarise, sweep
+from tests.refusals import refused
 
 
 def check_files(files, name):
@@ -152,7 +152,7 @@ def test_quick_looks_and_other_devices_do_not_touch_a_long_run(tmp_path, monkeyp
 
 def test_an_unknown_device_is_refused_before_grids_are_planned(tmp_path, monkeypatch):
     monkeypatch.setattr(Figure2, "run", None)
-    with pytest.raises(InvalidArgumentError, match="device must be one of 'cuda', 'cpu', 'numpy'"):
+    with refused("invalid-argument", field="device"):
         reproduce(Figure2(), Options(out=tmp_path, device="gpu"))
 
 
@@ -262,41 +262,41 @@ def test_a_comparison_where_units_may_not_get_everything(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field"),
     [
-        (("[environments.round]", "[environments.round"), "spec must be valid TOML"),
-        (('kind = "Sphere"', 'kind = "Torus"'), "environments.round.kind must be one of"),
-        (('kind = "Sphere"', "size = 3"), "environments.round.kind must be a name"),
-        (('kind = "SBPE"', 'kind = "Sphere"'), "lines.greedy.kind must be one of"),
+        (("[environments.round]", "[environments.round"), "spec"),
+        (('kind = "Sphere"', 'kind = "Torus"'), "environments.round.kind"),
+        (('kind = "Sphere"', "size = 3"), "environments.round.kind"),
+        (('kind = "SBPE"', 'kind = "Sphere"'), "lines.greedy.kind"),
         # Not Decision and Feedback, which stand beside the policies.
-        (('kind = "SBPE"', 'kind = "SPBE"'), "SBUCB, EpsilonGreedy, FixedAction, LinUCB"),
-        (("ridge = 2.0", "rigde = 2.0"), "lines.mine must be parameters of RBGL"),
-        (("ridge = 2.0", "ridge = -1"), "ridge must be a finite number above 0"),
-        (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid must be a table"),
+        (('kind = "SBPE"', 'kind = "SPBE"'), "lines.greedy.kind"),
+        (("ridge = 2.0", "rigde = 2.0"), "lines.mine"),
+        (("ridge = 2.0", "ridge = -1"), "lines.mine.ridge"),
+        (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid"),
         (
             ('grid = {kind = "uniform", batches = 4}', 'grid = {kind = "online", batches = 4}'),
-            'lines.mine.grid.batches must be left out with kind "online"; received 4. It has',
+            "lines.mine.grid.batches",
         ),
-        (("trials = 3", "repeats = 3"), "repeats in"),
-        (("horizons = [400, 800]", ""), "declares horizons"),
-        (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine"),
-        (("horizons = [400, 800]", "horizons = 5"), "horizons must be a list"),
-        (("horizons = [400, 800]", "horizons = [0]"), "horizons must be a whole number"),
-        (("seed = 5", "seed = -1"), "seed must be a whole number"),
-        (("actions = 3", "actions = 3\neligible = 0.5"), "round.eligible must be a list of shares"),
+        (("trials = 3", "repeats = 3"), "spec"),
+        (("horizons = [400, 800]", ""), "spec"),
+        (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine.kind"),
+        (("horizons = [400, 800]", "horizons = 5"), "horizons"),
+        (("horizons = [400, 800]", "horizons = [0]"), "horizons"),
+        (("seed = 5", "seed = -1"), "seed"),
+        (("actions = 3", "actions = 3\neligible = 0.5"), "environments.round.eligible"),
         (
             ("actions = 3", "actions = 3\neligible = [1, 0.5]"),
-            "environments.round.eligible must be a list of 3 shares",
+            "environments.round.eligible",
         ),
     ],
 )
-def test_a_bad_comparison_is_refused_before_anything_runs(change, message, tmp_path):
+def test_a_bad_comparison_is_refused_before_anything_runs(change, field, tmp_path):
     spec = written(tmp_path / "spec.toml", SPEC.replace(*change))
-    with pytest.raises(InvalidArgumentError, match=message):
+    with refused("invalid-argument", field=field):
         compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_spec_is_refused(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="which does not exist"):
+    with refused("invalid-argument", field="spec"):
         compare(tmp_path / "no.toml", out=tmp_path, jobs=1, report=lambda _: None)

@@ -1,4 +1,4 @@
-"""What a campaign should expect of an action, from its exported units alone."""
+"""The outcome that a campaign should expect of an action, from its exported units."""
 
 import numpy as np
 

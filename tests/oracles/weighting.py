@@ -1,4 +1,4 @@
-"""Weighted means, one unit at a time, from a table of units as it is exported."""
+"""Weighted means, one unit at a time, from an exported table of units."""
 
 import math
 

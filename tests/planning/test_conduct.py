@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from seqbatch.errors import InvalidArgumentError, RankDeficiencyWarning
+from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.model import Model
 from seqbatch.planning.policies import candidates
@@ -14,6 +14,7 @@ from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE
 from tests.oracles.campaigning import regret
 from tests.planning.test_policy_candidates import costing
+from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)
@@ -76,7 +77,7 @@ def test_all_at_random_costs_all_there_is_to_gain():
     assert [row.regret for row in (*made.rows, made.online)] == pytest.approx([900.0] * 3)
     assert [row.error for row in made.rows] == [0.0, 0.0]
     assert made.batches == 1
-    assert "Nothing can be learned in time" in made.reason
+    assert "nothing can be learned in time" in made.reason
 
 
 @pytest.mark.slow
@@ -89,7 +90,7 @@ def test_a_randomised_share_changes_the_sizes():
     # The second batch explores by itself, so that the first can be shorter.
     assert mixed.grid.sizes[0] < 0.95 * bare.grid.sizes[0]
     assert lost.grid.sizes[0] > 1.5 * bare.grid.sizes[0]
-    assert "75% of outcomes never come" in str(lost)
+    assert "75% of outcomes never arrive" in str(lost)
     assert f"using about {round(lost.grid.sizes[0] / 4):,} outcomes" in str(lost)
     assert "90% of it at random" in str(mixed)
     assert lost.as_dict()["missing"] == 0.75
@@ -125,15 +126,18 @@ def test_late_outcomes_keep_the_second_batch_uniform():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field"),
     [
-        ({"randomised": 1.2}, "randomised must be"),
-        ({"floor": 0.6}, "floor must be"),
-        ({"missing": 1.0}, "missing must be"),
-        ({"delay": -1}, "delay must be"),
-        ({"delay": 1, "contexts": "adversarial"}, "left out if contexts are adversarial"),
+        ({"randomised": 1.2}, "randomised"),
+        ({"floor": 0.6}, "floor"),
+        ({"missing": 1.0}, "missing"),
+        ({"delay": -1}, "delay"),
+        (
+            {"delay": 1, "contexts": "adversarial"},
+            "randomised, floor, missing, delay, eligible, capacity and detect",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused(change, message):
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_what_cannot_be_is_refused(change, field):
+    with refused("invalid-argument", field=field):
         plan(units=5_000, actions=2, features=2, **change)

@@ -5,12 +5,12 @@ import pytest
 from numpy.random import SeedSequence
 
 from seqbatch.core import Statistics
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import whitened
 from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.greedy_block import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import KnownPast
+from tests.refusals import refused
 
 NOISE = 2.0
 
@@ -103,5 +103,5 @@ def test_scenarios_are_equally_likely_unless_weighted():
 
 @pytest.mark.parametrize("weights", [(1.0,), (0.5, 0.6), (0.0, 1.0)])
 def test_weights_that_are_not_those_of_the_scenarios(weights):
-    with pytest.raises(InvalidArgumentError, match=r"positive, one per scenario \(2\)"):
+    with refused("invalid-argument", field="weights"):
         Model(layout="shared", actions=2, dim=2, scenarios=((1, 1), (2, 1)), weights=weights)

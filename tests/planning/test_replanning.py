@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.core import Statistics
-from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning import replan
 from seqbatch.planning.model import Model
 from seqbatch.planning.replanning import Proposal, propose
 from seqbatch.planning.request import EffectLaw
 from seqbatch.planning.trials.conditions import Conduct
+from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)
@@ -84,14 +84,12 @@ def test_units_number_of_batches_and_limits_are_kept(sizes, low, high, stated):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(
-        InvalidGridError, match="sizes must be those of at least one remaining batch"
-    ):
+    with refused("invalid-grid", field="sizes"):
         proposal(40, ())
     model = Model(layout="block", actions=2, dim=3, scenarios=((0.2, 1.0),))
-    with pytest.raises(InvalidArgumentError, match="of 2 cells and dimension 3"):
+    with refused("invalid-argument", field="statistics", received="2 cells and dimension 2"):
         propose(model, EffectLaw(guesses=(0.2,)), seen=40, statistics=seen(40), sizes=(9, 9))
-    with pytest.raises(InvalidArgumentError, match="Statistics of the outcomes"):
+    with refused("invalid-argument", field="statistics", received="None"):
         propose(model, EffectLaw(guesses=(0.2,)), seen=40, statistics=None, sizes=(9, 9))
 
 
@@ -107,6 +105,6 @@ def test_a_plan_made_anew_says_what_was_learned():
     after = replan(before, seen=1_000, statistics=seen(1_000), batches=2, max_batches=2)
     effects = [effect for effect, _ in after.model.scenarios]
     assert np.median(effects) < 0.8
-    assert "Learned from the outcomes so far: a perfect assignment gains 0." in str(after)
+    assert "Estimated from the outcomes so far: a perfect assignment gains 0." in str(after)
     assert after.sensitivity == ()
     assert after.as_dict()["seen"] == 1_000

@@ -1,4 +1,4 @@
-"""Ensembles against the policies' own code, and their parts against what they stand for."""
+"""Ensembles compared with the policies' own code, and their parts with direct computations."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What a plan says of itself: why this number of batches, and what is exact."""
+"""The text of a plan: why this number of batches, and what is exact."""
 
 import math
 from types import SimpleNamespace
@@ -47,16 +47,20 @@ def test_the_smallest_number_that_is_enough():
     made = choose(asking(), ROWS, ONLINE)
     assert (made.batches, made.met) == (3, True)
     assert made.reason == (
-        "Recommended as the smallest number of batches that earns 95% of what fully online gains "
-        "over a random assignment; it earns 96.6%."
+        "Recommended: the smallest number of batches that earns 95% of what learning after every "
+        "outcome (fully online) would gain over a random assignment; it earns 96.6%."
     )
 
 
 def test_a_rule_that_is_not_met_is_said_to_be_not_met():
     made = choose(asking(within=0.01), ROWS, ONLINE)
     assert (made.batches, made.met) == (4, False)
-    assert made.reason.startswith("The rule is not met: no grid of up to 4 batches earns 99% of")
-    assert "4 batches earn 97.7%, the most. More batches" in made.reason
+    assert made.reason.startswith("4 batches earn 97.7%, the most. No plan with up to 4 batches")
+    assert "reaches the target, 99% of" in made.reason
+    assert made.reason.endswith("More batches (max_batches) or looser limits may earn more.")
+    wave = choose(asking(within=0.01), ROWS, ONLINE, noun="wave")
+    assert wave.reason.startswith("4 waves earn 97.7%, the most. No plan with up to 4 waves")
+    assert wave.reason.endswith("More waves or looser limits may earn more.")
 
 
 def test_where_no_number_is_enough_more_batches_must_add_something():
@@ -68,7 +72,9 @@ def test_where_no_number_is_enough_more_batches_must_add_something():
 
 def test_advice_that_nobody_can_follow_is_not_given():
     late = choose(asking(within=0.01, delay=1), ROWS, ONLINE).reason
-    assert late.endswith("A fully online policy knows every outcome at once; here they come late.")
+    assert late.endswith(
+        "Fully online assumes that outcomes arrive at once; here they arrive late."
+    )
     waves = choose(asking(within=0.01, waves=(10, 10)), ROWS, ONLINE).reason
     assert waves.endswith("More and smaller waves may earn more.")
 
@@ -76,8 +82,8 @@ def test_advice_that_nobody_can_follow_is_not_given():
 def test_a_number_that_was_asked_for_is_not_recommended():
     enough, poor = (choose(asking(batches=number), ROWS, ONLINE) for number in (4, 2))
     assert (enough.met, poor.met) == (True, False)
-    assert "4 batches, as asked for, earn 97.7% of what" in enough.reason
-    assert "95% would be enough: the rule is not met" in poor.reason
+    assert "4 batches, as requested, earn 97.7% of what" in enough.reason
+    assert "the target of 95% is not reached" in poor.reason
     assert "ecommended" not in enough.reason + poor.reason
 
 
@@ -85,15 +91,18 @@ def test_the_cheapest_number_at_the_tables_end_is_doubted():
     costs = [row(1, 1_000.0, 1_001.0), row(2, 400.0, 402.0)]
     made = choose(asking(batch_cost=1.0), costs, ONLINE)
     assert (made.batches, made.met) == (2, None)
-    assert "it is the table's last, and more batches might cost less" in made.reason
+    assert (
+        "it is the last row of the table, so more batches (max_batches) might cost less"
+        in made.reason
+    )
     inner = choose(asking(batch_cost=1.0), [*costs, row(3, 130.0, 900.0)], ONLINE)
-    assert "table's last" not in inner.reason
+    assert "last row" not in inner.reason
 
 
 def test_where_nothing_can_be_learned_one_batch_does():
     made = choose(asking(), [row(1, 1_000.0), row(2, 999.0)], row(None, 998.9, error=1.0))
     assert made.batches == 1
-    assert "Nothing can be learned in time" in made.reason
+    assert "nothing can be learned in time" in made.reason
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +114,12 @@ def small():
 def test_what_is_exact_has_no_error(small):
     text = str(small)
     assert small.row.lower_bound == small.row.regret == pytest.approx(100.0)
-    assert "Expected regret 100, " in text
-    assert "every method loses exactly that" in text
-    assert "All policies are alike here" in text
+    assert "perfect assignment): 100, " in text
+    assert "Every method loses exactly that" in text
+    assert "All policies lose the same here" in text
     assert "± 0" not in text
     [costs, *_] = small.tables()
-    assert costs.title.endswith("(* asked for)")
+    assert costs.title.endswith("(* requested)")
     place = costs.columns.index("±")
     assert [line[place] == "" for line in costs.rows] == [True, False, False]
     assert "expected" in repr(small)
@@ -119,8 +128,8 @@ def test_what_is_exact_has_no_error(small):
 def test_the_page_states_limits_seed_and_defaults(small):
     written = as_html(small.document())
     for words in (
-        "batches of at least 20 and any number of units", "1 asked for", "Seed: 0.",
-        "95% of its gain", "The effect was not stated: a fifth of the noise is the default.",
+        "batches of at least 20 units, no maximum", "1, requested", "Seed: 0.",
+        "target: 95% of the gain", "No effect was given: the default is a fifth of the noise.",
     ):  # fmt: skip
         assert words in written
 
@@ -128,24 +137,24 @@ def test_the_page_states_limits_seed_and_defaults(small):
 def test_a_guarantee_that_says_nothing_is_called_so():
     asked = {"actions": 2, "dim": 2, "contexts": "adversarial", "max_batches": 3}
     made = plan(units=1_000, **asked)
-    assert "not even new estimates after every unit would change that" in str(made)
+    assert "Even new estimates after every unit would not change that" in str(made)
     assert [line[-1] for line in made.tables()[0].rows] == ["none"] * 4
-    assert "(* the most here)" in made.tables()[0].title
-    assert "table's last row, not an optimum" in str(made)
+    assert "(* the largest here)" in made.tables()[0].title
+    assert "the last row of the table, not an optimum" in str(made)
     large = plan(units=10**7, **asked)
     needed = large.request.promises.fewest
-    assert f"from about {needed:,} batches on" in str(large)
+    assert f"With about {needed:,} batches or more it guarantees something" in str(large)
     assert not math.isnan(large.request.promises.of(-(-(10**7) // needed)))
     assert math.isnan(large.request.promises.of(-(-(10**7) // (needed - 1)) + 1))
     some = plan(units=10**7, **{**asked, "max_batches": needed})
     assert some.row.rate < 2 * 10**7
-    assert "Theorem 1 bounds that of UCB by" in str(some)
+    assert "Theorem 1 bounds the regret of UCB by" in str(some)
 
 
 def test_where_little_can_be_learned_the_fewest_batches_do():
     made = choose(asking(), [row(1, 1_000.0), row(2, 930.0)], row(None, 920.0))
     assert (made.batches, made.met) == (1, True)
-    assert "even a fully online policy earns only 8% of the" in made.reason
+    assert "is only 8% of what a perfect assignment would gain" in made.reason
     assert choose(asking(), [row(1, 1_000.0), row(2, 890.0)], row(None, 885.0)).batches == 2
 
 
@@ -173,8 +182,8 @@ def test_a_trial_that_is_all_at_random_has_equal_batches_and_says_why():
     made = plan(units=900, actions=2, features=0, batches=3, max_batches=3, randomised=1)
     assert made.grid.sizes == (300, 300, 300)
     assert str(made).count("uniformly at random") == 3
-    assert "All policies are alike here. All units are randomised." in str(made)
-    assert "All units are randomised: every method loses exactly that." in str(made)
+    assert "All policies lose the same here: all units are randomised." in str(made)
+    assert "Every method loses exactly that: all units are randomised." in str(made)
 
 
 def test_looks_are_about_the_lift_that_was_to_be_detected():

@@ -1,4 +1,4 @@
-"""Units that may not get every action: choices, draws and probabilities are among the rest alone.
+"""Choices, draws and probabilities use only the actions that a unit may get.
 
 Every policy acts, unit by unit, as the literal version of its pseudocode with a smaller set of
 actions for each unit.

@@ -16,7 +16,6 @@ from seqbatch.campaign.decide.draws import draws as draws_of
 from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.events import current
 from seqbatch.core import Contexts, Problem
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError
 from seqbatch.policies import Feedback, registry
 from seqbatch.policies.choice import pick
 from seqbatch.simulation.device.assignment import Rules
@@ -24,6 +23,7 @@ from seqbatch.simulation.device.backend import backend
 from seqbatch.simulation.device.trials import require_readable
 from seqbatch.storage import open_store
 from tests.campaign.warehouses import in_duckdb
+from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
 
@@ -164,7 +164,7 @@ def test_numpy(kind, number, masked, layout):
 def test_device(kind, number, layout):
     policy, units = made(kind, number, layout), world(layout, kind, masked=False)
     if kind in NOT_ON_A_DEVICE:
-        with pytest.raises(InvalidArgumentError, match=f"'device' with {kind}: "):
+        with refused("invalid-argument", field="method", match=kind):
             require_readable(policy, units.problem)
         return
     assert require_readable(policy, units.problem) is policy
@@ -269,14 +269,14 @@ def by_the_policy(store, units):
 def test_sql_and_arrow_batches(tmp_path, kind, number, masked):
     store = open_store(tmp_path / "campaigns.db")
     if kind in NOT_IN_CAMPAIGNS:
-        with pytest.raises(InvalidSpecError, match=f"received '{kind}'"):
+        with refused("invalid-spec", field="policy.kind"):
             campaign_of(store, kind, number, masked=masked)
         store.close()
         return
     campaign = campaign_of(store, kind, number, masked=masked)
     if kind in NOT_IN_SQL:
         for reader in (lambda: campaign.sql(units="units"), campaign.rule):
-            with pytest.raises(CampaignStateError, match=f"the policy is {kind}: "):
+            with refused("not-in-sql", match=kind):
                 reader()
         store.close()
         return

@@ -64,7 +64,7 @@ def serving(app, **options):
     """Serve an application at a free port; yield its address."""
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="error", lifespan="on", server_header=False,
-        http=protocol(app.state.settings), **options,
+        http=protocol(app.state.settings), **{"proxy_headers": False, **options},
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -1,4 +1,4 @@
-"""What docs/how-to/running-the-service.md says of backups, done: what is restored is all of it."""
+"""Backup and restore as in docs/how-to/running-the-service.md: nothing is lost."""
 
 import sqlite3
 import subprocess

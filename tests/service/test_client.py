@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 import seqbatch
-from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign, ServiceError
-from seqbatch.errors import InvalidSpecError
+from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign
 from tests.refusals import refused
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
@@ -85,12 +84,12 @@ def test_the_asynchronous_client(service, tmp_path):
 def test_errors_are_those_of_the_library(client):
     with refused("unknown-campaign"):
         client.campaign("nothing").status()
-    with pytest.raises(InvalidSpecError, match="actions"):
+    with refused("invalid-spec", field="actions"):
         client.create({**SPEC, "actions": 7})
     campaign = client.create(SPEC)
-    with refused("no-units", match="wave 1"):
+    with refused("no-units"):
         campaign.close()
-    with pytest.raises(ServiceError, match="age") as caught:
+    with refused("invalid-rows", field="age") as caught:
         campaign.assign([{"unit": "a", "age": "old"}])
     assert caught.value.status == 422
     assert caught.value.problem["errors"][0]["column"] == "age"

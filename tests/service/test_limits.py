@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.service import Settings
+from tests.refusals import refused
 from tests.service.pages.visiting import Visit, token
 from tests.service.running import running
 from tests.service.test_serving import run
@@ -34,7 +34,7 @@ def test_an_address_that_sends_wrong_tokens_is_told_when_to_come_again(tmp_path)
         assert service.get("/v1/campaigns", role="viewer").status_code == 200
         answers = [service.client.get("/v1/campaigns", headers=wrong) for _ in range(5)]
         assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
-        assert "wrong tokens came from this address" in answers[-1].json()["detail"]
+        assert "this address sent more than" in answers[-1].json()["detail"]
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
         # Who was let in before goes on; who has no token at all is told so.
         assert service.get("/v1/campaigns", role="viewer").status_code == 200
@@ -51,7 +51,7 @@ def test_pages_are_calls_of_their_token_too(tmp_path):
         # Signing in was the first.
         answers = [visit.get("/") for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
-        assert "The token makes too many calls" in answers[-1].text
+        assert "Too many calls with this token" in answers[-1].text
         assert service.get("/v1/campaigns", role="viewer").status_code == 429
         fields = {"token": service.token("viewer"), "csrf": token(visit.get("/sign-in").text)}
         assert visit.send("/sign-in", fields).status_code == 429
@@ -95,7 +95,7 @@ def test_a_file_that_takes_too_long_is_let_go(tmp_path):
 
 @pytest.mark.parametrize("word", ["rate", "rate=", "rate=0", "rate=inf", "burst=1.5", "colour=1"])
 def test_limits_are_checked(word):
-    with pytest.raises(InvalidArgumentError, match="limit"):
+    with refused("invalid-argument", field="limit"):
         Settings().changed([word])
 
 

@@ -31,7 +31,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path):
                "--store", store)  # fmt: skip
     secret = made.stdout.splitlines()[0]
     assert tokens.well_formed(secret)
-    assert "No campaign of this name is there yet: spring." in made.stderr
+    assert "No such campaign yet: spring." in made.stderr
     listed = run("token", "list", "--store", store, "--json").stdout
     assert "shop" in listed
     assert secret not in listed

@@ -91,12 +91,12 @@ FORCE = {"action": "close", "options": {"force": True, "reason": None}}
 #: What is refused: its code, its field, a part of its text, and what can be done instead.
 REFUSALS = {
     too_many: ("too-many-units", None, "from the list (draw = true)", ["draw", "partial"]),
-    both_ways: ("invalid-argument", "draw", "left out where partial is given", []),
-    drawn_without_a_size: ("wave-without-size", None, "without drawing from them", []),
-    not_ready: ("too-few-outcomes", None, "it is: force = true, with a reason.", ["close"]),
-    without_control: ("invalid-argument", "retire", "is meant, add force = true.", ["force"]),
+    both_ways: ("invalid-argument", "draw", "left out if partial is given", []),
+    drawn_without_a_size: ("wave-without-size", None, "this wave, without drawing", []),
+    not_ready: ("too-few-outcomes", None, "it anyway: force = true, with a reason.", ["close"]),
+    without_control: ("invalid-argument", "retire", "is intended, add force = true.", ["force"]),
     against_the_rule: (
-        "stopped", None, "or continue it all the same, with", ["abort", "continue"],
+        "stopped", None, "or continue it anyway, with", ["abort", "continue"],
     ),
     unclear_numbers: ("invalid-rows", "visit", "declare its format", ["amend", "amend"]),
     another_grid: ("invalid-spec", "policy", "Use an online grid, or SBUCB", []),

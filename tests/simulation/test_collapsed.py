@@ -8,9 +8,9 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids
 from seqbatch.environments import Gaussian, Uniform
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE, SBUCB
 from seqbatch.simulation import collapsed, simulate
+from tests.refusals import refused
 
 # In 16 to 20 dimensions a trial averages over many directions: as many trials in three dimensions
 # would leave the mean regret two to three times as uncertain. Other tests here have two to five.
@@ -232,9 +232,9 @@ def test_auto_collapses_only_where_it_applies():
     assert not collapsed.collapses(SBUCB(), Gaussian(dim=2, actions=2))
     assert not collapsed.collapses(SBPE(), Uniform(dim=2, actions=2))
     assert not collapsed.collapses(SBPE(), Gaussian(dim=2, actions=2, layout="disjoint"))
-    with pytest.raises(InvalidArgumentError, match="'collapsed' with SBUCB in Gaussian"):
+    with refused("invalid-argument", field="method", received="'collapsed' with SBUCB in Gaussian"):
         simulate(SBUCB(), Gaussian(dim=2, actions=2), grid, method="collapsed")
-    with pytest.raises(InvalidArgumentError, match="method must be one of"):
+    with refused("invalid-argument", field="method", received="'fast'"):
         simulate(SBUCB(), Gaussian(dim=2, actions=2), grid, method="fast")
 
 

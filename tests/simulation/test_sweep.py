@@ -21,6 +21,7 @@ from seqbatch.policies import RBGL, SBPE, SBUCB, LinUCB
 from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
 from seqbatch.simulation.resumable_tasks import fingerprint
 from seqbatch.simulation.sweep import Trial
+from tests.refusals import refused
 
 TWO = GridRule(kind="minimax", batches=2)
 
@@ -85,7 +86,7 @@ def test_progress_is_reported_and_finished_trials_are_not_repeated(tmp_path, mon
 
 def test_a_folder_with_another_run_is_refused(tmp_path):
     sweep(**arguments(trials=1), out=tmp_path)
-    with pytest.raises(InvalidArgumentError, match="which holds a different run"):
+    with refused("invalid-argument", field="out"):
         sweep(**arguments(trials=1, seed=8), out=tmp_path)
 
 
@@ -201,7 +202,7 @@ def test_any_change_of_the_declaration_is_seen(tmp_path):
     line = {"a": Line(SBPE(), TWO)}
     common = {"lines": line, "horizons": [100], "trials": 1, "out": tmp_path}
     sweep(environments={"pool": pools[0]}, **common)
-    with pytest.raises(InvalidArgumentError, match="which holds a different run"):
+    with refused("invalid-argument", field="out"):
         sweep(environments={"pool": pools[1]}, **common)
     assert len(sweep(environments={"pool": pools[0]}, **{**common, "trials": 3})) == 3
 
@@ -234,7 +235,7 @@ def test_a_run_that_failed_at_once_does_not_hold_the_folder(tmp_path):
 def test_a_grid_that_cannot_be_made_is_found_before_any_trial(tmp_path):
     uniform = Line(SBPE(), GridRule(kind="uniform"))
     geometric = Line(SBPE(), GridRule(kind="geometric"))
-    with pytest.raises(InvalidArgumentError, match=r"at least dim\^2 = 400") as caught:
+    with refused("invalid-grid", field="units") as caught:
         sweep(
             environments={"low": Uniform(dim=2, actions=2), "high": Uniform(dim=20, actions=2)},
             lines={"a": uniform, "b": geometric}, horizons=[300], trials=1, out=tmp_path / "run",
@@ -304,7 +305,7 @@ def test_a_policy_of_ones_own_that_was_edited_is_another_run(module, tmp_path, m
                      lines={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
 
     assert run(OWN).equals(run(OWN))
-    with pytest.raises(InvalidArgumentError, match="changed code of your own"):
+    with refused("invalid-argument", field="out"):
         run(OWN.replace("SIGN = 1", "SIGN = -1"))
 
 
@@ -341,23 +342,23 @@ class Short:
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "field"),
     [
         (
             {"lines": {"a": Line(SBPE(), Short())}},
-            "'a' must be a Grid that ends at the horizon, 500",
+            "the grid of 'a'",
         ),
         (
             {"lines": {"a": Line(SBPE(), grids.explicit([9, 500]))}},
-            "the rule of 'a' must be a Grid",
+            "the rule of 'a'",
         ),
-        ({"lines": {"a": (SBPE(), TWO)}}, r"lines\['a'\] must be a Line"),
-        ({"lines": {"a": Line(SBPE, TWO)}}, r"policy must be an instance, for example SBPE\(\)"),
-        ({"environments": {"u": Uniform}}, "environment must be an environment, for example"),
+        ({"lines": {"a": (SBPE(), TWO)}}, "lines['a']"),
+        ({"lines": {"a": Line(SBPE, TWO)}}, "policy"),
+        ({"environments": {"u": Uniform}}, "environment"),
     ],
 )
-def test_a_line_that_cannot_run_is_refused_by_name(changes, complaint, tmp_path):
-    with pytest.raises(InvalidArgumentError, match=complaint):
+def test_a_line_that_cannot_run_is_refused_by_name(changes, field, tmp_path):
+    with refused("invalid-argument", field=field):
         sweep(**arguments(trials=1, **changes), out=tmp_path)
 
 
@@ -369,11 +370,11 @@ def test_a_run_names_what_is_wrong_with_it():
         ("grid", (9, 50)),
         ("seed", -1),
     ):
-        with pytest.raises(InvalidArgumentError, match=f"{name} must be"):
+        with refused("invalid-argument", field=name):
             simulate(**{**good, name: wrong})
 
 
 def test_a_difference_from_no_line_is_refused():
     table = made({"a": [[1.0, 11.0], [5.0, 6.0]]})
-    with pytest.raises(InvalidArgumentError, match="base must be one of the table's lines"):
+    with refused("invalid-argument", field="base"):
         paired(table, base="c")

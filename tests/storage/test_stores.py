@@ -1,6 +1,5 @@
 """One contract, run against every kind of store."""
 
-import re
 import sqlite3
 from dataclasses import replace
 from unittest.mock import ANY
@@ -19,12 +18,13 @@ from seqbatch.campaign.record.store import (
     Tombstone,
     UnitChunk,
 )
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import StoreError
 from seqbatch.storage import open_store
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
 from seqbatch.storage.transaction import SharedTransaction
+from tests.refusals import refused
 
 EVENT = Event(
     sequence=1, kind="create", at="2030-01-01T00:00:00+00:00", who="ann", why="é 'quoted'",
@@ -178,9 +178,9 @@ def test_campaigns_are_kept_apart(store):
     with store.read("two") as reader:
         assert len(list(reader.number_index())) == 3
     assert store.names() == ["one", "two"]
-    with pytest.raises(CampaignStateError, match="exists already"), store.create("one"):
+    with refused("name-taken", field="name"), store.create("one"):
         pass
-    with pytest.raises(CampaignStateError, match="has no campaign 'three'"), store.change("three"):
+    with refused("unknown-campaign"), store.change("three"):
         pass
 
 
@@ -280,20 +280,14 @@ def test_the_tables_are_those_of_the_migrations(store):
         assert key == [column.name for column in table.primary_key]
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ("9999", "a later version of seqbatch made this store: it has schema 9999, .* Use that"),
-        ("0005", "before the first release of seqbatch made .* schema 0005, .* Make a new store"),
-    ],
-)
-def test_another_schema_is_refused_untouched(store, store_url, tmp_path, schema, words):
+@pytest.mark.parametrize("schema", ["9999", "0005"])
+def test_another_schema_is_refused_untouched(store, store_url, tmp_path, schema):
     begun(store)
     with store._engine.begin() as raw:
         raw.execute(sa.text(f"UPDATE alembic_version SET version_num = '{schema}'"))
     path = tmp_path / ("lake/ledger.db" if store_url.startswith("lake:") else "campaigns.db")
     before = path.read_bytes() if "://" not in store_url else b""
-    with pytest.raises(StoreError, match=words):
+    with refused("other-schema", match=f"schema {schema}"):
         open_store(store_url)
     if before:
         assert path.read_bytes() == before
@@ -311,26 +305,26 @@ def test_opening_again_changes_nothing(store_url):
 def test_a_file_that_is_something_else(tmp_path):
     text = tmp_path / "notes.db"
     text.write_bytes(b"not a database at all" * 100)
-    with pytest.raises(StoreError, match=r"not a database.*name another, or restore it"):
+    with refused("store-failed"):
         open_store(text)
     assert text.read_bytes().startswith(b"not a database")
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as raw:
         raw.execute("CREATE TABLE songs (title TEXT)")
     raw.close()
-    with pytest.raises(StoreError, match=re.escape("tables that are not seqbatch's (songs)")):
+    with refused("foreign-tables", match="songs"):
         open_store(other)
 
 
 def test_stores_that_are_not_there(tmp_path):
-    with pytest.raises(StoreError, match="there is no such store"):
+    with refused("no-such-store"):
         open_store(tmp_path / "none.db", create=False)
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(StoreError):
         open_store(tmp_path / "no folder" / "x.db")
-    with pytest.raises(InvalidArgumentError, match="store must be a path"):
+    with refused("invalid-argument", field="store"):
         open_store("mysql://somewhere/x")
-    with pytest.raises(StoreError, match="failed with"):
+    with refused("store-failed"):
         open_store("postgresql://nobody@127.0.0.1:1/none")
 
 
@@ -338,7 +332,7 @@ def test_stores_that_are_not_there(tmp_path):
 @pytest.mark.parametrize("create", [True, False])
 def test_addresses_of_no_kind(address, create, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidArgumentError, match=r"sqlite:///path, .* or lake:folder"):
+    with refused("invalid-argument", field="store"):
         open_store(address, create=create)
     assert not list(tmp_path.iterdir())
 
@@ -361,11 +355,11 @@ def test_the_home_folder_has_a_short_name(address, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("prefix", ["", "lake:"])
 def test_places_where_no_store_can_be_made(prefix, tmp_path, monkeypatch):
-    with pytest.raises(StoreError, match=f"no folder {tmp_path}/none to make it in"):
+    with refused("no-folder"):
         open_store(f"{prefix}{tmp_path}/none/x")
     # Whoever runs the tests may be allowed to write anywhere.
     monkeypatch.setattr("os.access", lambda path, _: path != tmp_path)
-    with pytest.raises(StoreError, match=f"you may not write to {tmp_path}"):
+    with refused("not-writable"):
         open_store(f"{prefix}{tmp_path}/x")
     assert not list(tmp_path.iterdir())
 
@@ -379,7 +373,7 @@ def test_a_file_that_may_only_be_read_is_named(prefix, tmp_path):
     def forbid(raw, _record):
         raw.execute("PRAGMA query_only = ON")
 
-    with pytest.raises(StoreError, match=f"read {file} but not write it: .* {file.parent}"):
+    with refused("store-failed", match=f"{file} .* {file.parent}"):
         begun(store)
     store.close()
 
@@ -409,7 +403,7 @@ def test_sqlite_settings(tmp_path):
 
 
 def test_a_port_that_is_no_number_is_refused_in_words():
-    with pytest.raises(InvalidArgumentError, match="with a whole number for the port") as caught:
+    with refused("invalid-argument", field="store") as caught:
         open_store("postgresql://ann:hunter2@127.0.0.1:port/none")
     assert "hunter2" not in str(caught.value)
 
@@ -431,11 +425,11 @@ def test_an_answer_that_was_lost_is_not_called_a_failure(postgres_url, monkeypat
         raise sa.exc.OperationalError("COMMIT", None, Exception("the connection was lost"))
 
     monkeypatch.setattr(store._engine.dialect, "do_commit", lost)
-    with pytest.raises(StoreError, match="Whether the change was kept is not known"):
+    with refused("commit-unknown"):
         begun(store)
     monkeypatch.undo()
     assert store.names() == ["one"]
-    with pytest.raises(StoreError, match="Nothing was changed"), store.change("one"):
+    with refused("store-failed"), store.change("one"):
         raise sa.exc.OperationalError("SELECT", None, Exception("too many"))
     store.close()
 

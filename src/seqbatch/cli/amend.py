@@ -34,38 +34,45 @@ def amend(
     name: Name,
     reason: Reason,
     sizes: Annotated[
-        str | None, typer.Option(help="Sizes of the waves to come, as 2000,3000.")
+        str | None, typer.Option(help="Sizes of the remaining waves, for example 2000,3000.")
     ] = None,
-    units: Annotated[int | None, typer.Option(help="Units of the whole campaign.")] = None,
+    units: Annotated[int | None, typer.Option(help="Total number of units.")] = None,
     add: Annotated[
-        list[str] | None, typer.Option(help="An action to add; with features as NAME:price=2.")
+        list[str] | None,
+        typer.Option(help="Action to add, as NAME or NAME:price=2; repeat for several."),
     ] = None,
-    retire: Annotated[list[str] | None, typer.Option(help="An action to retire.")] = None,
-    floor: Annotated[float | None, typer.Option(help="The least probability of an action.")] = None,
+    retire: Annotated[
+        list[str] | None, typer.Option(help="Action to retire; repeat for several.")
+    ] = None,
+    floor: Annotated[float | None, typer.Option(help="Minimum probability of each action.")] = None,
     absent: Annotated[
-        float | None, typer.Option(help="What a unit without an outcome counts as at close.")
+        float | None,
+        typer.Option(help="Outcome to assume for a unit without one when you close its wave."),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(help="How long after its assignment, as '14 days'.")
+        str | None,
+        typer.Option(help="Time to wait for an outcome after assignment, such as '14 days'."),
     ] = None,
     reward_format: Annotated[
-        str | None, typer.Option(help="How outcomes are spelled, as '1.234,56 EUR'.")
+        str | None,
+        typer.Option(help="How files write 1234.56 in outcomes, for example '1.234,56 EUR'."),
     ] = None,
     metric_format: Annotated[
-        list[str] | None, typer.Option(help="How a metric is spelled, as 'calls=1.234,56'.")
+        list[str] | None,
+        typer.Option(help="How files write 1234.56 in a metric, for example 'calls=1.234,56'."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Amend even though the control is then lost.")
+        bool, typer.Option("--force", help="Amend even if later waves lose the control.")
     ] = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Change a campaign between two waves; what was assigned stays.
+    """Amend a campaign between two waves; units keep their actions.
 
-    What a unit without an outcome counts as (--absent, --after) can be changed within a wave, too.
+    You can change --absent, --after and the formats within a wave, too.
 
-    Example: seqbatch campaign amend spring --retire mail --reason "too dear"
+    Example: seqbatch campaign amend spring --retire mail --reason "too expensive"
     """
     with opened(name, store, who, as_json) as campaign:
         event = campaign.amend(
@@ -89,7 +96,7 @@ def amend(
 
     say(f"Amended (event {event.sequence}): {what_was_done(event)}.")
     if absent is not None:
-        wait = "" if after is None else f", {after} after its assignment at the earliest"
+        wait = "" if after is None else f", but not before {after} after its assignment"
         say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
     say_next(then)
 
@@ -97,7 +104,9 @@ def amend(
 def _metric_format(text: str) -> tuple[str, str]:
     column, equals, example = text.rpartition("=")
     if not equals:
-        raise InvalidArgumentError("metric_format", "COLUMN=EXAMPLE, as calls=1.234,56", repr(text))
+        raise InvalidArgumentError(
+            "metric_format", "COLUMN=EXAMPLE, such as calls=1.234,56", repr(text)
+        )
     return column, example
 
 
@@ -105,7 +114,9 @@ def _sizes(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidArgumentError("sizes", "whole numbers, as 2000,3000", repr(text)) from None
+        raise InvalidArgumentError(
+            "sizes", "whole numbers, such as 2000,3000", repr(text)
+        ) from None
 
 
 def _action(text: str) -> dict[str, Any]:
@@ -125,7 +136,7 @@ def go_on(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Go on although the declared stopping rule says to stop.
+    """Continue a campaign despite its stopping rule.
 
     Example: seqbatch campaign continue spring --reason "the second goal needs more data"
     """
@@ -136,8 +147,8 @@ def go_on(
         dump({**asdict(event), "next": then})
     else:
         say(
-            f'Campaign {name} goes on against "{event.payload["against"]}" '
-            f"(event {event.sequence})."
+            f"Campaign {name} continues despite its stopping rule "
+            f'("{event.payload["against"]}"; event {event.sequence}).'
         )
         say_next(then)
 
@@ -145,13 +156,13 @@ def go_on(
 @app.command()
 def unmask(
     name: Name,
-    key: Annotated[Path, typer.Option(help="The key that create wrote.")],
+    key: Annotated[Path, typer.Option(help="Key file that create wrote.")],
     reason: Reason,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Bring back the key of a masked campaign: its actions have their names from then on.
+    """Unmask a campaign with its key: its actions are shown by name from then on.
 
     Example: seqbatch campaign unmask trial --key trial.key --reason "the last wave is closed"
     """
@@ -174,31 +185,29 @@ def abort(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """End a campaign early; outcomes may still be recorded."""
+    """End a campaign early; you can still record outcomes."""
     with opened(name, store, who, as_json) as campaign:
         event = campaign.abort(reason=reason)
         then = next_command(campaign, store)
     if as_json:
         dump({**asdict(event), "next": then})
     else:
-        say(f"Campaign {name} is aborted (event {event.sequence}). Outcomes may still be recorded.")
+        say(f"Campaign {name} is aborted (event {event.sequence}). You can still record outcomes.")
         say_next(then)
 
 
 @app.command()
 def replan(
     name: Name,
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Make the proposed sizes the campaign's.")
-    ] = False,
+    adopt: Annotated[bool, typer.Option("--adopt", help="Adopt the proposed sizes.")] = False,
     reason: Annotated[
-        str, typer.Option(help="Why; what the proposal rests on, where left out.")
+        str, typer.Option(help="Why; recorded with the event (default: the proposal's reason).")
     ] = "",
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Show the sizes that closing the last wave proposed; --adopt makes them the campaign's.
+    """Show the wave sizes proposed at the last close; --adopt adopts them.
 
     Example: seqbatch campaign replan spring --adopt
     """
@@ -216,7 +225,7 @@ def replan(
     said = f"No proposal. {why_none(now)}"
     say(said if found is None else proposal_text(found, now.spec.reward.unit))
     if adopt and now.sequence == before:
-        say("Adopted already. Nothing was changed.")
+        say("Already adopted; nothing was changed.")
     elif adopt:
         say(f"Adopted (event {now.sequence}).")
     elif found is not None and found.changes:
@@ -229,13 +238,13 @@ def delete(
     name: Name,
     reason: Reason,
     force: Annotated[
-        bool, typer.Option("--force", help="Delete even though units were assigned.")
+        bool, typer.Option("--force", help="Delete even if units were assigned.")
     ] = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a campaign that has no outcomes yet; its name is free again.
+    """Delete a campaign that has no outcomes; its name can be used again.
 
     Example: seqbatch campaign delete spring --reason "a trial run"
     """
@@ -245,5 +254,5 @@ def delete(
         dump(asdict(tombstone))
         return
     said = f"{counted(tombstone.events, 'event')} and {counted(tombstone.units, 'unit')}"
-    say(f"Deleted campaign {name} with {said}; its name is free again.")
-    say(f"What is left of it: {command('list', '--deleted', store=store)}")
+    say(f"Deleted campaign {name} with {said}; its name can be used again.")
+    say(f"To see what is kept of it: {command('list', '--deleted', store=store)}")

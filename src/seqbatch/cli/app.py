@@ -38,9 +38,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-Jobs = Annotated[int, typer.Option(min=1, help="How many processes to use.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 OnEngine = Annotated[
-    str, typer.Option(help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
+    str, typer.Option(help="Engine: local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
 ]
 #: Kinds of grids that are computed; an explicit grid is given by its ends.
 COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
@@ -91,20 +91,24 @@ def list_environments(as_json: Json = False) -> None:
 
 @app.command()
 def grid(
-    units: Annotated[int, typer.Option(help="T, the number of units.")],
+    units: Annotated[int, typer.Option(help="Number of units, T.")],
     kind: Annotated[
-        str, typer.Option(help="uniform, online, minimax, sparse or geometric.")
+        str, typer.Option(help="Kind of grid: uniform, online, minimax, sparse or geometric.")
     ] = "minimax",
-    dim: Annotated[int, typer.Option(help="d; for sparse, the number of nonzero parameters.")] = 1,
+    dim: Annotated[
+        int, typer.Option(help="Dimension, d; for sparse, the number of nonzero parameters.")
+    ] = 1,
     batches: Annotated[
         str | None,
         typer.Option(
-            help="A number, or adversarial, stochastic, problem-dependent; not for online.",
+            help="Number of batches, or adversarial, stochastic or problem-dependent; "
+            "not for online.",
             show_default="3",
         ),
     ] = None,
     scale: Annotated[
-        float | None, typer.Option(help="For minimax: 0.4 gives Section 6.2's grid.")
+        float | None,
+        typer.Option(help="Scale of a minimax grid; 0.4 gives the grid of Section 6.2."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -127,8 +131,8 @@ def _require_computed(kind: str) -> None:
     if kind not in COMPUTED:
         raise InvalidArgumentError(
             "kind", f"one of {', '.join(map(repr, COMPUTED))}", repr(kind),
-            "The ends of an explicit grid are given, and there is nothing to compute: in "
-            "Python, grids.explicit([1000, 3000])." if kind == "explicit" else "",
+            "The ends of an explicit grid are given, not computed: in Python, use "
+            "grids.explicit([1000, 3000])." if kind == "explicit" else "",
         )  # fmt: skip
 
 
@@ -136,11 +140,11 @@ def _require_computed(kind: str) -> None:
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="fig1-mushroom, fig1-covertype, fig2, fig3, batches, or all of them."),
+        typer.Argument(help="fig1-mushroom, fig1-covertype, fig2, fig3, batches or all."),
     ],
-    trials: Annotated[int | None, typer.Option(min=1, help="How many trials to run.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Number of trials.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run a small version.")] = False,
-    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out"),
     jobs: Jobs = 1,
     engine: OnEngine = "local",
     device: Annotated[
@@ -148,9 +152,9 @@ def reproduce(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure of the paper: table, picture, and its claims beside the measurements.
+    """Reproduce a figure of the paper as a table, a picture and a check of its claims.
 
-    It can be interrupted at any time: the same command resumes where it stopped.
+    You can interrupt it at any time; the same command resumes it.
     """
     from seqbatch.lab import EXPERIMENTS, Options
     from seqbatch.lab import reproduce as run
@@ -158,7 +162,7 @@ def reproduce(
     if name != "all" and name not in EXPERIMENTS:
         known = ", ".join([*EXPERIMENTS, "all"])
         meant = " or ".join(each for each in EXPERIMENTS if each.startswith(name))
-        hint = f" {meant} may be meant." if meant else ""
+        hint = f" Did you mean {meant}?" if meant else ""
         complain(f"name must be one of {known}; received {name}.{hint}")
         raise typer.Exit(BAD_INPUT)
     files, failed = {}, False
@@ -188,13 +192,15 @@ def reproduce(
 
 @app.command()
 def simulate(
-    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/lab.md.")],
-    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out/simulation"),
+    spec: Annotated[
+        Path, typer.Argument(help="TOML file that describes the comparison; see docs/lab.md.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out/simulation"),
     jobs: Jobs = 1,
     engine: OnEngine = "local",
     as_json: Json = False,
 ) -> None:
-    """Run a comparison of your own: environments, policies, grids, horizons, trials.
+    """Run your own comparison of policies over environments, grids and horizons.
 
     Example: seqbatch simulate comparison.toml --jobs 2
     """

@@ -109,13 +109,13 @@ HELD = 5
 #: A p-value below this is worth mentioning, although it proves nothing.
 UNSURE = 0.05
 
-Name = Annotated[str, typer.Argument(help="The campaign's name.")]
+Name = Annotated[str, typer.Argument(help="Name of the campaign.")]
 Where = Annotated[
     str,
     typer.Option(
         "--store",
         envvar="SEQBATCH_STORE",
-        help="An SQLite file, postgresql://user@host/database, or lake:folder.",
+        help="Store: an SQLite file, postgresql://user@host/database or lake:folder.",
     ),
 ]
 Who = Annotated[
@@ -124,17 +124,19 @@ Who = Annotated[
 Reason = Annotated[str, typer.Option(help="Why; recorded with the event.")]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="csv, parquet or arrow, if the file name does not tell."),
+    typer.Option(
+        "--format", help="File format: csv, parquet or arrow (default: by the file name)."
+    ),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(help="What stands between the cells of a CSV file (default: found in it)."),
+    typer.Option(help="Delimiter of a CSV file (default: detected)."),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="How a CSV file is encoded, as utf-16 or cp1252 (default: found in it)."),
+    typer.Option(help="Encoding of a CSV file, such as utf-16 or cp1252 (default: detected)."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 @contextmanager
@@ -153,9 +155,9 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 
 @app.command()
 def create(
-    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
     key: Annotated[
-        Path | None, typer.Option(help="Where the key of a masked campaign is written.")
+        Path | None, typer.Option(help="File to write the key of a masked campaign to.")
     ] = None,
     store: Where = STORE,
     who: Who = None,
@@ -192,7 +194,7 @@ def create(
     if now.masked:
         say(
             f"Masked: its actions are called {', '.join(action.name for action in now.actions)}. "
-            f"Which is which is in {key} alone: keep it safe, and away from whoever must not know."
+            f"Only {key} says which is which: keep it safe, and away from people who must not know."
         )
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
@@ -207,9 +209,9 @@ def create(
 
         scale = f"{now.policy['scale']:g}"
         say(
-            f"No reward.range was declared: scale {measured(scale, now.spec.reward.unit)} is "
-            "assumed for the noise of outcomes. Declare the range, or a policy with its scale, "
-            "where that is wrong."
+            "No reward.range was declared, so outcomes are assumed to have noise of scale "
+            f"{measured(scale, now.spec.reward.unit)}. If that is wrong, declare the range, or a "
+            "policy with its scale."
         )
     say_next(then)
 
@@ -217,29 +219,29 @@ def create(
 @app.command()
 def assign(
     name: Name,
-    units: Annotated[str, typer.Argument(help="A file of units, or - for standard input.")],
-    out: Annotated[str, typer.Option(help="Where the answers go, or - for standard output.")],
+    units: Annotated[str, typer.Argument(help="File of units, or - for standard input.")],
+    out: Annotated[str, typer.Option(help="File for the assignments, or - for standard output.")],
     partial: Annotated[
-        bool, typer.Option("--partial", help="Take the first units that fit.")
+        bool, typer.Option("--partial", help="Assign the first units that fit in the wave.")
     ] = False,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Draw the wave from this list of everybody.")
+        bool, typer.Option("--draw", help="Draw as many units as fit from the file, at random.")
     ] = False,
     rest: Annotated[
-        str | None, typer.Option(help="Where the units go that do not fit (with --partial).")
+        str | None, typer.Option(help="File for the units that do not fit (with --partial).")
     ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     out_format: Annotated[
-        str | None, typer.Option("--out-format", help="Like --format, for the answers.")
+        str | None, typer.Option("--out-format", help="Like --format, for the assignments.")
     ] = None,
     force: Force = False,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Give units their actions; units that have one get the same answer again.
+    """Assign an action to each unit; units that already have one keep it.
 
     Example: seqbatch campaign assign spring units.csv --out assignments.csv
     """
@@ -280,11 +282,11 @@ def assign(
     if not result.assigned:
         lines = ["No new units were assigned"]
     if result.repeated:
-        lines[0] += f", {result.repeated:,} already had theirs"
+        lines[0] += f", {result.repeated:,} already had an action"
     lines[0] += f"; written to {out}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
-        how = " All of the first wave get their action at random." if blind else ""
+        how = " In the first wave, every unit gets a random action." if blind else ""
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     lines.extend(said)
     if result.clipped:
@@ -304,7 +306,7 @@ def assign(
 
 def _draw_text(result: "Assigned") -> str:
     if result.left == 0 and not result.assigned:
-        return f"Wave {result.wave} has its units already; close it before the next is drawn."
+        return f"Wave {result.wave} already has its units; close it before you draw the next one."
     said = f"{result.assigned:,} of {result.drawn_from:,} drawn"
     if result.left_over:
         said += f"; {result.left_over:,} left for later waves"
@@ -316,13 +318,13 @@ def _draw_text(result: "Assigned") -> str:
 @app.command()
 def record(
     name: Name,
-    outcomes: Annotated[str, typer.Argument(help="A file of outcomes, or - for a pipe.")],
+    outcomes: Annotated[str, typer.Argument(help="File of outcomes, or - for standard input.")],
     correct: Annotated[
-        bool, typer.Option("--correct", help="Let new values replace known ones.")
+        bool, typer.Option("--correct", help="Replace recorded values with the new ones.")
     ] = False,
     reason: Reason = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would become of the rows; keep nothing.")
+        bool, typer.Option("--dry-run", help="Show what would happen to the rows; record nothing.")
     ] = False,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -331,7 +333,7 @@ def record(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Take outcomes in. Exit code 1: some rows were held (conflicts or quarantined).
+    """Record outcomes. Exit code 1: some rows were held (conflicts or quarantined).
 
     Example: seqbatch campaign record spring outcomes.csv
     """
@@ -355,7 +357,7 @@ def record(
     else:
         _show_recorded(result, now, about)
         if dry_run:
-            say("A dry run: nothing was written.")
+            say("Dry run: nothing was written.")
         say_next(then, instead=or_close(now))
     if result.conflict or result.quarantined:
         raise typer.Exit(FOUND)
@@ -375,18 +377,18 @@ def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
     )
     if result.repeats and result.duplicate == result.rows:
         say(
-            "Nothing is new: every row is on record already, "
+            "Nothing is new: every row was recorded before, "
             f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
         )
     if result.corrected:
-        say(f"{result.corrected:,} of them correct an earlier value, which is kept on record.")
+        say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
     if result.late:
         end = (
             "the next estimate will use them"
             if now.condition == "open"
-            else "findings and the report use them, no later wave is assigned by them"
+            else "findings and the report use them, but no later wave will"
         )
-        say(f"Of closed waves: {counted(result.late, 'outcome')}; {end}.")
+        say(f"From closed waves: {counted(result.late, 'outcome')}; {end}.")
     if result.held:
         show_held(result, "Held rows")
     for each in advised(result, about):
@@ -408,10 +410,11 @@ def show_held(result: "Recorded", title: str) -> None:
 def close(
     name: Name,
     wave: Annotated[
-        int | None, typer.Option(help="The wave to close; a closed one is shown again.")
+        int | None,
+        typer.Option(help="Wave to close; if it is closed already, its result is shown again."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Close even though units or outcomes are missing.")
+        bool, typer.Option("--force", help="Close even if units or outcomes are missing.")
     ] = False,
     skip: Annotated[
         bool, typer.Option("--skip", help="Learn nothing from this wave, now or later.")
@@ -421,7 +424,7 @@ def close(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Close the wave: check it, re-estimate, open the next.
+    """Close the open wave: check it, update the estimate, open the next wave.
 
     Example: seqbatch campaign close spring --wave 1
     """
@@ -442,7 +445,7 @@ def close(
 def say_how_to_adopt(name: str, store: str) -> None:
     """Print how to adopt the proposed sizes, and until when."""
     adopt = command("replan", name, "--adopt", store=store)
-    say(f"To adopt the proposal, before units are assigned: {adopt}")
+    say(f"To adopt the proposal before you assign more units: {adopt}")
 
 
 def show_closed(result: "Closed") -> None:
@@ -476,7 +479,7 @@ def show_closed(result: "Closed") -> None:
     if result.late:
         say(f"{counted(result.late, 'late outcome')} of earlier waves entered the estimate.")
     if result.replaced:
-        say(f"{counted(result.replaced, 'late outcome')} replaced what absent units counted as.")
+        say(f"{counted(result.replaced, 'late outcome')} replaced values assumed for absent units.")
     if result.corrected:
         say(f"{counted(result.corrected, 'correction')} of earlier outcomes entered the estimate.")
     if result.stopping is not None:
@@ -487,14 +490,16 @@ def show_closed(result: "Closed") -> None:
         say(proposal_text(result.proposal, result.unit))
     for note in result.notes:
         say(f"Note: {note}")
-    say(f"Hash of event {result.event}, to keep elsewhere: {result.hash}")
+    say(f"Hash of event {result.event} (keep a copy): {result.hash}")
 
 
 def _missing_text(test: "ChiSquare") -> str:
     if test.p is None:
         reason = "none are missing"
         if test.few:
-            reason = "too few are missing, or too few came, to tell whether they differ by action"
+            reason = (
+                "too few are missing, or too few arrived, to tell whether they differ by action"
+            )
         return f"Missing outcomes: {reason}."
     if test.suspicious:
         return (
@@ -507,7 +512,9 @@ def _missing_text(test: "ChiSquare") -> str:
 
 def _allocation_text(test: "ChiSquare") -> str:
     if test.p is None:
-        reason = "too few units to test" if test.few else "nothing was left to chance"
+        reason = (
+            "too few units to test" if test.few else "nothing to test, because no action was random"
+        )
         return f"Allocation: {reason}."
     if test.suspicious:
         return (
@@ -515,36 +522,40 @@ def _allocation_text(test: "ChiSquare") -> str:
             "before using these results."
         )
     if test.p < UNSURE:
-        return f"Allocation: no clear sign against the logged probabilities (p = {test.p:.3g})."
+        return f"Allocation: no clear mismatch with the logged probabilities (p = {test.p:.3g})."
     return f"Allocation matches the logged probabilities (p = {test.p:.3g})."
 
 
 @app.command()
 def init(
     units: Annotated[
-        str | None, typer.Argument(help="A file of units to infer it from (default: an example).")
+        str | None,
+        typer.Argument(help="File of units to infer the spec from (default: an example)."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("spec.toml"),
-    name: Annotated[str, typer.Option(help="The campaign's name.")] = "my-campaign",
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("spec.toml"),
+    name: Annotated[str, typer.Option(help="Name of the campaign.")] = "my-campaign",
     actions: Annotated[
-        str, typer.Option(help="What can be done to a unit, parted by commas.")
+        str, typer.Option(help="Actions, separated by commas.")
     ] = "nothing,offer A,offer B",
     control: Annotated[
         str | None,
-        typer.Option(help="The action that others are compared with (default: the first)."),
+        typer.Option(help="Action that the others are compared with (default: the first)."),
     ] = None,
     reward: Annotated[
-        str, typer.Option(help="The column of the outcome file to learn from.")
+        str, typer.Option(help="Column of the outcome file to learn from.")
     ] = "outcome",
     waves: Annotated[
-        int | None, typer.Option(help="How many waves (default: 3, or by plan).")
+        int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Let the planner find the sizes.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Let the planner choose the wave sizes.")
+    ] = False,
     total: Annotated[
-        int | None, typer.Option("--units", help="Units in all (default: the file's rows).")
+        int | None,
+        typer.Option("--units", help="Total number of units (default: the file's rows)."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Where random draws start (default: one nobody guesses).")
+        int | None, typer.Option(help="Seed of the random draws (default: a random one).")
     ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -552,7 +563,7 @@ def init(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec that a file of units can use as it is.
+    """Write a commented spec that fits a file of units.
 
     Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
     """
@@ -563,7 +574,7 @@ def init(
         file = None
         if units is not None:
             file = Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
-        with waiting("planning the waves" if plan else "looking at the file"):
+        with waiting("planning the waves" if plan else "reading the file"):
             made = write_spec(
                 out, file, force=force, name=name, control=control,
                 actions=[action.strip() for action in actions.split(",")], reward=reward,
@@ -582,9 +593,9 @@ def init(
         dump({**plain, "read_as": made.read_as, "next": then})
         return
     if made.draft.origin:
-        title = f"What became of the columns of {made.draft.origin}"
+        title = f"Columns of {made.draft.origin}"
         rows = [(each.column, each.became, each.why) for each in made.draft.columns]
         show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
-    say(f"Wrote {out}.{f' Look first at {unsure}.' if unsure else ''}")
+    say(f"Wrote {out}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)

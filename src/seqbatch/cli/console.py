@@ -182,8 +182,7 @@ def plain_error(error: Exception, about: About | None = None) -> dict[str, Any]:
             "remedies": [remedy.plain() for remedy in error.remedies],
         }  # fmt: skip
     if isinstance(error, InvalidFileError):
-        keys = (error.place, "column", "reason")
-        made["problems"] = [dict(zip(keys, problem, strict=True)) for problem in error.problems]
+        made["problems"] = error.plain_problems()
     return made
 
 

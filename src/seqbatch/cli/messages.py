@@ -75,9 +75,9 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
         case "delete":
             return ": --force."
         case "force":
-            return " Where that is meant, add --force."
+            return " If that is intended, add --force."
         case "init":
-            return " seqbatch campaign init writes one."
+            return " To write one: seqbatch campaign init"
         case "amend":
             return f" {remedy_command(remedy, about or About('NAME', STORE))}"
         case _:

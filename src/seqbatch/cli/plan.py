@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 
 # The experiment.
-Units = Annotated[int, typer.Option(help="T, the number of units.")]
-Actions = Annotated[int, typer.Option(help="K, the number of actions.")]
+Units = Annotated[int, typer.Option(help="Number of units, T.")]
+Actions = Annotated[int, typer.Option(help="Number of actions, K.")]
 Features = Annotated[
-    int | None, typer.Option(help="How many numbers describe a unit; one model per action.")
+    int | None, typer.Option(help="Number of features of a unit, with one model per action.")
 ]
 SampleFile = Annotated[
-    Path | None, typer.Option(help="Instead of --features: a CSV or Parquet sample of units.")
+    Path | None, typer.Option(help="CSV or Parquet sample of units, instead of --features.")
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="The sample's feature columns, separated by commas.")
+    str | None, typer.Option(help="Feature columns of the sample, separated by commas.")
 ]
 Outcomes = Annotated[
     str | None,
     typer.Option(
-        help="The sample's outcome and treatment columns, separated by commas: no features."
+        help="Outcome and treatment columns of the sample, separated by commas; not features."
     ),
 ]
 Dim = Annotated[
     int | None,
-    typer.Option(help="Instead of --features: length of each action's vector; one model."),
+    typer.Option(help="Length of each action's vector, with one model, instead of --features."),
 ]
 Contexts = Annotated[
-    str, typer.Option(help="stochastic (one population) or adversarial (arbitrary).")
+    str, typer.Option(help="Contexts: stochastic (one population) or adversarial (arbitrary).")
 ]
 
 # Guesses about the rewards.
@@ -71,47 +71,44 @@ Noise = Annotated[
 ]
 Kappa = Annotated[
     float | None,
-    typer.Option(help="Smallest over largest eigenvalue of the contexts' covariance."),
+    typer.Option(help="Smallest divided by largest eigenvalue of the contexts' covariance."),
 ]
 
 # Constraints on the batches.
 Batches = Annotated[
-    int | None, typer.Option(help="M, the number of batches; left out, it is recommended.")
+    int | None, typer.Option(help="Number of batches, M (default: recommended by the planner).")
 ]
 GridKind = Annotated[
-    str, typer.Option(help="tuned (to effect and noise) or paper (needs no guess).")
+    str, typer.Option(help="Grid: tuned (to effect and noise) or paper (needs no guess).")
 ]
-MaxBatches = Annotated[int | None, typer.Option(help="The most batches in the table.")]
-MinBatch = Annotated[int, typer.Option(help="The smallest batch allowed.")]
-MaxBatch = Annotated[int | None, typer.Option(help="The largest batch allowed.")]
-FirstBatch = Annotated[int | None, typer.Option(help="The size of the first batch.")]
+MaxBatches = Annotated[int | None, typer.Option(help="Largest number of batches in the table.")]
+MinBatch = Annotated[int, typer.Option(help="Smallest allowed batch.")]
+MaxBatch = Annotated[int | None, typer.Option(help="Largest allowed batch.")]
+FirstBatch = Annotated[int | None, typer.Option(help="Size of the first batch.")]
 Waves = Annotated[str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")]
-BatchCost = Annotated[float | None, typer.Option(help="What each batch costs, in units of reward.")]
+BatchCost = Annotated[float | None, typer.Option(help="Cost of each batch, in units of reward.")]
 Within = Annotated[
-    float, typer.Option(help="How far below fully online is close enough: 0.05 is 5%.")
+    float, typer.Option(help="Acceptable loss compared with fully online, where 0.05 is 5%.")
 ]
 
 # Assignments outside the policy's choices.
-Randomised = Annotated[
-    float, typer.Option(help="The share of units that get a random action in any case.")
-]
+Randomised = Annotated[float, typer.Option(help="Share of units that always get a random action.")]
 Floor = Annotated[
-    float, typer.Option(help="The least probability of every action for all other units.")
+    float, typer.Option(help="Minimum probability of each action for all other units.")
 ]
-Missing = Annotated[float, typer.Option(help="The share of outcomes that will never come.")]
+Missing = Annotated[float, typer.Option(help="Share of outcomes that will never arrive.")]
 Delay = Annotated[
     int,
-    typer.Option(help="Batches that outcomes are late: 1 uses those of batch 1 in batch 3."),
+    typer.Option(help="Delay of outcomes in batches: with 1, batch 3 uses those of batch 1."),
 ]
 Eligible = Annotated[
     str | None,
-    typer.Option(help="The share of units that may get each action, separated by commas."),
+    typer.Option(help="Share of units eligible for each action, separated by commas."),
 ]
 Capacity = Annotated[
     str | None,
     typer.Option(
-        help="The most units of each action as a share of each batch, separated by commas; 1 is "
-        "no limit."
+        help="Largest share of each batch for each action, separated by commas; 1 is no limit."
     ),
 ]
 
@@ -119,24 +116,24 @@ Capacity = Annotated[
 Detect = Annotated[
     float | None,
     typer.Option(
-        help="A lift over control to be detected: the least randomised share that does is found."
+        help="Lift over the control to detect; finds the smallest randomised share for it."
     ),
 ]
-Power = Annotated[float, typer.Option(help="The probability to detect it.")]
+Power = Annotated[float, typer.Option(help="Probability of detecting that lift.")]
 
 # Output.
-Seed = Annotated[int, typer.Option(help="The same seed gives the same plan.")]
+Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same plan.")]
 Out = Annotated[
-    Path | None, typer.Option(help="A .png or .svg file for the picture, or .html for a page.")
+    Path | None, typer.Option(help="File to write: .png or .svg for a picture, .html for a page.")
 ]
 TradeFile = Annotated[
     Path | None,
     typer.Option(
-        help="A .png, .svg or .html file for regret against the detectable lift, as more units "
-        "are randomised."
+        help="File to write (.png, .svg or .html): regret against detectable lift, by randomised "
+        "share."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 # ----------------------------------------------------------------------

@@ -18,24 +18,27 @@ from seqbatch.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from seqbatch.storage.tokens import Token
 
-app = typer.Typer(cls=Visible, help="Say who may call the service.", no_args_is_help=True)
+app = typer.Typer(cls=Visible, help="Manage the tokens of the service.", no_args_is_help=True)
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def serve(
     store: Where = STORE,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes; several need a PostgreSQL store.")
+        int,
+        typer.Option(
+            min=1, max=64, help="Number of processes; more than one needs a PostgreSQL store."
+        ),
     ] = 1,
     proxy: Annotated[
         list[str] | None,
         typer.Option(help="The address or network of a proxy to trust; repeat for several."),
     ] = None,
     limit: Annotated[
-        list[str] | None, typer.Option(help="A limit, such as rate=50; repeat for several.")
+        list[str] | None, typer.Option(help="Limit to set, such as rate=50; repeat for several.")
     ] = None,
 ) -> None:
     """Serve campaigns and plans over HTTP.
@@ -97,32 +100,33 @@ def _look(store: str, workers: int) -> None:
         if workers > 1 and base.files:
             raise InvalidArgumentError(
                 "workers", "1 with an SQLite store", workers,
-                "An SQLite file takes one change at a time, whoever makes it: more processes would "
-                "wait for each other. Use a PostgreSQL store for several.",
+                "An SQLite file allows one change at a time, so more processes would wait for each "
+                "other. For several processes, use a PostgreSQL store.",
             )  # fmt: skip
         known = any(t.state(datetime.now(UTC)) == "active" for t in tokens.listed(base))
     finally:
         base.close()
     if not known:
-        say("Nobody can call it yet. Make a token with:", to_errors=True)
+        say("There is no active token yet. To create one:", to_errors=True)
         words = ("create", "YOUR-NAME", "--role", "admin")
         say(f"  {command(*words, store=store, group='token')}", to_errors=True)
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Who; the events of its calls carry this name.")],
-    role: Annotated[str, typer.Option(help="viewer, operator or admin.")],
+    name: Annotated[str, typer.Argument(help="Name of the token; it is recorded with each event.")],
+    role: Annotated[str, typer.Option(help="Role: viewer, operator or admin.")],
     campaign: Annotated[
-        list[str] | None, typer.Option(help="A campaign it is for; repeat (default: all).")
+        list[str] | None,
+        typer.Option(help="Campaign it gives access to; repeat for several (default: all)."),
     ] = None,
     expires: Annotated[
-        str, typer.Option(help="When it ends: 12h, 90d, 8w, a date, or never.")
+        str, typer.Option(help="When it expires: 12h, 90d, 8w, a date or never.")
     ] = "90d",
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Make a token. It is shown once, and only a hash of it is kept.
+    """Create a token; it is shown once, and only its hash is stored.
 
     Example: seqbatch token create shop --role operator --campaign spring --expires 90d
     """
@@ -143,16 +147,18 @@ def create(
         return
     print(secret, flush=True)
     whose = ", ".join(token.campaigns) or "all campaigns"
-    ends = f"ends {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "never ends"
-    say(f"Token {token.name}: {token.role} of {whose}; it {ends}.", to_errors=True)
+    expiry = (
+        f"expires {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "never expires"
+    )
+    say(f"Token {token.name}: {token.role} for {whose}; {expiry}.", to_errors=True)
     if unknown:
-        say(f"No campaign of this name is there yet: {', '.join(unknown)}.", to_errors=True)
-    say("It is not shown again: put it where secrets are kept.", to_errors=True)
+        say(f"No such campaign yet: {', '.join(unknown)}.", to_errors=True)
+    say("It is not shown again: store it where you keep secrets.", to_errors=True)
 
 
 @app.command("list")
 def list_tokens(store: Where = STORE, as_json: Json = False) -> None:
-    """List the tokens, without what must be kept secret."""
+    """List the tokens, without their secrets."""
     with kindly(as_json=as_json, extra="service"):
         from seqbatch.storage import open_store, tokens
 
@@ -163,7 +169,7 @@ def list_tokens(store: Where = STORE, as_json: Json = False) -> None:
     if as_json:
         dump([asdict(token) for token in found])
         return
-    columns = ("name", "begins with", "role", "campaigns", "made", "expires", "state")
+    columns = ("name", "begins with", "role", "campaigns", "created", "expires", "state")
     show(Table(f"Tokens of {label}", columns, [_row(token) for token in found], words=columns))
 
 
@@ -176,11 +182,13 @@ def _row(token: "Token") -> tuple[str, ...]:
 
 @app.command()
 def revoke(
-    name: Annotated[str, typer.Argument(help="The token's name, or the letters it begins with.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the token, or the characters it begins with.")
+    ],
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Revoke a token: within a few seconds no service accepts it any more.
+    """Revoke a token; services stop accepting it within a few seconds.
 
     Example: seqbatch token revoke shop
     """
@@ -195,7 +203,7 @@ def revoke(
     if as_json:
         dump(asdict(token))
     else:
-        say(f"Token {token.name} ({token.id}...) is revoked since {token.revoked}.")
+        say(f"Token {token.name} ({token.id}...) has been revoked since {token.revoked}.")
 
 
 def _until(text: str, now: datetime) -> datetime | None:
@@ -208,6 +216,6 @@ def _until(text: str, now: datetime) -> datetime | None:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidArgumentError(
-            "expires", "as 12h, 90d, 8w, 2030-01-31 or never", repr(text)
+            "expires", "a time such as 12h, 90d, 8w or 2030-01-31, or never", repr(text)
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -39,17 +39,15 @@ if TYPE_CHECKING:
 
 @app.command()
 def validate(
-    spec: Annotated[Path, typer.Argument(help="A TOML file; see docs/campaigns.md.")],
-    units: Annotated[str | None, typer.Argument(help="A file of units.")] = None,
-    outcomes: Annotated[
-        str | None, typer.Argument(help="A file of outcomes of these units.")
-    ] = None,
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
+    units: Annotated[str | None, typer.Argument(help="File of units.")] = None,
+    outcomes: Annotated[str | None, typer.Argument(help="File of outcomes of these units.")] = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Say what create, assign and record would say, and write nothing.
+    """Check a spec and its files as create, assign and record would, and write nothing.
 
     Exit code 1: rows of outcomes would be held; 2: something would be refused.
 
@@ -118,8 +116,8 @@ def _show(found: "Validated", units: str | None) -> None:
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
         if found.exists:
             say(
-                f"It exists already in {found.exists}: outcomes are judged against its units, and "
-                "what this file says of it has no effect any more."
+                f"It already exists in {found.exists}: outcomes are checked against its units, and "
+                "this spec no longer has any effect on it."
             )
     for read_as in (found.read_as, found.recorded.read_as if found.recorded else ""):
         say_read_as(read_as)
@@ -128,11 +126,11 @@ def _show(found: "Validated", units: str | None) -> None:
     if found.units is not None:
         can = f"{units}: {counted(found.units, 'unit')} can be assigned"
         # The outcomes were tried in a temporary campaign, which has no units yet.
-        say(f"{can}, as far as they have no action yet." if found.exists else f"{can}.")
+        say(f"{can}, except those that already have an action." if found.exists else f"{can}.")
     if found.left_over and not found.exists:
         say(
-            f"The first wave has no room for {found.left_over:,} of them: assign draws as many as "
-            "fit with --draw."
+            f"The first wave has no room for {found.left_over:,} of them: assign --draw draws as "
+            "many as fit."
         )
     if found.recorded is not None:
         say(
@@ -147,4 +145,4 @@ def _show(found: "Validated", units: str | None) -> None:
     for line in found.unchecked:
         complain(f"not checked: {line}.")
     if found.sound:
-        say("Nothing is wrong. Nothing was written.")
+        say("No problems found. Nothing was written.")

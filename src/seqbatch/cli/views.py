@@ -16,13 +16,15 @@ from seqbatch.document import Table
 __all__ = ["app"]
 
 AtEvent = Annotated[
-    int | None, typer.Option("--at-event", help="As it was right after this event.")
+    int | None,
+    typer.Option("--at-event", help="Show the campaign as it was right after this event."),
 ]
 
 
-PageFile = Annotated[Path, typer.Option(help="The file to write: .html, .md or .json.")]
+PageFile = Annotated[Path, typer.Option(help="File to write: .html, .md or .json.")]
 PageFormat = Annotated[
-    str | None, typer.Option("--format", help="html, md or json (default: by the file's ending).")
+    str | None,
+    typer.Option("--format", help="Format: html, md or json (default: by the file name)."),
 ]
 
 
@@ -33,7 +35,7 @@ def status(
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Show where a campaign stands.
+    """Show the status of a campaign.
 
     Example: seqbatch campaign status spring
     """
@@ -55,12 +57,12 @@ def status(
 @app.command()
 def findings(
     name: Name,
-    level: Annotated[float, typer.Option(help="The coverage of the intervals.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     at_event: AtEvent = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Say what was learned: what works, by how much, how sure that is, what to run next.
+    """Show what was learned: what works, by how much, how certain it is, what to run next.
 
     Example: seqbatch campaign findings spring
     """
@@ -75,7 +77,7 @@ def findings(
 @app.command("list")
 def list_campaigns(
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="List what is left of deleted campaigns instead.")
+        bool, typer.Option("--deleted", help="List deleted campaigns instead.")
     ] = False,
     store: Where = STORE,
     as_json: Json = False,
@@ -123,11 +125,13 @@ def _list_deleted(store: str, as_json: bool) -> None:
 @app.command("show-event")
 def show_event(
     name: Name,
-    number: Annotated[int | None, typer.Argument(help="The event (default: all of them).")] = None,
+    number: Annotated[
+        int | None, typer.Argument(help="Number of the event (default: all events).")
+    ] = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Show what was done: one event in full, or all in short."""
+    """Show one event in full, or a table of all events."""
     from seqbatch.errors import InvalidArgumentError
 
     with opened(name, store, None, as_json) as campaign:
@@ -153,15 +157,15 @@ def show_event(
 @app.command()
 def seal(
     name: Name,
-    out: Annotated[Path, typer.Option(help="The file to write; keep it elsewhere.")],
+    out: Annotated[Path, typer.Option(help="File to write; keep it outside the store.")],
     key: Annotated[
-        Path | None, typer.Option(help="An Ed25519 private key to sign it with (ssh-keygen).")
+        Path | None, typer.Option(help="Ed25519 private key to sign it with (from ssh-keygen).")
     ] = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write the newest event's hash to a file, to show later that nothing was cut off.
+    """Write the newest event's hash to a file, to show later that no event was removed.
 
     Example: seqbatch campaign seal spring --out spring.seal.json
     """
@@ -171,22 +175,20 @@ def seal(
         dump({**asdict(made), "out": str(out)})
     else:
         say(f"Sealed event {made.event} of campaign {name}; written to {out}.")
-        say(f"Keep it elsewhere. To compare: seqbatch campaign verify {name} --seal {out}")
+        say(f"Keep it outside the store. To check: seqbatch campaign verify {name} --seal {out}")
 
 
 @app.command()
 def verify(
     name: Name,
     sealed: Annotated[
-        Path | None, typer.Option("--seal", help="A seal that must still hold.")
+        Path | None, typer.Option("--seal", help="Seal to check the campaign against.")
     ] = None,
-    signer: Annotated[
-        Path | None, typer.Option(help="The public key whose owner signed the seal.")
-    ] = None,
+    signer: Annotated[Path | None, typer.Option(help="Public key of the seal's signer.")] = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Check every hash, replay every estimate and decision. Exit code 1: discrepancies found."""
+    """Check every hash and replay every estimate and decision. Exit code 1: discrepancies found."""
     with opened(name, store, None, as_json) as campaign:
         result = campaign.verify(seal=sealed, signer=signer)
     if as_json:
@@ -213,15 +215,17 @@ def verify(
 @app.command()
 def export(
     name: Name,
-    out: Annotated[str, typer.Option(help="The file to write, or - for standard output.")],
-    what: Annotated[str, typer.Option(help="units, outcomes, held or events.")] = "units",
+    out: Annotated[str, typer.Option(help="File to write, or - for standard output.")],
+    what: Annotated[
+        str, typer.Option(help="What to export: units, outcomes, held or events.")
+    ] = "units",
     at_event: AtEvent = None,
     file_format: Format = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write what is stored to a file: units with decisions and outcomes, or the events.
+    """Export units with decisions and outcomes, outcomes, held rows or events to a file.
 
     Example: seqbatch campaign export spring --out spring.parquet
     """
@@ -245,9 +249,9 @@ def report(
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write a report to forward: the answer, what to do next, and everything behind it.
+    """Write a report to share: the answer, what to do next and the details.
 
-    The page opens and prints without a network.
+    The page needs no network connection.
 
     Example: seqbatch campaign report spring --out report.html
     """
@@ -265,7 +269,7 @@ def protocol(
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write what was declared before the first unit, in words that a committee reads.
+    """Write the protocol: what was declared before the first unit, for a committee.
 
     Example: seqbatch campaign protocol trial --out protocol.html
     """

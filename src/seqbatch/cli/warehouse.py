@@ -17,14 +17,17 @@ __all__ = ["app"]
 @app.command()
 def sql(
     name: Name,
-    units: Annotated[str, typer.Option(help="The table of units, as table or schema.table.")],
-    what: Annotated[str, typer.Option(help="assign (decisions) or sums (evidence).")] = "assign",
+    units: Annotated[str, typer.Option(help="Table of units, as table or schema.table.")],
+    what: Annotated[
+        str, typer.Option(help="Statement to write: assign (decisions) or sums (for record-sums).")
+    ] = "assign",
     dialect: Annotated[
-        str, typer.Option(help="duckdb, postgres, spark, bigquery, snowflake or trino.")
+        str,
+        typer.Option(help="SQL dialect: duckdb, postgres, spark, bigquery, snowflake or trino."),
     ] = "duckdb",
-    outcomes: Annotated[str | None, typer.Option(help="The table of outcomes, for sums.")] = None,
+    outcomes: Annotated[str | None, typer.Option(help="Table of outcomes, for sums.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file to write, .sql (default: the screen).")
+        Path | None, typer.Option(help="File to write, .sql (default: print it).")
     ] = None,
     force: Force = False,
     store: Where = STORE,
@@ -60,24 +63,26 @@ def _require_printable(text: str, out: Path | None) -> None:
 
     hidden = {character for character in text if not character.isprintable()} - {"\n"}
     if out is None and hidden:
-        rule = "given where names or levels hold control characters"
+        rule = "given if names or levels contain control characters"
         raise InvalidArgumentError("out", rule, "none")
 
 
 @app.command("record-sums")
 def record_sums(
     name: Name,
-    sums: Annotated[str, typer.Argument(help="The result of the statement, or - for input.")],
-    statement: Annotated[Path, typer.Option(help="The file of the statement that was run.")],
+    sums: Annotated[
+        str, typer.Argument(help="File with the result of the statement, or - for standard input.")
+    ],
+    statement: Annotated[Path, typer.Option(help="File with the statement that was run.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Close even though units or outcomes are missing.")
+        bool, typer.Option("--force", help="Close even if units or outcomes are missing.")
     ] = False,
     reason: Reason = "",
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Close a wave whose rows are kept elsewhere, by its sums.
+    """Close a wave from its sums, if its rows are kept elsewhere.
 
     Example: seqbatch campaign record-sums spring sums.csv --statement sums-2.sql
     """

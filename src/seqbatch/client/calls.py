@@ -213,12 +213,15 @@ def body_of(rows: Rows, name: str, options: dict[str, Any]) -> dict[str, Any]:
     if isinstance(rows, str | Path):
         path = Path(rows)
         if path.suffix not in ENDINGS:
-            raise InvalidArgumentError("file", f"named with one of {', '.join(ENDINGS)}", path.name)
+            rule = f"a file whose name ends with one of {', '.join(ENDINGS)}"
+            raise InvalidArgumentError("file", rule, path.name)
         headers = {"content-type": ENDINGS[path.suffix]}
         return {"file": lambda: _pieces(path), "params": query, "headers": headers}
     if not hasattr(rows, "__arrow_c_stream__"):
         raise InvalidArgumentError(
-            name, "a list of dicts, a path or a table with Arrow's interface", type(rows).__name__
+            name,
+            "a list of dicts, a path or a table with the Arrow stream interface",
+            type(rows).__name__,
         )
     return {"file": lambda: _parquet(rows), "params": query, "headers": {"content-type": PARQUET}}
 

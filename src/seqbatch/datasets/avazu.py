@@ -325,7 +325,7 @@ def avazu_chunks(
         arguments.integer("rows", rows)
     file = find(NAMES) if path is None else Path(path)
     if not file.is_file():
-        raise MissingDatasetError(f"path must be an existing file; received {file}.")
+        raise MissingDatasetError(f"path must be an existing file; received {file}.", field="path")
     return _chunks(file, rows, dim, piece)
 
 
@@ -343,7 +343,9 @@ def _chunks(file: Path, rows: int | None, dim: int, piece: int) -> Iterator[Hash
             if read == rows:
                 return
     if not read:
-        raise DamagedDatasetError(f"{file} must have at least one row of data; it has none.")
+        raise DamagedDatasetError(
+            f"{file} must have at least one row of data; it has none.", code="no-rows"
+        )
 
 
 def _header(file: Path, stream: BufferedIOBase) -> list[str]:

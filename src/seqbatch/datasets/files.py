@@ -89,9 +89,13 @@ _READ = 1 << 20
 class MissingDatasetError(SeqbatchError, FileNotFoundError):
     """A data file that is not in the data folder."""
 
+    usual = "no-dataset"
+
 
 class DamagedDatasetError(SeqbatchError, ValueError):
     """A data file with unexpected content."""
+
+    usual = "damaged-dataset"
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _read(path: Path) -> pl.DataFrame:
     if not parquet and not path.name.endswith((".csv", ".csv.gz")):
         raise InvalidArgumentError("path", "a .csv, .csv.gz or .parquet file", path.name)
     if not path.is_file():
-        raise MissingDatasetError(f"path must be an existing file; received {path}.")
+        raise MissingDatasetError(f"path must be an existing file; received {path}.", field="path")
     try:
         # Infer types from all rows: the first text may be in the last one.
         table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema_length=None)
@@ -189,10 +189,12 @@ def _read(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError) as error:
         kind = "Parquet" if parquet else "CSV"
         raise DamagedDatasetError(
-            f"{path} must be a {kind} file; reading it failed with: {error}"
+            f"{path} must be a {kind} file; reading it failed with: {error}", code="unreadable"
         ) from error
     if table.is_empty():
-        raise DamagedDatasetError(f"{path} must have at least one row of data; it has none.")
+        raise DamagedDatasetError(
+            f"{path} must have at least one row of data; it has none.", code="no-rows"
+        )
     return table
 
 

@@ -60,7 +60,9 @@ def _opened(engine: str, jobs: int) -> Engine:
     except ImportError as error:
         raise EngineError(
             f"engine {kind} cannot be imported ({error}). Install it with: "
-            f"pip install 'seqbatch[{kind}]'"
+            f"pip install 'seqbatch[{kind}]'",
+            code="not-installed",
+            field="engine",
         ) from None
     except EngineError:
         raise
@@ -92,4 +94,6 @@ def _require_listener(engine: str, address: str) -> None:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE):
             pass
     except OSError as error:
-        raise EngineError(f"engine {engine} cannot be reached: {error}.") from None
+        raise EngineError(
+            f"engine {engine} cannot be reached: {error}.", code="not-reached", field="engine"
+        ) from None

@@ -108,7 +108,8 @@ def lost(reason: object) -> EngineError:
     return EngineError(
         f"every process that worked on it ended before it was done ({reason}). Was it killed, or "
         "out of memory? A script that uses several processes must do so under "
-        'if __name__ == "__main__".'
+        'if __name__ == "__main__".',
+        code="process-lost",
     )
 
 

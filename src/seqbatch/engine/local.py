@@ -110,10 +110,10 @@ def _packed(work: tuple[Callable[[Any], Any], Any]) -> bytes:
         return pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidArgumentError(
-            "what another process is to do", "something that pickle can send there",
-            f"what it cannot ({error})",
-            "Define functions at the top of a module, not as lambdas or within others; or use one "
-            "job, or the engine dask or ray.",
+            "the work for another process", "serialisable by pickle",
+            f"an object that is not ({error})",
+            "Define functions at the top level of a module, not as lambdas or inside other "
+            "functions; or use one job, or the engine dask or ray.",
         ) from error  # fmt: skip
 
 

@@ -71,8 +71,8 @@ class Ray(Engine):
             )  # fmt: skip
         if ray.util.get_node_ip_address() != LOOPBACK:
             raise EngineError(
-                "Ray would listen beyond this machine: it was imported before seqbatch could tell "
-                "it not to. Set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before importing ray."
+                "Ray would accept connections from other machines, because it was imported before "
+                "seqbatch. Set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before importing ray."
             )
         return ray
 
@@ -88,8 +88,8 @@ class Ray(Engine):
                 ray.init(f"ray://{address}", logging_level=logging.CRITICAL)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise EngineError(
-                f"no Ray cluster answers at {address}: {error}. If the cluster asks for a token, "
-                "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to its own."
+                f"no Ray cluster answers at {address}: {error}. If the cluster requires a token, "
+                "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to that token."
             ) from None
         return ray
 
@@ -110,7 +110,7 @@ class Ray(Engine):
 
 def _refuse_running(ray: Any) -> None:
     if ray.is_initialized():
-        raise EngineError("Ray runs in this process already: end it first (ray.shutdown()).")
+        raise EngineError("Ray is already running in this process: stop it first (ray.shutdown()).")
 
 
 @contextmanager

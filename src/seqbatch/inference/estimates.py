@@ -115,7 +115,7 @@ def plan_of_shares(
             "randomised",
             "above 0 if floor is 0",
             h,
-            "Otherwise actions that are not preferred teach nothing after the first wave.",
+            "Otherwise nothing is learned about other actions after the first wave.",
         )
     costs = [float(K)] * blind
     if len(units) > blind:
@@ -306,7 +306,7 @@ def _of_clusters(clusters: ClusterSums, place: int, theta: float) -> tuple[float
 
 #: With fewer effective outcomes in a wave, coverage has not been demonstrated.
 ENOUGH = 30
-FEW = f"Fewer than {ENOUGH} effective outcomes in some wave: coverage is not demonstrated."
+FEW = f"Fewer than {ENOUGH} effective outcomes in some wave: coverage has not been verified."
 EQUAL = "All outcomes so far are equal, so their noise is unknown."
 NOTHING = "No wave has outcomes and a positive probability for every action compared."
 

@@ -184,9 +184,9 @@ def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
     """Return the interval, or an unknown one if overlap is too small."""
     if judged.support < LEAST_SUPPORT:
         note = (
-            f"Refused: {judged.support:.1%} of the units could have got both the rule's action "
-            f"and control (probability {LEAST_PROBABILITY:g} or more); {LEAST_SUPPORT:.0%} "
-            "are required."
+            f"Only {judged.support:.1%} of the units could have got both the rule's action and "
+            f"control (probability {LEAST_PROBABILITY:g} or more); an estimate needs "
+            f"{LEAST_SUPPORT:.0%}."
         )
         return unknown(ABOUT, level=level, note=note)
     if not judged.supported.outcomes:
@@ -303,7 +303,7 @@ def gain_over_best(
     least = worst(gains, key=lambda gain: gain.estimate)
     # Of the two bounds, the one on the better side picks one of K.
     below, above = (tail / len(gains), tail) if less else (tail, tail / len(gains))
-    leans = ("highest", "upward") if less else ("lowest", "downward")
+    leans = ("highest", "upwards") if less else ("lowest", "downwards")
     return Interval(
         about=about,
         estimate=least.estimate,
@@ -312,7 +312,7 @@ def gain_over_best(
         level=level,
         low=worst(one.estimate - quantile(below, one.df) * one.error for one in gains),
         high=worst(one.estimate + quantile(above, one.df) * one.error for one in gains),
-        note="The estimate is the {} of several and leans {}; the interval does not.".format(
+        note="The estimate is the {} of several, so it is biased {}; the interval is not.".format(
             *leans
         ),
     )

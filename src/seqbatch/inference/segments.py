@@ -218,7 +218,7 @@ class FoundSplits:
         ]
         title = (
             f"{self.about}: splits found in the first {self.searched} waves, "
-            f"evaluated on the {self.judged} after"
+            f"evaluated on the next {self.judged}"
         )
         return [Table(title, columns, rows, words=("split",))]
 
@@ -311,7 +311,7 @@ def _sides(
     """Return the contrast above and below, and the difference."""
     parts: list[tuple[Split, Any]] = [(split, True), (split, False)]
     above, below = (pool(summaries, contrast, shares, level=level, segment=part) for part in parts)
-    return above, below, difference(above, below, f"{contrast.name}, {split.name}, against below")
+    return above, below, difference(above, below, f"{contrast.name}, {split.name}, minus below")
 
 
 def _strongest(

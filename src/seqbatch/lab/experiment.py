@@ -143,16 +143,16 @@ def _meaning(table: "pl.DataFrame") -> str:
     if "campaigns" in table.columns:
         return (
             f"{min(table['campaigns']):,} campaigns or more in each of {table['cell'].n_unique()} "
-            "cells; ± is one standard error. A claim is decided where its 95% interval, widened "
-            "for the number of cells, leaves no doubt; else it is not decided."
+            "cells; ± is one standard error. A claim is decided if its 95% interval, widened for "
+            "the number of cells, leaves no doubt; otherwise it is not decided."
         )
     if "trial" not in table.columns:
         return "Nothing in this run is random: one trial is exact."
     trials = table["trial"].n_unique()
     return (
-        f"{trials} trial{'s' * (trials > 1)}; ± is one standard error over the trials (of slopes "
-        "the jackknife's). A claim is decided where the 95% interval of what it is about, widened "
-        "for the number of comparisons that it makes, leaves no doubt; else it is not decided."
+        f"{trials} trial{'s' * (trials > 1)}; ± is one standard error over the trials (for slopes, "
+        "by the jackknife). A claim is decided if its 95% interval, widened for the number of "
+        "comparisons that it makes, leaves no doubt; otherwise it is not decided."
     )
 
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seqbatch.display import counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut, plural
+from seqbatch.planning.noun import ONLINE_GAIN, Noun, more
 from seqbatch.planning.request import Request
 from seqbatch.planning.result_rows import Row
 
@@ -37,17 +38,18 @@ class Choice:
     met: bool | None
 
 
-def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
+def choose(request: Request, rows: Sequence[Row], online: Row, *, noun: Noun = "batch") -> Choice:
     """Return M: the requested number, the cheapest, or the smallest that is close to online."""
     if request.batches is not None:
-        return _asked(request, rows, online)
+        return _asked(request, rows, online, noun)
     if request.batch_cost is not None:
-        return _cheapest(rows)
+        return _cheapest(rows, noun)
+    online_gain = ONLINE_GAIN[0].upper() + ONLINE_GAIN[1:]
     if request.possible - online.regret <= 2 * online.error:
         return Choice(
             batches=len(rows[0].sizes),
-            reason="Nothing can be learned in time: the gain of even a fully online policy over a "
-            "random assignment is within the simulation's error. Use the fewest batches.",
+            reason=f"Use the fewest {plural(noun)}: nothing can be learned in time. {online_gain} "
+            "is smaller than the simulation's error.",
             met=True,
         )
     gained = 1 - online.regret / request.possible
@@ -56,20 +58,20 @@ def choose(request: Request, rows: Sequence[Row], online: Row) -> Choice:
     if gained < LITTLE or gained * request.possible < UNSEEN * chance:
         return Choice(
             batches=len(rows[0].sizes),
-            reason="Little can be learned in time: even a fully online policy earns only "
-            f"{percent_cut(gained)} of the gain of a perfect assignment over a random one, "
+            reason=f"Use the fewest {plural(noun)}: little can be learned in time. {online_gain} "
+            f"is only {percent_cut(gained)} of what a perfect assignment would gain, "
             f"{number(gained * request.possible, 3)} in total, while chance varies the total "
-            f"reward by {number(chance, 3)}. Use the fewest batches.",
+            f"reward by {number(chance, 3)}.",
             met=True,
         )
     enough = 1 - request.within
     near = [one for one in rows if _share(request, one, online) >= enough]
     if not near:
-        return _not_met(request, rows, online)
+        return _not_met(request, rows, online, noun)
     return Choice(
         batches=len(near[0].sizes),
-        reason=f"Recommended as the smallest number of batches that earns {percent_cut(enough)} of "
-        "what fully online gains over a random assignment; it earns "
+        reason=f"Recommended: the smallest number of {plural(noun)} that earns "
+        f"{percent_cut(enough)} of {ONLINE_GAIN}; it earns "
         f"{percent_cut(_share(request, near[0], online))}.",
         met=True,
     )
@@ -80,15 +82,15 @@ def _share(request: Request, row: Row, online: Row) -> float:
     return (request.possible - row.regret) / (request.possible - online.regret)
 
 
-def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
+def _not_met(request: Request, rows: Sequence[Row], online: Row, noun: Noun) -> Choice:
     """Return the smallest number nearly as good as the best row, marked as not enough."""
     shares = [_share(request, row, online) for row in rows]
     most = max(shares)
     place = next(place for place, share in enumerate(shares) if share >= most - WORTH)
     one, tried = rows[place], [row.batches for row in rows]
-    span = f"up to {tried[-1]} batches" if len(tried) > 1 else counted(len(one.sizes), "batch")
+    span = f"up to {tried[-1]} {plural(noun)}" if len(tried) > 1 else counted(len(one.sizes), noun)
     earns = (
-        f"{counted(len(one.sizes), 'batch').capitalize()} earn{'s' * (len(one.sizes) == 1)} "
+        f"{counted(len(one.sizes), noun).capitalize()} earn{'s' * (len(one.sizes) == 1)} "
         f"{percent_cut(shares[place])}"
     )
     best = (
@@ -96,40 +98,42 @@ def _not_met(request: Request, rows: Sequence[Row], online: Row) -> Choice:
     )
     return Choice(
         batches=len(one.sizes),
-        reason=f"The rule is not met: no grid of {span} earns {percent_cut(1 - request.within)} of "
-        f"what fully online gains over a random assignment. {earns}, {best}. {_advice(request)}",
+        reason=f"{earns}, {best}. No plan with {span} reaches the target, "
+        f"{percent_cut(1 - request.within)} of {ONLINE_GAIN}. {_advice(request, noun)}",
         met=False,
     )
 
 
-def _advice(request: Request) -> str:
+def _advice(request: Request, noun: Noun) -> str:
     """Return advice on how to earn more."""
     if request.model.conduct.delay:
-        return "A fully online policy knows every outcome at once; here they come late."
+        return "Fully online assumes that outcomes arrive at once; here they arrive late."
     if request.limits.waves is not None:
         return "More and smaller waves may earn more."
-    return "More batches (max_batches) or looser limits may earn more."
+    return f"{more(noun).capitalize()} or looser limits may earn more."
 
 
-def _asked(request: Request, rows: Sequence[Row], online: Row) -> Choice:
-    """Return the requested number, and how it compares with the rule."""
+def _asked(request: Request, rows: Sequence[Row], online: Row, noun: Noun) -> Choice:
+    """Return the requested number, and how it compares with the target."""
     row = next(one for one in rows if one.batches == request.batches)
     enough = 1 - request.within
     gain = request.possible - online.regret
     met = gain <= 2 * online.error or _share(request, row, online) >= enough
-    reason = f"{counted(len(row.sizes), 'batch').capitalize()}, as asked for"
+    reason = f"{counted(len(row.sizes), noun).capitalize()}, as requested"
     if gain > 2 * online.error:
         reason += (
             f", earn{'s' * (len(row.sizes) == 1)} {percent_cut(_share(request, row, online))} of "
-            f"what fully online gains over a random assignment; {percent_cut(enough)} "
-            f"{'is enough' if met else 'would be enough: the rule is not met'}"
+            f"{ONLINE_GAIN}; the target of {percent_cut(enough)} is {'' if met else 'not '}reached"
         )
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=met)
 
 
-def _cheapest(rows: Sequence[Row]) -> Choice:
+def _cheapest(rows: Sequence[Row], noun: Noun) -> Choice:
     row = min(rows, key=lambda one: one.total_cost)
-    reason = "Recommended as the number of batches with the least total cost of regret and batches"
+    reason = (
+        f"Recommended: the number of {plural(noun)} with the lowest total cost, the regret and the "
+        f"{plural(noun)} together"
+    )
     if row is rows[-1] and len(rows) > 1:
-        reason += "; it is the table's last, and more batches might cost less (max_batches)"
+        reason += f"; it is the last row of the table, so {more(noun)} might cost less"
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=None)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import accumulate
 from math import ceil, sqrt
 
-from seqbatch.display import counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Table
 from seqbatch.inference import (
     PlanOfShares,
@@ -16,6 +16,7 @@ from seqbatch.inference import (
     planned_path,
 )
 from seqbatch.planning.model import Model
+from seqbatch.planning.noun import Noun
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------
@@ -241,7 +242,9 @@ def _apart(information: Sequence[float]) -> list[int]:
 # Text and table.
 
 
-def describe_detection(found: Detection, *, asked: float | None, power: float) -> str:
+def describe_detection(
+    found: Detection, *, asked: float | None, power: float, noun: Noun = "batch"
+) -> str:
     """Return a text on what will be detected.
 
     Parameters
@@ -250,35 +253,40 @@ def describe_detection(found: Detection, *, asked: float | None, power: float) -
         The precision and power.
     asked, power
         The lift to detect, if any, and the required power.
+    noun
+        What the text calls a batch.
     """
     text = (
-        f"What will be detected: every lift over control has the standard error "
-        f"{number(found.error, 3)}. A lift of {number(found.lift_80, 3)} is found with 80% "
-        f"power and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%, each lift on its "
-        "own, one look at the end)."
+        f"What will be detected: each lift over control has a standard error of "
+        f"{number(found.error, 3)}. A lift of {number(found.lift_80, 3)} is detected with 80% "
+        f"power, and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%, each lift tested "
+        "separately, one look at the end)."
     )
     if asked is not None:
         text += (
-            f" The randomised share is the least that finds {number(asked, 3)} with "
+            f" The randomised share is the smallest that detects a lift of {number(asked, 3)} with "
             f"{percent_cut(power)} power."
         )
     what = ", as large as the effect assumed below" if asked is None else ""
-    return text + _counting(found) + _stopping(found, what)
+    return text + _counting(found, noun) + _stopping(found, what, noun)
 
 
-def _counting(found: Detection) -> str:
+def _counting(found: Detection, noun: Noun) -> str:
     """Return which batches are not informative, and why; empty if all are."""
     if found.counting == found.batches:
         return ""
-    which = "batch alone counts" if found.counting == 1 else "batches alone count"
-    first = "first" if found.counting == 1 else f"first {found.counting}"
+    first = (
+        f"the first {noun} counts"
+        if found.counting == 1
+        else f"the first {found.counting} {plural(noun)} count"
+    )
     return (
-        f" The {first} {which}: later batches are not randomised, and show no lift without "
-        "randomised units or a floor."
+        f" Only {first}: without randomised units or a floor, later {plural(noun)} cannot show a "
+        "lift."
     )
 
 
-def _stopping(found: Detection, what: str) -> str:
+def _stopping(found: Detection, what: str, noun: Noun) -> str:
     """Return how likely early stopping is, if there is a look before the last.
 
     `what` describes the assumed lift.
@@ -292,16 +300,16 @@ def _stopping(found: Detection, what: str) -> str:
     looks = counted(len(found.looks) - 1, "look")
     return (
         f" If an action's lift is {number(found.effect, 3)}{what}, {looks} before the last "
-        f"batch would find it with probability {chances}."
+        f"{noun} would detect it with probability {chances}."
     )
 
 
-def detection_table(found: Detection) -> Table:
+def detection_table(found: Detection, *, noun: Noun = "batch") -> Table:
     """Return the looks as a table."""
     return Table(
-        "A lift over control, batch by batch: its standard error, and the probability that a look "
-        f"has found a lift of {number(found.effect, 3)} by then",
-        ("batch", "units", "information", "error", "O'Brien-Fleming", "Pocock"),
+        f"The lift over control, {noun} by {noun}: its standard error, and the probability that a "
+        f"lift of {number(found.effect, 3)} has been detected by then",
+        (noun, "units", "information", "error", "O'Brien-Fleming", "Pocock"),
         [
             (
                 one.batch,

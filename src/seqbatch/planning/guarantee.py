@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from seqbatch import grids, theory
-from seqbatch.display import counted
+from seqbatch.display import counted, plural
 from seqbatch.planning.choice import Choice
+from seqbatch.planning.noun import Noun, more
 from seqbatch.planning.request import Request
 from seqbatch.planning.result_rows import Row
 
@@ -47,23 +48,23 @@ def guarantee(request: Request, batches: int | None) -> Row:
     )
 
 
-def choose_guarantee(request: Request, rows: Sequence[Row]) -> Choice:
+def choose_guarantee(request: Request, rows: Sequence[Row], *, noun: Noun = "batch") -> Choice:
     """Return the requested number, the cheapest, or the largest: more never guarantee less."""
     if request.batches is not None:
-        asked = counted(request.batches, "batch").capitalize()
-        return Choice(batches=request.batches, reason=f"{asked}, as asked for.", met=None)
+        asked = counted(request.batches, noun).capitalize()
+        return Choice(batches=request.batches, reason=f"{asked}, as requested.", met=None)
     if request.batch_cost is not None:
         cheapest = min(rows, key=lambda one: one.total_cost)
         return Choice(
             batches=len(cheapest.sizes),
-            reason="Recommended as the number of batches with the least total cost in the worst "
-            "case.",
+            reason=f"Recommended: the number of {plural(noun)} with the lowest total cost in the "
+            "worst case.",
             met=None,
         )
     return Choice(
         batches=len(rows[-1].sizes),
-        reason="This is the table's last row, not an optimum: with arbitrary contexts, more "
-        "batches never guarantee less. Use as many as you can (max_batches).",
+        reason=f"Use as many {plural(noun)} as you can: with arbitrary contexts, {more(noun)} "
+        "never weaken the guarantee. This plan is the last row of the table, not an optimum.",
         met=None,
     )
 

@@ -71,7 +71,6 @@ def stochastic(
         contexts="stochastic",
         grid=_grid(chosen.sizes),
         policy=policy or preferred(compared),
-        reason=choice.reason,
         met=choice.met,
         rows=tuple(rows),
         online=online,
@@ -96,7 +95,6 @@ def adversarial(request: Request) -> Plan:
         contexts="adversarial",
         grid=_grid(chosen.sizes),
         policy=ucb(request.model, request.limits.units),
-        reason=choice.reason,
         met=choice.met,
         rows=tuple(rows),
         online=guarantee(request, None),
@@ -164,7 +162,7 @@ def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -
         f"at least {number(least, 3)}, the lift that {counted(request.limits.units, 'unit')} "
         f"detect with {percent_cut(power)} power if all of them are randomised",
         lift,
-        f"No plan with these units can; about {counted(needed, 'unit')} would, all randomised.",
+        f"To detect it, plan for about {counted(needed, 'unit')}, all randomised.",
     )
 
 

@@ -131,7 +131,7 @@ def feasible(limits: BatchLimits, batches: Sequence[int]) -> list[int]:
             "batches",
             f"possible for {limits.units} units" + (f" with {stated}" if stated else ""),
             wanted,
-            "Loosen a limit, or request a different number of batches.",
+            "Loosen a limit, or request a different number.",
         )
     return allowed
 
@@ -348,7 +348,7 @@ def require_answerable(model: Model) -> None:
             f"at most {max(most - block, 0)} with {model.actions} actions",
             model.dim - block,
             "A larger plan would take minutes, because its time grows with the cube of this "
-            "number. Plan with as many as possible; with more, first batches must be longer.",
+            "number. Plan with as many as possible; with more, start with more units than planned.",
         )
     most = MOST_CHOICES // (CHOICE_POINTS * min(2 * model.actions, model.dim))
     if block and model.actions > most:

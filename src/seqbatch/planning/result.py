@@ -25,7 +25,7 @@ from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.model import Model
 from seqbatch.planning.result_picture import draw, panels
 from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
-from seqbatch.planning.result_text import settings, short, tables, words
+from seqbatch.planning.result_text import reason, settings, short, tables, words
 from seqbatch.planning.tradeoff import Trade, trade
 from seqbatch.planning.unit_sample import Sample
 from seqbatch.policies.base import LinearPolicy
@@ -121,8 +121,6 @@ class Plan:
         ``"stochastic"`` or ``"adversarial"``.
     grid, policy
         The recommended grid and policy.
-    reason
-        Why this number of batches, in words.
     met
         Whether the plan earns as much of fully online's gain as `within` requires; None if that was
         not requested.
@@ -138,12 +136,16 @@ class Plan:
     contexts: Literal["stochastic", "adversarial"]
     grid: Grid
     policy: LinearPolicy
-    reason: str
     met: bool | None
     rows: tuple[Row, ...]
     online: Row
     candidates: tuple[Candidate, ...]
     wrong_guesses: Callable[[], tuple[Sensitivity, ...]] = field(repr=False)
+
+    @property
+    def reason(self) -> str:
+        """Why this number of batches, in words."""
+        return reason(self)
 
     @property
     def model(self) -> Model:
@@ -213,7 +215,7 @@ class Plan:
         if self.detection is None:
             raise InvalidArgumentError(
                 "trade",
-                "asked of a plan for stochastic contexts that has not begun and restricts nothing",
+                "used with a plan for stochastic contexts that has not begun and restricts nothing",
                 _kind(self),
             )
         request = self.request

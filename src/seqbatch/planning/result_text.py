@@ -3,9 +3,12 @@
 import math
 from typing import TYPE_CHECKING
 
-from seqbatch.display import counted, number, percent_cut
+from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Items, Part, Table
+from seqbatch.planning.choice import choose
 from seqbatch.planning.detection import describe_detection, detection_table
+from seqbatch.planning.guarantee import choose_guarantee
+from seqbatch.planning.noun import Noun
 from seqbatch.planning.trials.greedy_runs import ROUNDING
 
 if TYPE_CHECKING:
@@ -18,21 +21,21 @@ if TYPE_CHECKING:
 # Assumptions and settings.
 
 
-def assumptions(plan: "Plan") -> list[str]:
+def assumptions(plan: "Plan", *, noun: Noun = "batch") -> list[str]:
     """Return the assumptions about units and rewards, and how well a sample supports them."""
-    said = [_assumed(plan)]
+    said = [_assumed(plan, noun)]
     if plan.sample is not None and plan.contexts == "stochastic":
         said.append(plan.sample.verdict())
     return said
 
 
-def _assumed(plan: "Plan") -> str:
+def _assumed(plan: "Plan", noun: Noun) -> str:
     model = plan.model
     noises = sorted({noise for _, noise in model.scenarios})
     if plan.contexts == "adversarial":
         return (
-            "Assumed: contexts may be anything, in any order; mean rewards lie in [-1, 1] times "
-            f"the noise, whose standard deviation is {_numbers(noises[-1:])}."
+            "Assumed: contexts may be anything and come in any order; mean rewards lie between -1 "
+            f"and 1 times the noise, whose standard deviation is {_numbers(noises[-1:])}."
         )
     shape = _shape(model)
     text = (
@@ -41,20 +44,20 @@ def _assumed(plan: "Plan") -> str:
     )
     if model.past is not None:
         text = (
-            f"Assumed: {shape}. Learned from the outcomes so far: a perfect assignment gains "
+            f"Assumed: {shape}. Estimated from the outcomes so far: a perfect assignment gains "
             f"{_around([effect for effect, _ in model.scenarios])} per unit over a random one, "
             f"in experiments like this one; reward noise has standard deviation "
             f"{_around([noise for _, noise in model.scenarios])}."
         )
     else:
         text += _uncertain(plan)
-    return text + _conduct(plan)
+    return text + _conduct(plan, noun)
 
 
 def _shape(model: "Model") -> str:
     """Describe a unit's features, and say how many models there are."""
     if model.layout == "shared":
-        return f"a vector of {model.dim} numbers for each action, one model for all"
+        return f"a vector of {model.dim} numbers for each action, one model for all actions"
     if model.dim == 1:
         return "no features, one mean per action"
     features = counted(model.dim - 1, "feature")
@@ -75,45 +78,47 @@ def _uncertain(plan: "Plan") -> str:
     text = ""
     if law.spread > 1:
         low, high = law.guesses[0] / law.spread, law.guesses[0] * law.spread
-        whose = "" if law.stated else ", a fifth of the noise as nothing was stated,"
+        whose = "" if law.stated else " (a fifth of the noise, because none was given)"
         text = (
-            f" That guess{whose} is the middle of a log-normal law: two effects in three lie "
-            f"between {low:.3g} and {high:.3g} (effect_spread {law.spread:g}), and their mean is "
-            f"{plan.model.effect:.3g}."
+            f" That effect is a guess{whose}: two thirds of plausible effects lie between "
+            f"{low:.3g} and {high:.3g} (log-normal, effect_spread {law.spread:g}), and their mean "
+            f"is {plan.model.effect:.3g}."
         )
     if plan.request.kind == "tuned":
         text += (
-            " Of all grids these have the least regret relative to the best grid for each effect, "
-            "on average over the effects."
+            " The grids minimise regret relative to the best grid for each effect, averaged over "
+            "the effects."
         )
-    return f"{text} Expected regret is the mean over the effects."
+    return f"{text} Expected regret is the average over the effects."
 
 
-def _conduct(plan: "Plan") -> str:
+def _conduct(plan: "Plan", noun: Noun) -> str:
     """Describe random assignment, missing or late outcomes, and restrictions, if there are any."""
     conduct, parts = plan.model.conduct, []
     if conduct.randomised:
         parts.append(f"{percent_cut(conduct.randomised)} of units get a random action")
     if conduct.floor:
-        parts.append(f"every action has at least the probability {conduct.floor:g}")
+        parts.append(f"every action has a probability of at least {conduct.floor:g}")
     if conduct.missing:
-        parts.append(f"{percent_cut(conduct.missing)} of outcomes never come")
+        parts.append(f"{percent_cut(conduct.missing)} of outcomes never arrive")
     if conduct.delay:
         parts.append(
-            f"outcomes come {counted(conduct.delay, 'batch')} late, so that those of batch 1 are "
-            f"first used in batch {2 + conduct.delay}"
+            f"outcomes arrive {counted(conduct.delay, noun)} late (those of {noun} 1 are first "
+            f"used in {noun} {2 + conduct.delay})"
         )
     if conduct.eligible:
-        parts.append(f"units may get the actions with shares {_listed(conduct.eligible)}")
+        parts.append(f"the shares of units that may get each action: {_listed(conduct.eligible)}")
     if conduct.capacity:
-        parts.append(f"each batch has room for shares {_listed(conduct.capacity)} of its units")
+        parts.append(
+            f"the largest shares of a {noun} that may get each action: {_listed(conduct.capacity)}"
+        )
     if conduct.restricted:
         gain = plan.request.possible / plan.request.limits.units
         parts.append(
             f"the best possible assignment then gains {number(gain, 3)} per unit over a random "
-            "one, and regret is against it"
+            "one, and regret is measured against it"
         )
-    return "".join(f"; {part}" for part in parts).replace("; ", " Also: ", 1) + "." * bool(parts)
+    return f" Also: {'; '.join(parts)}." if parts else ""
 
 
 def _listed(shares: tuple[float, ...]) -> str:
@@ -123,24 +128,24 @@ def _listed(shares: tuple[float, ...]) -> str:
 def settings(plan: "Plan") -> list[str]:
     """Return every setting, defaults included, that is needed to reproduce the plan."""
     request, limits = plan.request, plan.request.limits
-    rules = [f"batches of at least {limits.smallest:,}"]
-    rules.append(f"at most {limits.largest:,} units" if limits.largest else "any number of units")
+    most = f"at most {limits.largest:,}" if limits.largest else "no maximum"
+    rules = f"batches of at least {counted(limits.smallest, 'unit')}, {most}"
     if limits.first is not None:
-        rules.append(f"the first of {limits.first:,}")
+        rules += f"; first batch of {limits.first:,}"
     if limits.waves is not None:
-        rules = [f"batches end where waves of {', '.join(f'{w:,}' for w in limits.waves)} end"]
-    asked = "none asked for" if request.batches is None else f"{request.batches} asked for"
+        rules = f"batches end where waves of {', '.join(f'{w:,}' for w in limits.waves)} units end"
+    asked = "chosen by the planner" if request.batches is None else f"{request.batches}, requested"
     cost = "none" if request.batch_cost is None else number(request.batch_cost, 3)
     lines = [
-        f"Limits: {' and '.join(rules)}.",
-        f"Number of batches: {asked}; the table goes to {plan.rows[-1].batches}; close enough to "
-        f"fully online: {percent_cut(1 - request.within)} of its gain; cost of a batch: {cost}.",
+        f"Limits: {rules}.",
+        f"Number of batches: {asked}; the table ends at {plan.rows[-1].batches}; target: "
+        f"{percent_cut(1 - request.within)} of the gain of fully online; cost of a batch: {cost}.",
         f"Grid: {request.kind}. Seed: {request.seed}.",
     ]
     if not request.law.stated:
-        lines.append("The effect was not stated: a fifth of the noise is the default.")
+        lines.append("No effect was given: the default is a fifth of the noise.")
     if request.law.spread > 1:
-        lines.append(f"Spread of the effect around the guess: a factor of {request.law.spread:g}.")
+        lines.append(f"Uncertainty of the effect: a factor of {request.law.spread:g}.")
     return lines
 
 
@@ -164,12 +169,19 @@ def words(plan: "Plan") -> list[Part]:
     return [heading(plan), Items(batches(plan)), *reasons(plan), *assumptions(plan)]
 
 
-def reasons(plan: "Plan") -> list[str]:
+def reasons(plan: "Plan", *, noun: Noun = "batch") -> list[str]:
     """Return the reasons for this number of batches, its cost, other policies, detectable lifts."""
-    said = [plan.reason, _cost(plan)]
+    said = [reason(plan, noun=noun), _cost(plan, noun)]
     if plan.contexts == "stochastic":
-        said += [_policies(plan), _detection(plan)]
+        said += [_policies(plan), _detection(plan, noun)]
     return [each for each in said if each]
+
+
+def reason(plan: "Plan", *, noun: Noun = "batch") -> str:
+    """Return why the plan has this number of batches."""
+    if plan.contexts == "adversarial":
+        return choose_guarantee(plan.request, plan.rows, noun=noun).reason
+    return choose(plan.request, plan.rows, plan.online, noun=noun).reason
 
 
 def rounded(value: float) -> str:
@@ -196,20 +208,20 @@ def short(plan: "Plan") -> str:
     if len(sizes) > 6:
         sizes = [*sizes[:3], "...", *sizes[-2:]]
     row = plan.row
-    cost = f"regret {with_error(row.regret, row.error)} expected"
+    cost = f"expected regret {with_error(row.regret, row.error)}"
     if plan.contexts == "adversarial":
         promised = not math.isnan(row.rate)
-        cost = f"regret of at most {rounded(row.rate)} promised" if promised else "nothing promised"
+        cost = f"regret of at most {rounded(row.rate)} guaranteed" if promised else "no guarantee"
     return f"{title(plan)}; batches of {', '.join(sizes)} units; {cost}"
 
 
-def tables(plan: "Plan") -> list[Table]:
+def tables(plan: "Plan", *, noun: Noun = "batch") -> list[Table]:
     """Return tables of the costs of other numbers of batches and wrong guesses, and of looks."""
-    looks = [] if plan.detection is None else [detection_table(plan.detection)]
-    return [costs_table(plan), *_wrong_guesses(plan), *looks]
+    looks = [] if plan.detection is None else [detection_table(plan.detection, noun=noun)]
+    return [costs_table(plan, noun=noun), *_wrong_guesses(plan), *looks]
 
 
-def costs_table(plan: "Plan") -> Table:
+def costs_table(plan: "Plan", *, noun: Noun = "batch") -> Table:
     """Return a table of the costs of other numbers of batches."""
     names = {
         "regret": "regret",
@@ -227,8 +239,8 @@ def costs_table(plan: "Plan") -> Table:
     if plan.contexts == "adversarial" and "rate" not in known:
         known.append("rate")
     return Table(
-        f"What other numbers of batches cost (* {chosen(plan)})",
-        ("M", *(names[name] for name in known)),
+        f"What other numbers of {plural(noun)} cost (* {chosen(plan)})",
+        (plural(noun), *(names[name] for name in known)),
         [
             (_count(plan, row), *(_shown(plan, name, getattr(row, name)) for name in known))
             for row in shown
@@ -239,10 +251,10 @@ def costs_table(plan: "Plan") -> Table:
 def chosen(plan: "Plan") -> str:
     """Return how the plan's number of batches was chosen, in a word or two."""
     if plan.request.batches is not None:
-        return "asked for"
+        return "requested"
     if plan.met is False:
-        return "recommended; the rule is not met"
-    return "the most here" if _most_here(plan) else "recommended"
+        return "recommended; below the target"
+    return "the largest here" if _most_here(plan) else "recommended"
 
 
 def _most_here(plan: "Plan") -> bool:
@@ -309,9 +321,9 @@ def title(plan: "Plan") -> str:
     return f"{counted(plan.units, 'unit')}{after}, {plan.model.actions} actions: {answer(plan)}"
 
 
-def answer(plan: "Plan") -> str:
+def answer(plan: "Plan", *, noun: Noun = "batch") -> str:
     """Return the number of batches and the policy."""
-    return f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"
+    return f"{counted(plan.batches, noun)}, with {type(plan.policy).__name__}"
 
 
 def batches(plan: "Plan") -> list[str]:
@@ -340,83 +352,87 @@ def assigned_by(plan: "Plan") -> list[str]:
     return made
 
 
-def _cost(plan: "Plan") -> str:
-    return _promise(plan) if plan.contexts == "adversarial" else _expectation(plan)
+def _cost(plan: "Plan", noun: Noun) -> str:
+    return _promise(plan, noun) if plan.contexts == "adversarial" else _expectation(plan, noun)
 
 
-def _promise(plan: "Plan") -> str:
+def _promise(plan: "Plan", noun: Noun) -> str:
     row = plan.row
-    text = "With arbitrary contexts the regret cannot be predicted, only bounded: "
+    text = "With arbitrary contexts the regret can be bounded, but not predicted. "
     if not math.isnan(row.lower_bound):
         text += (
-            f"no method can guarantee less than {rounded(row.lower_bound)} with these batches, and "
+            f"No method can guarantee less than {rounded(row.lower_bound)} with these "
+            f"{plural(noun)}. "
         )
     if math.isnan(row.rate):
-        return f"{text}{_vacuous(plan)}"
+        return f"{text}{_vacuous(plan, noun)}"
     return (
-        f"{text}Theorem 1 bounds that of UCB by {rounded(row.rate)} (for mean rewards between -1 "
-        "and 1 times the noise, so that a unit loses at most twice the noise; proved for rewards "
-        "that do not depend on earlier choices, which SupSBUCB ensures). More batches help up to "
-        f"about {plan.request.promises.enough:,}, which match fully online (Corollary 1)."
+        f"{text}Theorem 1 bounds the regret of UCB by {rounded(row.rate)}. It assumes mean rewards "
+        "between -1 and 1 times the noise, which limits the loss of a unit to twice the noise; and "
+        "it is proved for rewards that do not depend on earlier choices, which SupSBUCB ensures. "
+        f"More {plural(noun)} help up to about {plan.request.promises.enough:,}, which match fully "
+        "online (Corollary 1)."
     )
 
 
-def _vacuous(plan: "Plan") -> str:
+def _vacuous(plan: "Plan", noun: Noun) -> str:
     """Say that there is no guarantee, and when there would be one."""
     promises = plan.request.promises
     needed = promises.fewest
     when = (
-        "not even new estimates after every unit would change that; more units would"
+        "Even new estimates after every unit would not change that; more units would"
         if needed is None
-        else f"it says something from about {counted(needed, 'batch')} on"
+        else f"With about {counted(needed, noun)} or more it guarantees something"
     )
     return (
         "Theorem 1 guarantees nothing here: its bound exceeds "
-        f"{rounded(promises.most_lost)}, the most that can be lost by any assignment (twice "
-        f"the noise a unit), and {when}. Equal batches and UCB are the theorem's advice all the "
-        "same; if units come from one population, plan with contexts = stochastic."
+        f"{rounded(promises.most_lost)}, the most that any assignment can lose (twice the noise "
+        f"per unit). {when}. The theorem still recommends equal {plural(noun)} and UCB. If units "
+        "come from one population, plan with contexts = stochastic."
     )
 
 
-def _expectation(plan: "Plan") -> str:
+def _expectation(plan: "Plan", noun: Noun) -> str:
     row, text = plan.row, ""
     for one in plan.candidates:
         if one.policy == plan.policy and one is not plan.candidates[0]:
             text = (
-                f"Expected regret {with_error(one.regret, one.error)} with {one.name}. "
-                "What follows, and the table, is for pure exploitation. "
+                f"Expected regret with {one.name}: {with_error(one.regret, one.error)}. The next "
+                "numbers and the table are for pure exploitation (each unit gets the action that "
+                "looks best). "
             )
     text += (
-        f"Expected regret {with_error(row.regret, row.error)}{_median(row)}, "
-        f"{times(row.of_online)} times "
+        "Expected regret (the reward lost against a perfect assignment): "
+        f"{with_error(row.regret, row.error)}{_median(row)}, {times(row.of_online)} times "
         f"that of fully online ({rounded(plan.online.regret)}); {row.best_share:.0%} of units get "
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
     )
     if row.lower_bound > 0 and row.error:
         text += (
-            f" No method with these batches can expect a regret below {rounded(row.lower_bound)}."
+            f" No method with these {plural(noun)} has an expected regret below "
+            f"{rounded(row.lower_bound)}."
         )
     elif row.lower_bound > 0:
-        text += f" {_why_by_chance(plan)}: every method loses exactly that."
+        text += f" Every method loses exactly that: {_why_by_chance(plan)}."
     near = plan.near_online(0.1)
     most = plan.rows[-1].batches
-    takes = counted(near, "batch") if near else f"more than {most} batches"
+    takes = counted(near, noun) if near else f"more than {most} {plural(noun)}"
     return f"{text} Coming within 10% of the fully online regret takes {takes}."
 
 
 def _why_by_chance(plan: "Plan") -> str:
     """Say why every unit's action is drawn at random."""
     if plan.model.conduct.chance == 1:
-        return "All units are randomised"
-    return "Nothing is known in time to do better"
+        return "all units are randomised"
+    return "nothing is known in time to do better"
 
 
 def _median(row: "Row") -> str:
     """State the median regret if it differs much from the mean."""
     if abs(row.median - row.regret) <= 0.1 * row.regret:
         return ""
-    return f" (half of the cases stay below {rounded(row.median)})"
+    return f" (below {rounded(row.median)} in half of the cases)"
 
 
 def _policies(plan: "Plan") -> str:
@@ -425,28 +441,28 @@ def _policies(plan: "Plan") -> str:
     if not others:
         return ""
     if not any(one.excess or one.excess_error for one in others):
-        return f"All policies are alike here. {_why_by_chance(plan)}."
+        return f"All policies lose the same here: {_why_by_chance(plan)}."
     shown = ", ".join(f"{one.name} {_more(one)}" for one in others)
     text = f"Other policies on this grid, in the same trials, lose: {shown}."
     below = [one.name for one in others if one.regret < plan.row.lower_bound]
     if below:
         text += (
-            f" That {' and '.join(below)} would come out below the lower bound is the chance of "
-            "few trials."
+            f" By chance, because the trials are few, {' and '.join(below)} came out below the "
+            "lower bound."
         )
     return text
 
 
-def _detection(plan: "Plan") -> str:
+def _detection(plan: "Plan", noun: Noun) -> str:
     if plan.model.conduct.restricted and not plan.seen:
         return (
             "What will be detected is not predicted: the formulas for the standard errors of lifts "
-            "take every unit to be eligible for every action, without capacities."
+            "assume that every unit may get every action, without capacities."
         )
     if plan.detection is None:
         return ""
     request = plan.request
-    return describe_detection(plan.detection, asked=request.detect, power=request.power)
+    return describe_detection(plan.detection, asked=request.detect, power=request.power, noun=noun)
 
 
 def _more(one: "Candidate") -> str:

@@ -30,7 +30,7 @@ SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 NEAR = 0.3
 #: The file endings of pictures.
 PICTURES = (".png", ".svg", ".html")
-TITLE = "What randomised units cost, and what they show"
+TITLE = "What randomised units cost, and what they detect"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +158,10 @@ def describe(trade: "Trade") -> str:
     """Return a text on the plan's point and both ends."""
     least, most, own = trade.points[0], trade.points[-1], trade.chosen
     return (
-        f"Between no randomised units and all of them, expected regret goes from "
-        f"{rounded(least.regret)} to {rounded(most.regret)}, and the lift that is found with "
-        f"{percent_cut(trade.power)} power from {rounded(least.lift)} to {rounded(most.lift)}. "
-        f"{own_words(trade)}; with it, regret is {rounded(own.regret)}, and the lift "
-        f"{rounded(own.lift)}."
+        f"{own_words(trade)}: the expected regret is {rounded(own.regret)}, and a lift of "
+        f"{rounded(own.lift)} is detected with {percent_cut(trade.power)} power. With no "
+        f"randomised units these are {rounded(least.regret)} and {rounded(least.lift)}; with only "
+        f"randomised units, {rounded(most.regret)} and {rounded(most.lift)}."
     )
 
 
@@ -171,7 +170,8 @@ def own_words(trade: "Trade") -> str:
     if trade.asked is None:
         return f"This plan randomises {percent_cut(trade.randomised)}"
     return (
-        f"Recommended: {percent_cut(trade.randomised)}, the least that finds {rounded(trade.asked)}"
+        f"Randomise {percent_cut(trade.randomised)}, the smallest share that detects "
+        f"{rounded(trade.asked)}"
     )
 
 
@@ -180,7 +180,7 @@ def table(trade: "Trade") -> Table:
     mark = "this plan" if trade.asked is None else "recommended"
     return Table(
         f"Regret against the detectable lift, by the randomised share (* {mark})",
-        ("randomised", "regret", f"lift found with {percent_cut(trade.power)} power"),
+        ("randomised", "regret", f"lift detected with {percent_cut(trade.power)} power"),
         [
             (
                 f"{percent_cut(one.randomised)} *"
@@ -285,6 +285,6 @@ def _asked(trade: "Trade") -> list[Any]:
     return [
         base.mark_rule(color=GREY, strokeDash=[6, 4]),
         base.mark_text(align="left", dx=4, dy=-4, y=HEIGHT, color="#555555").encode(
-            text=alt.value(f"to be found: {rounded(trade.asked)}")
+            text=alt.value(f"to detect: {rounded(trade.asked)}")
         ),
     ]

@@ -88,9 +88,7 @@ def text(described: Mapping[str, Any]) -> str:
 
 
 GREEDY = "units get the action that looks best for them so far"
-HOPEFUL = (
-    "units get the action that may turn out best for them, so that little-known ones are tried"
-)
+HOPEFUL = "units get the action that may turn out best for them, which tries little-known actions"
 
 #: What each policy does once something is known.
 PLAIN = {
@@ -102,7 +100,7 @@ PLAIN = {
     "LinUCB": HOPEFUL,
     "SupSBUCB": HOPEFUL,
     "ThompsonSampling": "units get each action as often as it is likely to be best for them",
-    "EpsilonGreedy": f"{GREEDY}, and a share of them a random one",
+    "EpsilonGreedy": f"{GREEDY}, except for a share that gets a random one",
     "UniformRandom": "all units get an action at random",
     "FixedAction": "all units get the same action",
 }

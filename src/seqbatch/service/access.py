@@ -68,7 +68,7 @@ class Rate:
     def require(self, token: str) -> None:
         """Refuse a call if the token's bucket is empty."""
         if seconds := self.wait(token):
-            what = f"{self._rate:g} calls a second, and {self._burst:,} at once after a pause"
+            what = f"{self._rate:g} calls per second, in bursts of at most {self._burst:,}"
             raise _later("too-many", f"this token may make {what}; try again later.", seconds)
 
 
@@ -90,7 +90,7 @@ class WrongTokens:
     def require_few(self, address: str) -> None:
         """Refuse an address that has sent too many wrong tokens."""
         if seconds := self._rate.wait(address, take=False):
-            what = f"{self._most:,} wrong tokens came from this address within a minute"
+            what = f"this address sent more than {self._most:,} invalid tokens per minute"
             how = "try again later, with a token that `seqbatch token list` shows as active."
             raise _later("wrong-tokens", f"{what}; {how}", seconds)
 
@@ -108,7 +108,7 @@ def _later(kind: str, text: str, seconds: float) -> ProblemError:
 
 
 _bearer = HTTPBearer(
-    auto_error=False, description="A token of `seqbatch token create`: `Bearer sqb_...`."
+    auto_error=False, description="A token from `seqbatch token create`, as `Bearer sqb_...`."
 )
 
 
@@ -198,7 +198,7 @@ def _require_known_parameters(request: Request) -> None:
         there = ", ".join(sorted(known)) or "none"
         raise ProblemError(
             422, "invalid-argument",
-            f"each parameter must be one of {there}, once; received {odd[:100]!r}.",
+            f"each parameter must be one of {there}, given once; received {odd[:100]!r}.",
         )  # fmt: skip
 
 
@@ -210,5 +210,5 @@ def require_sight(token: Token, campaign: str) -> None:
     """Refuse a campaign outside the token's scope, with the message for an unknown campaign."""
     if not token.sees(campaign):
         raise ProblemError(
-            404, "unknown-campaign", "there is no such campaign, or this token may not see it."
+            404, "unknown-campaign", "the campaign does not exist, or this token may not see it."
         )

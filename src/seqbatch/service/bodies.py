@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from seqbatch.campaign.files.reading import CELLS, NOTHING, Source
 from seqbatch.campaign.spec.input_limits import MOST_COLUMNS
-from seqbatch.errors import InvalidFileError
+from seqbatch.errors import InvalidFileError, RowProblem
 from seqbatch.service.call_limits import Settings
 from seqbatch.service.problems import ProblemError, invalid
 from seqbatch.storage.answers import PIECE
@@ -125,7 +125,7 @@ def watched(settings: Settings) -> Callable[[str, int], None]:
             raise ProblemError(
                 503, "too-slow",
                 f"the file took longer than {settings.file_seconds:g} seconds; nothing was done. "
-                "Cut it into several.",
+                "Split it into several files.",
             )  # fmt: skip
 
     return report
@@ -137,7 +137,7 @@ def refuse_rows(rows: int, settings: Settings) -> None:
         raise ProblemError(
             413, "too-large",
             f"a file must have at most {settings.file_rows:,} rows; received {rows:,} or more; "
-            "nothing was done. Cut it into several.",
+            "nothing was done. Split it into several files.",
         )  # fmt: skip
 
 
@@ -216,13 +216,14 @@ def table_of(rows: Sequence[dict[str, Any]], *, what: str) -> pa.Table:
     # Rows that each have different columns could make a table of a billion empty cells.
     if len(names) * len(rows) > max(CELLS, MOST_COLUMNS):
         rule = f"all rows together must have at most {CELLS // len(rows):,} columns"
-        raise InvalidFileError(what, [(0, "", f"{rule}; received {len(names):,}")], NOTHING)
+        reason = f"{rule}; received {len(names):,}"
+        raise InvalidFileError(what, [RowProblem(0, "", reason, "too-many-columns")], NOTHING)
     for name in names:
         cells = [row.get(name) for row in rows]
         # Usually the types alone show that a column is valid, without checking every cell.
         made = _column(cells) if "\0" not in name else None
-        if made is None and (reason := _unfit(name, cells)) is not None:
-            problems.append((reason[0] + 1, name[:100], reason[1]))
+        if made is None and (problem := _unfit(name, cells)) is not None:
+            problems.append(problem)
         else:
             columns[name] = pa.array(cells) if made is None else made
     if problems:
@@ -259,22 +260,27 @@ def _column(cells: list[Any]) -> pa.Array | None:
     return made
 
 
-def _unfit(name: str, cells: list[Any]) -> tuple[int, str] | None:
-    """Return the first invalid cell of a column, and the reason."""
+def _unfit(name: str, cells: list[Any]) -> RowProblem | None:
+    """Return the problem of the first invalid cell of a column."""
+    column = name[:100]
     if "\0" in name:
-        return 0, "a column's name must have no NUL characters"
+        reason = "a column's name must not contain NUL characters"
+        return RowProblem(1, column, reason, "nul-character")
     first: type | None = None
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(cells, start=1):
         if cell is None:
             continue
         kind = float if isinstance(cell, int) and not isinstance(cell, bool) else type(cell)
         if kind not in (str, float, bool):
-            return row, "must be a text, a number, true, false or null"
+            reason = "must be a string, a number, true, false or null"
+            return RowProblem(row, column, reason, "wrong-type")
         if kind is float and not (
             math.isfinite(cell) if isinstance(cell, float) else cell in _WHOLE
         ):
-            return row, "must be a number that 64 bits can hold"
+            reason = "must be a number that fits in 64 bits"
+            return RowProblem(row, column, reason, "out-of-range")
         if first not in (None, kind):
-            return row, "must be of the same kind in all rows: texts, numbers, or true and false"
+            reason = "must have the same type in all rows: string, number or boolean"
+            return RowProblem(row, column, reason, "mixed-types")
         first = kind
     return None

@@ -97,5 +97,5 @@ class Settings:
                 values[name] = 0
             if not 0 < values[name] < float("inf"):
                 kind = "whole number" if kinds[name] is int else "number"
-                raise InvalidArgumentError("limit", f"{name}=N, N a {kind} above 0", repr(word))
+                raise InvalidArgumentError("limit", f"{name}=N with N a {kind} above 0", repr(word))
         return replace(self, **values)

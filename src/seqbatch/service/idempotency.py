@@ -76,7 +76,7 @@ def again(found: StoredAnswer | None, call: IdempotentCall) -> StoredAnswer | No
     if found is not None and found.request != call.request:
         raise ProblemError(
             422, "key-reused",
-            f"{KEY} {call.key!r} was used for another call; a new call needs a new key.",
+            f"{KEY} {call.key!r} was used for a different call; use a new key for a new call.",
         )  # fmt: skip
     return found
 

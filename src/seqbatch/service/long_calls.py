@@ -87,14 +87,14 @@ async def _in_time(request: Request, places: asyncio.Semaphore, call: Callable[[
         return await asyncio.wait_for(_placed(places, call), seconds)
     except TimeoutError:
         raise ProblemError(
-            503, "too-slow", f"it took longer than {seconds:g} seconds. Ask for less."
+            503, "too-slow", f"the call took longer than {seconds:g} seconds. Request less."
         ) from None
 
 
 async def _placed(places: asyncio.Semaphore, call: Callable[[], T]) -> T:
     if places.locked():
         raise ProblemError(
-            429, "busy", "as many long calls run as are allowed at once; try again.",
+            429, "busy", "too many long calls are running; try again later.",
             headers={"Retry-After": "2"},
         )  # fmt: skip
     await places.acquire()

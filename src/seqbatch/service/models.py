@@ -12,7 +12,7 @@ from seqbatch.service.idempotency import KEY, LONGEST_KEY
 # Models of request bodies and answers
 
 
-Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too dear"])]
+Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too expensive"])]
 Row = dict[str, Any]
 #: A campaign's name in a URL, with the same rules as in a spec.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
@@ -28,13 +28,13 @@ _SPEC = {
 
 
 class Body(BaseModel):
-    """A body of JSON: nothing besides what is named, and nothing taken for something else."""
+    """A JSON body. Unknown fields are refused, and values are not converted to other types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class PlanBody(Body):
-    """What an experiment is to be like; see the planner's documentation for each number."""
+    """The experiment to plan; the planner's documentation describes each field."""
 
     units: int = Field(ge=1, le=100_000_000, examples=[20_000])
     actions: int = Field(ge=2, le=50, examples=[3])
@@ -68,20 +68,20 @@ class PlanBody(Body):
 
 
 class SpecBody(Body):
-    """A campaign's spec: the text of a TOML file, or the same as plain values."""
+    """A campaign's spec: the text of a TOML file, or the same content as an object."""
 
     spec: dict[str, Any] | Annotated[str, Field(max_length=100_000)] = Field(examples=[_SPEC])
 
 
 class ValidateBody(SpecBody):
-    """A spec, and units and outcomes to try it with."""
+    """A spec, with units and outcomes to check against it."""
 
     units: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
     outcomes: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
 
 
 class AssignmentsBody(Body):
-    """Units with their features: one, or many at once."""
+    """Units with their features, one or many."""
 
     units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a", "age": 31}]])
     partial: bool = False
@@ -89,7 +89,7 @@ class AssignmentsBody(Body):
 
 
 class OutcomesBody(Body):
-    """Outcomes of units: one, or many at once."""
+    """Outcomes of units, one or many."""
 
     outcomes: list[Row] = Field(
         min_length=1, max_length=10_000, examples=[[{"unit": "a", "visit": 1}]]
@@ -100,7 +100,7 @@ class OutcomesBody(Body):
 
 
 class CloseBody(Body):
-    """Which wave to close, and how."""
+    """The wave to close, and how to close it."""
 
     wave: int | None = Field(default=None, ge=1, lt=2**31, examples=[1])
     force: bool = False
@@ -109,7 +109,7 @@ class CloseBody(Body):
 
 
 class AmendBody(Body):
-    """What is to change between two waves, and why."""
+    """What to change between two waves, and why."""
 
     reason: Reason
     sizes: list[int] | None = Field(default=None, max_length=10_000)
@@ -125,13 +125,13 @@ class AmendBody(Body):
 
 
 class ReasonBody(Body):
-    """Why."""
+    """The reason for a change."""
 
     reason: Reason
 
 
 class CampaignAnswer(BaseModel):
-    """A campaign in short."""
+    """A summary of a campaign."""
 
     name: str = Field(examples=["spring"])
     condition: str = Field(examples=["open"])
@@ -147,7 +147,7 @@ class CampaignAnswer(BaseModel):
 
 
 class CampaignsAnswer(BaseModel):
-    """The campaigns that a token is for."""
+    """The campaigns that a token may see."""
 
     campaigns: list[CampaignAnswer]
 
@@ -155,7 +155,7 @@ class CampaignsAnswer(BaseModel):
 class AssignmentsAnswer(BaseModel):
     """The actions of units.
 
-    `event` is the event that the new ones among them were assigned in; null where none was new.
+    `event` is the event that assigned the new units; null if no unit was new.
     """
 
     wave: int = Field(examples=[1])
@@ -168,7 +168,7 @@ class AssignmentsAnswer(BaseModel):
 
 
 class Held(BaseModel):
-    """A row of outcomes that was held; `unit` is the id, whatever the spec calls its column."""
+    """A held row of outcomes; `unit` is the id, whatever the spec calls its column."""
 
     line: int
     unit: str
@@ -177,7 +177,7 @@ class Held(BaseModel):
 
 
 class HeldReason(BaseModel):
-    """Why rows were held, and how many."""
+    """A reason why rows were held, and how many."""
 
     verdict: str
     reason: str
@@ -185,7 +185,7 @@ class HeldReason(BaseModel):
 
 
 class OutcomesAnswer(BaseModel):
-    """What became of the rows: accepted, duplicate, conflict and quarantined sum to them."""
+    """What happened to the rows: accepted, duplicate, conflict and quarantined add up to `rows`."""
 
     rows: int = Field(examples=[1])
     accepted: int = Field(examples=[1])
@@ -204,7 +204,7 @@ class OutcomesAnswer(BaseModel):
 
 
 class ValidateAnswer(BaseModel):
-    """What create, assign and record would say."""
+    """What create, assign and record would answer."""
 
     sound: bool
     name: str | None = None
@@ -220,7 +220,7 @@ class ValidateAnswer(BaseModel):
 
 
 class EventAnswer(BaseModel):
-    """Something that was done to a campaign."""
+    """An event of a campaign."""
 
     sequence: int
     kind: str
@@ -235,7 +235,7 @@ class EventAnswer(BaseModel):
 
 
 class EventsAnswer(BaseModel):
-    """Everything that was done, in order, in pages."""
+    """A page of events, in order."""
 
     events: list[EventAnswer]
     total: int
@@ -279,8 +279,8 @@ def reads(model: type[BaseModel], *, files: bool = False, changes: bool = True) 
                 "name": KEY,
                 "in": "header",
                 "required": False,
-                "description": "Names the call: the same call under the same key is made once, and "
-                "gets the same answer again for seven days.",
+                "description": "Identifies the call. For seven days, a repeated call with the same "
+                "key gets the first answer again and changes nothing.",
                 "schema": {
                     "type": "string", "minLength": 1, "maxLength": LONGEST_KEY,
                     "pattern": "^[!-~]+$",

@@ -46,7 +46,7 @@ def in_calls(remedy: Remedy) -> str:
         case "delete":
             return ": force = true."
         case "force":
-            return " Where that is meant, add force = true."
+            return " If that is intended, add force = true."
         case "amend":
             return f" an amendment with {amendment(remedy)}"
         case "overwrite":
@@ -82,8 +82,8 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (SeqbatchError, 500, "failed"),
 )
 TITLES = {
-    "unknown-campaign": "There is no such campaign",
-    "wrong-state": "The campaign's state does not allow it",
+    "unknown-campaign": "Unknown campaign",
+    "wrong-state": "The campaign's state does not allow this",
     "invalid-spec": "The spec breaks a rule",
     "invalid-rows": "The rows break rules",
     "invalid-argument": "A value breaks a rule",
@@ -93,21 +93,21 @@ TITLES = {
     "unauthorised": "A valid token is needed",
     "form-refused": "The form cannot be accepted",
     "forbidden": "The token may not do this",
-    "not-found": "There is nothing at this address",
-    "not-allowed": "This cannot be done at this address",
+    "not-found": "Nothing found at this address",
+    "not-allowed": "Method not allowed at this address",
     "too-large": "The body is too large",
-    "too-slow": "It took too long",
+    "too-slow": "The call took too long",
     "busy": "The service is busy",
     "client-gone": "The client disconnected",
-    "too-many": "The token makes too many calls",
-    "wrong-tokens": "Too many wrong tokens",
-    "unsupported": "The body is of a kind that is not read",
+    "too-many": "Too many calls with this token",
+    "wrong-tokens": "Too many invalid tokens",
+    "unsupported": "This file type is not supported",
     "key-reused": "The idempotency key was used for another call",
 }
 
 
 class Place(BaseModel):
-    """One thing that is wrong, and where."""
+    """A problem, and where it is."""
 
     model_config = ConfigDict(extra="allow")
     reason: str = Field(examples=["must be a number; received 'abc'"])
@@ -118,7 +118,7 @@ class RemedyDocument(BaseModel):
 
     action: str = Field(examples=["close"])
     options: dict[str, Any] = Field(
-        description="Fields of the body; null is for you to fill in.",
+        description="Fields of the body; fill in those that are null.",
         examples=[{"force": True, "reason": None}],
     )
 
@@ -127,15 +127,15 @@ class ProblemDocument(BaseModel):
     """What went wrong, why, and what to do (RFC 9457)."""
 
     type: str = Field(examples=["urn:seqbatch:wrong-state"])
-    title: str = Field(examples=["The campaign's state does not allow it"])
+    title: str = Field(examples=["The campaign's state does not allow this"])
     status: int = Field(examples=[409])
     detail: str = Field(examples=["wave 1 of campaign spring has room for 0 more units; ..."])
     code: str = Field(
-        description="What kind of refusal it is, for programs; it stays when words change.",
+        description="The kind of refusal, for programs; it does not change when the wording does.",
         examples=["wave-full"],
     )
     field: str | None = Field(
-        default=None, description="The field, setting or column that it is about.",
+        default=None, description="The field, setting or column in question.",
         examples=["reason"],
     )  # fmt: skip
     remedies: list[RemedyDocument] | None = None
@@ -198,17 +198,14 @@ def problem_of(error: SeqbatchError, label: str) -> ProblemError:
     why, places = error.refusal, None
     if isinstance(error, UnknownCampaignError):
         # The caller may not be allowed to see the names of other campaigns.
-        told = "there is no such campaign, or this token may not see it."
+        told = "the campaign does not exist, or this token may not see it."
         why = Refusal(error.code, (told,))
     if isinstance(error, OutputError):
         # A call and its answer are one transaction: the library's changes are rolled back.
         told = "the answer could not be written; nothing was done. Make the same call again."
         why = Refusal(error.code, (told,))
     if isinstance(error, InvalidFileError):
-        places = [
-            {error.place: place, "column": column, "reason": reason}
-            for place, column, reason in error.problems[:LISTED]
-        ]
+        places = error.plain_problems()[:LISTED]
     return ProblemError(status, kind, why, errors=places, hidden=label)
 
 
@@ -274,7 +271,9 @@ def handle(app: FastAPI, label: str, answered: Callable[[Request, ProblemError],
         return answered(request, client_gone())
 
     async def unforeseen(request: Request, _error: Exception) -> Response:
-        failed = ProblemError(500, "failed", "Something failed; the log says what.")
+        failed = ProblemError(
+            500, "failed", "an unexpected error occurred; see the log of the service."
+        )
         return answered(request, failed)
 
     app.add_exception_handler(ProblemError, known)
@@ -291,14 +290,14 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         400: "The body or a parameter cannot be read.",
         401: "No valid token.",
         403: "The token may not do this.",
-        404: "No such campaign, or none that the token may see.",
+        404: "The campaign does not exist, or the token may not see it.",
         408: "The body took too long to arrive.",
-        409: "The campaign's state does not allow it.",
+        409: "The campaign's state does not allow this.",
         413: "The body is too large.",
-        415: "The body is of a kind that is not read.",
+        415: "The body's content type is not supported.",
         422: "A value breaks a rule.",
-        429: "Too many calls, at once or of this token; try again after Retry-After seconds.",
-        503: "The store failed, or it took too long; the same call can be made again.",
+        429: "Too many calls; try again after Retry-After seconds.",
+        503: "The store failed, or the call took too long; you can repeat the call.",
     }
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
     if 413 in statuses:

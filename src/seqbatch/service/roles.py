@@ -103,5 +103,7 @@ def require(token: Token, method: str, route: str) -> None:
     if not may(token, permission):
         needed = least_role(permission)
         raise ProblemError(
-            403, "forbidden", f"this needs the role {needed}; the token has the role {token.role}."
+            403,
+            "forbidden",
+            f"this call needs the role {needed}; the token has the role {token.role}.",
         )

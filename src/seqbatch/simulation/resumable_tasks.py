@@ -56,8 +56,8 @@ def fingerprint(value: object) -> str:
         _digest(value, digest.update)
     except RecursionError:
         raise InvalidArgumentError(
-            "what defines a run", "nested less deeply than Python's calls may be",
-            "objects in objects in objects", "Keep them side by side, as in a list or an array.",
+            "the settings of a run", "nested less deeply than Python's recursion limit",
+            "deeply nested objects", "Use a flat list or array instead.",
         ) from None  # fmt: skip
     return digest.hexdigest()
 
@@ -107,9 +107,9 @@ def _parts(value: object, within: tuple[object, ...]) -> Sequence[object]:
             return parts
         raise InvalidArgumentError(
             " in ".join(_named(each) for each in (value, *reversed(within)) if not _plain(each)),
-            "something whose content can be compared, as a run goes on only as it was declared",
-            f"what cannot be taken apart ({error})",
-            "Make it in the method or function that uses it, instead of keeping it.",
+            "comparable by its content, because a run can be resumed only with the same settings",
+            f"an object that cannot be serialised ({error})",
+            "Create it in the method or function that uses it, instead of storing it.",
         ) from error
 
 
@@ -160,7 +160,8 @@ def _held(function: FunctionType) -> list[object]:
         except ValueError:
             raise InvalidArgumentError(
                 f"{name} in {_named(function)}", "set before the run starts",
-                "a variable without a value", "Assign it above the call, or pass it on.",
+                "a variable without a value",
+                "Assign it above the call, or pass it as an argument.",
             ) from None  # fmt: skip
     return held
 
@@ -310,8 +311,8 @@ def _refuse_other(out: Path, parts: Path, text: str) -> None:
             "out",
             "an empty folder, or that of an interrupted run with the same settings",
             f"{out}, which holds a different run",
-            "A run goes on only as it was declared: for other settings, or changed code of your "
-            "own, name another folder, or remove this one.",
+            "A run can be resumed only with the same settings and the same code. For anything "
+            "else, use another folder, or remove this one.",
         )
 
 

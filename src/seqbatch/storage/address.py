@@ -44,12 +44,15 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
     path = Path(_at_home(_file_of(text)))
     if not create and not path.exists():
         raise StoreError(
-            f"{path}: there is no such store. Creating a campaign makes one; or name another."
+            f"{path}: this store does not exist. Create a campaign to make it, or name another "
+            "store.",
+            code="no-such-store",
         )
     if path.is_dir():
         raise StoreError(
-            f"{path}: is a folder; an SQLite store is a file. Nothing was touched. Name a lake by "
-            f"{PREFIX}{path}, or a file."
+            f"{path} is a folder, but an SQLite store is a file. Nothing was touched. Name a "
+            f"file; or, to use the folder as a lake, {PREFIX}{path}.",
+            code="folder",
         )
     require_place(path)
     return SQLiteStore(path)
@@ -68,7 +71,7 @@ def _file_of(text: str) -> str:
     if text.startswith("sqlite:///"):
         return text.removeprefix("sqlite:///")
     if text.lower().startswith(PREFIX):
-        rule = f"spelled in small letters where it is a lake, {PREFIX}folder"
+        rule = f"written in lower case if it is a lake ({PREFIX}folder)"
         raise InvalidArgumentError("store", rule, text.partition("?")[0])
     scheme = _SCHEME.match(text)
     if "://" in text:
@@ -76,7 +79,7 @@ def _file_of(text: str) -> str:
     if (scheme or text.lower() in _KINDS) and not Path(text).exists():
         # The text after the word may be a password.
         shown = scheme[0] if scheme else text
-        advice = "Write ./ before the name of a file that looks like another kind of store."
+        advice = "If this is the name of a file, write ./ before it."
         raise InvalidArgumentError("store", ADDRESSES, shown, advice)
     return text
 

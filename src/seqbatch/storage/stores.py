@@ -31,11 +31,15 @@ def require_place(path: Path) -> None:
     if path.exists():
         return
     if not folder.is_dir():
-        raise StoreError(f"{path}: there is no folder {folder} to make it in. Make that first.")
+        raise StoreError(
+            f"{path} cannot be created: there is no folder {folder}. Create that folder first.",
+            code="no-folder",
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StoreError(
-            f"{path}: cannot be made: you may not write to {folder}. Nothing was touched. Name "
-            "another place, or ask the folder's owner for the right to write there."
+            f"{path} cannot be created: you do not have write permission for {folder}. Nothing "
+            "was touched. Name another place, or ask the folder's owner for permission.",
+            code="not-writable",
         )
 
 
@@ -44,18 +48,18 @@ def remedy(path: Path, reason: str) -> str | None:
     folder = path.absolute().parent
     if "readonly database" in reason:
         return (
-            f"Nothing was changed. You may read {path} but not write it: ask its owner for the "
-            f"right to write that file and its folder {folder}."
+            f"Nothing was changed. You can read {path} but not write it: ask its owner for "
+            f"write permission for that file and its folder {folder}."
         )
     if "unable to open" in reason:
         return (
-            f"Nothing was changed. You need the right to read and write {path} and its folder "
-            f"{folder}: ask their owner for it, or name another store."
+            f"Nothing was changed. You need read and write permission for {path} and its folder "
+            f"{folder}: ask their owner, or name another store."
         )
     if "not a database" in reason or "malformed" in reason:
         return (
-            f"Nothing was changed. {path} is no store, or it was damaged: name another, or restore "
-            "it from a copy."
+            f"Nothing was changed. {path} is not a store, or it is damaged: name another store, "
+            "or restore this one from a copy."
         )
     return None
 
@@ -88,8 +92,9 @@ def refuse_unknown(found: str | None, label: str) -> None:
         else "Use that version of seqbatch, or a later one."
     )
     raise StoreError(
-        f"{label}: {made} of seqbatch made this store: it has schema {found}, and this version "
-        f"reads {', '.join(KNOWN)}. Nothing was changed. {advice}"
+        f"{label}: this store was made by {made} of seqbatch. It has schema {found}; this "
+        f"version reads {', '.join(KNOWN)}. Nothing was changed. {advice}",
+        code="other-schema",
     )
 
 
@@ -121,9 +126,10 @@ def refuse_ledger(connection: sa.Connection, label: str) -> None:
     found = connection.execute(_IN_FILES).scalar()
     if found is not None:
         raise StoreError(
-            f"{label}: is the ledger of a lake; the rows of campaign {found} are in its files. "
-            "Nothing was touched. Name the lake: lake:folder, or lake:folder?ledger=postgresql://"
-            "user@host/database."
+            f"{label} is the ledger of a lake; the rows of campaign {found} are in the lake's "
+            "files. Nothing was touched. Name the lake: lake:folder, or "
+            "lake:folder?ledger=postgresql://user@host/database.",
+            code="ledger-of-a-lake",
         )
 
 
@@ -198,7 +204,7 @@ class SQLStore:
             self._lock_names(connection)
             if self._number(connection, name) is not None:
                 raise CampaignStateError(
-                    f"campaign {name} exists already in {self.label}. Choose another name.",
+                    f"campaign {name} already exists in {self.label}. Choose another name.",
                     code="name-taken",
                     field="name",
                 )
@@ -279,16 +285,17 @@ class SQLStore:
     def failed(self, error: Exception, *, unsure: bool = False) -> StoreError:
         """Return the error for a database failure, without secrets in its text."""
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        known = "Nothing was changed; the same call can be made again."
+        known = "Nothing was changed; you can make the same call again."
         if self._file:
             known = remedy(self._file, reason) or known
         if unsure:
             known = (
-                "Whether the change was kept is not known: the answer to its last step was "
-                "lost. The same call can be made again; what was kept is not done twice."
+                "It is not known whether the change was saved: the database did not confirm it. "
+                "You can make the same call again; a saved change is not made twice."
             )
         return StoreError(
-            f"{self.label}: the database failed with: {self._hidden(reason)}. {known}"
+            f"{self.label}: database error: {self._hidden(reason)}. {known}",
+            code="commit-unknown" if unsure else "",
         )
 
     def _hidden(self, text: str) -> str:
@@ -309,7 +316,9 @@ class SQLStore:
     def _refuse_unknown(self, connection: sa.Connection, name: str) -> NoReturn:
         names = list(connection.execute(sa.select(schema.campaigns.c.name)).scalars())
         there = ", ".join(map(str, names[:10])) or "none"
-        raise UnknownCampaignError(f"{self.label} has no campaign {name!r}. Those it has: {there}.")
+        raise UnknownCampaignError(
+            f"{self.label} has no campaign {name!r}. Its campaigns: {there}."
+        )
 
     def _locked(self, connection: sa.Connection, name: str) -> int | None:
         """Lock a campaign against other changes; return its number, None if it is unknown."""
@@ -353,8 +362,9 @@ class SQLiteStore(SQLStore):
         others = sa.inspect(connection).get_table_names()
         if others:
             raise StoreError(
-                f"{self.label}: holds tables that are not seqbatch's ({', '.join(others[:5])}). "
-                "Nothing was touched. Name another file."
+                f"{self.label} has tables that do not belong to seqbatch "
+                f"({', '.join(others[:5])}). Nothing was touched. Name another file.",
+                code="foreign-tables",
             )
 
     def _failures(self) -> tuple[type[Exception], ...]:
@@ -430,7 +440,8 @@ class PostgresStore(SQLStore):
         except ModuleNotFoundError:
             raise StoreError(
                 "a postgresql:// store needs psycopg, which is not installed. Install it with: "
-                'pip install "seqbatch[postgres]"'
+                'pip install "seqbatch[postgres]"',
+                code="not-installed",
             ) from None
         from psycopg.types.string import BytesBinaryDumper
 
@@ -489,9 +500,10 @@ def _require_utf8(raw: Any) -> None:
         name = raw.info.dbname
         raw.close()
         raise StoreError(
-            f"database {name}: its encoding must be UTF8, since ids and names may be of any "
-            f"script; it is {encoding}. Nothing was touched. Use another database: "
-            "CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0."
+            f"database {name}: its encoding must be UTF8, because ids and names can be in any "
+            f"script; it is {encoding}. Nothing was touched. Use another database: CREATE "
+            "DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+            code="wrong-encoding",
         )
 
 

@@ -93,8 +93,8 @@ def create(
         table = schema.tokens
         if connection.execute(sa.select(table.c.id).where(table.c.name == name)).first():
             raise InvalidArgumentError(
-                "name", "one that no token has or had", repr(name),
-                "Events are signed with it: two tokens of one name could not be told apart.",
+                "name", "a name that no other token has or had", repr(name),
+                "Events are signed with this name, so two tokens cannot share it.",
             )  # fmt: skip
         row = {**vars(token), "campaigns": json.dumps(list(campaigns)), "hash": hashed(secret)}
         connection.execute(table.insert().values(**row))

@@ -48,7 +48,7 @@ def test_a_cost_alone_stops_nothing_until_it_should_have_been_earned(store, tmp_
     assert found.lifts[0].few == row.few
     assert any("Too few events to trust the interval" in note for note in found.notes)
     campaign.report(tmp_path / "report.md")
-    warned = "Careful: too few events to weigh what mail brings"
+    warned = "Careful: there are too few events to weigh the gain of mail"
     assert warned in (tmp_path / "report.md").read_text()
     # The campaign goes on, and the first look that spends anything may spend all that is due.
     run(campaign, sizes=(120, 120), start=4_000, value=one_sale, missing=0)
@@ -180,7 +180,7 @@ def test_means_of_few_events_are_named(store, tmp_path):
     [note] = [note for note in found.notes if "Few events" in note]
     assert "0 of none. With fewer than 10" in note
     campaign.report(tmp_path / "report.md")
-    assert "few events have come (0 of none)" in (tmp_path / "report.md").read_text()
+    assert "few events so far (0 of none)" in (tmp_path / "report.md").read_text()
 
 
 @pytest.mark.parametrize(

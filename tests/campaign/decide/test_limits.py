@@ -99,11 +99,11 @@ def test_who_gets_what_is_short_is_the_best_there_is(store):
 
 @pytest.mark.parametrize(("limits", "said"), [
     ({"capacity": {"call": 50}},
-     ["call: given less often than by the policy, to keep to its limit."]),
+     ["call: given less often than the policy would, to keep within its limit."]),
     ({"capacity": {"mail": {"at_least": 150}}},
-     ["mail: given more often than by the policy, to reach its least number."]),
+     ["mail: given more often than the policy would, to reach its minimum."]),
     ({"budget": {"each_wave": 100}},
-     ["The budget is short: costly actions are given less often than by the policy."]),
+     ["The budget is at its limit: costly actions are given less often than the policy would."]),
     ({"capacity": {"call": 290}, "budget": {"each_wave": 900}}, []),
 ])  # fmt: skip
 def test_limits_that_change_what_is_drawn_at_random_are_said(store, limits, said):
@@ -167,8 +167,8 @@ def test_strata_that_differ_by_case_or_spaces_are_warned_about(store):
     centres = pl.Series("centre", ["North", "north ", None, "NORTH", "South", ""] * 10)
     (said,) = campaign.assign(units(60).with_columns(centres)).warnings
     assert said == (
-        'strata by centre: "North", "north ", "NORTH" differ only by case or spaces, and none '
-        "counts as another; spell them alike in the file"
+        'strata by centre: "North", "north ", "NORTH" differ only by case or spaces, but '
+        "count as different values; use one spelling in the file"
     )
     plain = units(60, start=60).with_columns(centres.str.strip_chars().str.to_lowercase())
     assert campaign.assign(plain).warnings == ()
@@ -271,12 +271,12 @@ def test_what_cannot_be_kept_is_said_and_nothing_is_assigned(store):
         ),
         ({"capacity": {"call": {}}}, "at least one of each_wave, total and at_least"),
         ({"capacity": {"fax": 10}}, "capacity must name actions"),
-        ({"capacity": {"call": 90}, "draw": "independent"}, "cannot keep to capacity"),
-        ({"strata": ["zip"], "draw": "independent"}, "cannot keep to strata"),
+        ({"capacity": {"call": 90}, "draw": "independent"}, "cannot be combined with capacity"),
+        ({"strata": ["zip"], "draw": "independent"}, "cannot be combined with strata"),
         ({"strata": ["age"]}, "strata must be columns of categories"),
-        ({"strata": ["zip", "zip"]}, "strata must be told apart"),
+        ({"strata": ["zip", "zip"]}, "strata must all be different"),
         ({"strata": ["id"]}, "part of the unit's id"),
-        ({"budget": {"total": 100}}, "budget is over the actions' costs"),
+        ({"budget": {"total": 100}}, "budget limits the actions' costs"),
         ({"budget": {}}, "each_wave or total is needed"),
         (
             {"strata": ["zip"], "grid": {"sizes": [1, 300]}},

@@ -10,7 +10,6 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import Logged
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
 from seqbatch.campaign.record.situation import situation
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError, StoreError
 from tests.campaign.record.test_events import changed
 from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
@@ -69,11 +68,11 @@ def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
     event = campaign.events()[-1]
     assert event.payload["stopping"]["verdict"] == "stop for success"
     assert campaign.next_step() == "report"
-    with refused("stopped", match=r"after wave 1 .* stop for success\. Abort"):
+    with refused("stopped", match="wave 1"):
         campaign.assign(people(120, 5_000))
     # Units that have an action get the same answer again.
     assert campaign.assign(people(120, 0)).repeated == 120
-    with pytest.raises(InvalidArgumentError, match="reason"):
+    with refused("invalid-argument", field="reason"):
         campaign.go_on(reason=" ")
     gone = campaign.go_on(reason="the guardrail needs more data")
     assert (gone.kind, gone.payload["against"]) == ("continue", "stop for success")
@@ -191,11 +190,11 @@ def test_a_changed_verdict_is_found(tmp_path):
 
 
 def test_futility_needs_a_rule(store):
-    with pytest.raises(InvalidSpecError, match="futility needs a rule"):
+    with refused("invalid-spec", field="stopping.futility"):
         trial(store, stopping={"futility": True})
-    with pytest.raises(InvalidSpecError, match=r"stopping\.rule"):
+    with refused("invalid-spec", field="stopping.rule"):
         trial(store, stopping={"rule": "haybittle"})
-    with pytest.raises(InvalidSpecError, match=r"stopping\.alpha"):
+    with refused("invalid-spec", field="stopping.alpha"):
         trial(store, stopping={"rule": "pocock", "alpha": 0})
 
 
@@ -309,9 +308,10 @@ def test_sums_that_were_changed_are_found(store):
             state = unpack_state(second.content, now)
             changed = replace(second, content=pack_state(state, other))
             said = wrong_look(reader, now, before, close, (first, changed))
-            assert "other sums" in said, name
+            assert "sums stored for the next look differ" in said, name
         bare = without_sums(second, now)
-        assert "other sums" in wrong_look(reader, now, before, close, (first, bare))
+        said = wrong_look(reader, now, before, close, (first, bare))
+        assert "sums stored for the next look differ" in said
 
 
 def test_damaged_sums_are_refused_before_anything_is_computed(store):
@@ -327,9 +327,9 @@ def test_damaged_sums_are_refused_before_anything_is_computed(store):
         fewer = {key: value for key, value in sums.items() if key != name}
         other = {**sums, name: sums[name].astype(np.float32)}
         for damaged in (shorter, fewer, other):
-            with pytest.raises(StoreError, match="sums of a look"):
+            with refused("damaged"):
                 KeptSums.of(damaged, now)
-    with pytest.raises(StoreError, match="sums of a look"):
+    with refused("damaged"):
         KeptSums.of({**sums, "places": sums["places"] + 100}, now)
 
 

@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidFileError, InvalidSpecError
+from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
+from tests.refusals import refused
 
 RULES = {"call": "may_phone", "mail": "age >= 30 and zip != 'rural'"}
 
@@ -77,7 +78,7 @@ def test_who_may_get_nothing_is_refused_by_line_or_gets_the_fallback(store):
     frame = people(300)
     lost = ~allowed(frame)[:, 1:].any(axis=1)
     campaign = created(store, eligible=rules)
-    with pytest.raises(InvalidFileError, match="no action is eligible for this unit") as caught:
+    with refused("invalid-rows", row=1, column="id", problem="not-eligible") as caught:
         campaign.assign(frame)
     assert f"{lost.sum():,}" in str(caught.value)
     other = created(store, name="other", eligible=RULES, fallback="none")
@@ -119,16 +120,16 @@ def test_the_columns_of_rules_are_kept_and_exported(store, tmp_path):
                 "features": {"date": {"joined": "iso"}},
                 "eligible": {"call": "joined = '2026-01-01'"},
             },
-            "uses joined, a date, which rules cannot compare; give the units a column",
+            "uses joined, a date, but rules cannot compare dates; give the units a",
         ),
         ({"eligible": {"call": "age >="}}, "eligible.call: in the rule 'age >='"),
         ({"columns": {"age": "number"}}, "columns cannot declare age"),
-        ({"fallback": "none"}, "fallback is never needed: everybody may get none, mail"),
+        ({"fallback": "none"}, "fallback is never needed: every unit may get none, mail"),
         ({"fallback": "fax"}, "fallback must be one of the actions"),
-        ({"fallback": "call"}, "cannot have a rule of its own"),
+        ({"fallback": "call"}, "so it cannot have a rule in eligible"),
         (
             {"eligible": RULES, "fallback": "none", "control": "none"},
-            "cannot be the fallback as well",
+            "cannot also be the fallback",
         ),
     ],
 )
@@ -170,7 +171,7 @@ def test_texts_that_a_rule_misses_by_case_or_spaces_are_warned_about(store):
     campaign = created(store, columns={"region": "text"}, eligible=rule)
     regions = ["north", "North", "north ", "EAST", "East", "south"] * 10
     (said,) = campaign.assign(units(60).with_columns(region=pl.Series(regions))).warnings
-    assert said.startswith("region has texts that differ from those in [eligible] only by case or")
-    assert "others to it: 'North', 'north ', 'EAST'; spell them alike" in said
+    assert said.startswith("region has texts that differ from the values in [eligible] only by")
+    assert "but do not match them: 'North', 'north ', 'EAST'; use one spelling" in said
     plain = units(60, start=60).with_columns(region=pl.lit("north"))
     assert campaign.assign(plain).warnings == ()

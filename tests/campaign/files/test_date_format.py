@@ -67,7 +67,7 @@ def test_numbers_of_days_of_a_spreadsheet_are_told_their_date(form, kind):
     _, _, wrong = read_dates(cells, form=form)
     days = {0: "2019-01-01", 1: "1954-10-03", 2: "2064-04-08"}
     for row in range(5):
-        hint = f"; it looks like Excel's number of the day {days.get(row)}: format the column as"
+        hint = f"; it looks like Excel's number for the day {days.get(row)}: format the column as"
         assert (hint in wrong[row]) == (row in days)
         assert ("Excel" in wrong[row]) == (row in days)
 
@@ -82,7 +82,7 @@ def test_numbers_of_days_with_a_time_of_day_are_told_their_date(form, cells):
     _, _, wrong = read_dates(cells, form=form)
     assert len(wrong) >= 5
     for row, said in wrong.items():
-        hint = "; it looks like Excel's number of the day 2019-01-01: format the column as dates"
+        hint = "; it looks like Excel's number for the day 2019-01-01: format the column as dates"
         assert (hint in said) == ("Excel" in said) == (row < 3)
 
 

@@ -53,7 +53,7 @@ def test_what_an_example_refuses(example, cells):
     assert not values.any()
     for row, cell in enumerate(cells):
         said, _, advice = wrong[row].partition("; it looks like a negative number")
-        assert said == f"must be a number spelled like {example}; received {cell!r}"
+        assert said == f"must be a number written like {example}; received {cell!r}"
         assert bool(advice) == (cell in ("(5)", "5-"))
 
 
@@ -80,7 +80,7 @@ def test_negative_numbers_of_another_spelling_are_told_the_format(example, cell,
 @pytest.mark.parametrize("cell", ["(25,50)", "(x)", "25.50 EUR", "(25.50 %)", "-(5)"])
 def test_what_may_mean_anything_is_told_no_format(cell):
     (said,) = numbers(pa.array([cell]), form=NumberFormat.of("$1,234.56"))[1].values()
-    assert said == f"must be a number spelled like $1,234.56; received {cell!r}"
+    assert said == f"must be a number written like $1,234.56; received {cell!r}"
 
 
 @pytest.mark.parametrize("example", [

@@ -12,17 +12,13 @@ import pytest
 from seqbatch.campaign.files import reading
 from seqbatch.campaign.files.reading import Source
 from seqbatch.errors import (
-    CampaignStateError,
-    InvalidArgumentError,
     InvalidFileError,
-    InvalidSpecError,
 )
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.refusals import places, refused
 
 HEADER = "id,age,spend,zip,city\n"
-NUMBER = 'missing = "median" (or "mean", or a number) would accept it'
-CATEGORY = 'missing = "level" would accept it'
 GOOD = "a1,30,5,urban,x\n"
 
 
@@ -33,7 +29,7 @@ def campaign(tmp_path):
     store.close()
 
 
-def refused(campaign, path):
+def refusal(campaign, path):
     before = campaign.status().state
     with pytest.raises(InvalidFileError) as caught:
         campaign.assign(path)
@@ -43,35 +39,29 @@ def refused(campaign, path):
 
 
 @pytest.mark.parametrize(("text", "problem"), [
-    ("", (0, "", "the file is empty")),
-    ("\n\n", (0, "", "the file is empty")),
-    (HEADER, (0, "", "the file has no rows")),
-    ("id,age,spend,zip\na,1,2,urban\n",
-     (0, "city", "the file has no such column; it has 'id', 'age', 'spend', 'zip'")),
-    ("id,age,spend,zip,city,age\n" + "a,1,2,urban,x,3\n",
-     (0, "age", "the header names this column more than once")),
-    (HEADER + GOOD + "a2,NaN,5,urban,x\n",
-     (3, "age", f"is missing; {NUMBER}")),
-    (HEADER + GOOD + "a2,inf,5,urban,x\n",
-     (3, "age", "must be finite and below 1e+30 in size; received inf")),
-    (HEADER + "a2,1e300,5,urban,x\n",
-     (2, "age", "must be finite and below 1e+30 in size; received 1e+300")),
-    (HEADER + "a2,thirty,5,urban,x\n", (2, "age", "must be a number; received 'thirty'")),
-    (HEADER + "a2,,5,urban,x\n", (2, "age", f"is missing; {NUMBER}")),
-    (HEADER + "a2,1,5,suburban,x\n",
-     (2, "zip", "must be one of urban, rural; received 'suburban'; other = true would accept it")),
-    (HEADER + "a2,1,5,,x\n", (2, "zip", f"is missing; {CATEGORY}")),
-    (HEADER + ",1,5,urban,x\n", (2, "id", "is missing")),
-    (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (4, "id", "repeats the id 'a1' of line 2")),
-    (HEADER + GOOD + "a2,1,5,urban\n", (3, "", "the row has 4 cells, the header 5")),
-    (HEADER + "a\0b,1,5,urban,x\n", (2, "id", "must not hold a NUL character")),
+    ("", (0, "", "no-columns")),
+    ("\n\n", (0, "", "no-columns")),
+    (HEADER, (0, "", "no-rows")),
+    ("id,age,spend,zip\na,1,2,urban\n", (0, "city", "no-such-column")),
+    ("id,age,spend,zip,city,age\n" + "a,1,2,urban,x,3\n", (0, "age", "repeated-column")),
+    (HEADER + GOOD + "a2,NaN,5,urban,x\n", (3, "age", "missing")),
+    (HEADER + GOOD + "a2,inf,5,urban,x\n", (3, "age", "out-of-range")),
+    (HEADER + "a2,1e300,5,urban,x\n", (2, "age", "out-of-range")),
+    (HEADER + "a2,thirty,5,urban,x\n", (2, "age", "not-a-number")),
+    (HEADER + "a2,,5,urban,x\n", (2, "age", "missing")),
+    (HEADER + "a2,1,5,suburban,x\n", (2, "zip", "unknown-level")),
+    (HEADER + "a2,1,5,,x\n", (2, "zip", "missing")),
+    (HEADER + ",1,5,urban,x\n", (2, "id", "missing")),
+    (HEADER + GOOD + "b,1,2,rural,y\n" + GOOD, (4, "id", "repeated")),
+    (HEADER + GOOD + "a2,1,5,urban\n", (3, "", "cell-count")),
+    (HEADER + "a\0b,1,5,urban,x\n", (2, "id", "nul-character")),
 ])  # fmt: skip
 def test_a_bad_file_names_line_column_and_reason(campaign, tmp_path, text, problem):
     path = tmp_path / "units.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    error = refused(campaign, path)
-    assert problem in error.problems
-    assert error.problems[0][2] in str(error)
+    error = refusal(campaign, path)
+    assert problem in places(error)
+    assert error.problems[0].reason in str(error)
 
 
 def test_rows_after_a_ragged_one_keep_their_lines(campaign, tmp_path):
@@ -79,19 +69,20 @@ def test_rows_after_a_ragged_one_keep_their_lines(campaign, tmp_path):
     lines = [GOOD, "a2,1\n", "a3,1,2\n", "a4,x,5,urban,x\n", "a5\n", "a6,1,5,urban,x,y\n",
              "a7,y,5,urban,x\n"]  # fmt: skip
     path.write_text(HEADER + "".join(lines), encoding="utf-8")
-    assert [(line, column) for line, column, _ in refused(campaign, path).problems] == [
-        (3, ""), (4, ""), (5, "age"), (6, ""), (7, ""), (8, "age"),
+    assert places(refusal(campaign, path)) == [
+        (3, "", "cell-count"), (4, "", "cell-count"), (5, "age", "not-a-number"),
+        (6, "", "cell-count"), (7, "", "cell-count"), (8, "age", "not-a-number"),
     ]  # fmt: skip
 
 
 def test_all_problems_are_listed_and_twenty_shown(campaign, tmp_path):
     path = tmp_path / "units.csv"
     path.write_text(HEADER + "".join(f"u{n},x,y,nowhere,c\n" for n in range(50)), encoding="utf-8")
-    error = refused(campaign, path)
+    error = refusal(campaign, path)
     assert len(error.problems) == 150
     assert "150 problems; nothing was assigned" in str(error)
     assert "... and 130 more" in str(error)
-    assert error.problems[0] == (2, "age", "must be a number; received 'x'")
+    assert places(error)[0] == (2, "age", "not-a-number")
 
 
 def test_files_that_only_look_odd(campaign, tmp_path):
@@ -124,7 +115,7 @@ def test_ten_thousand_columns(campaign, tmp_path):
 def test_ten_thousand_features_are_too_many(tmp_path):
     store = open_store(tmp_path / "c.db")
     numeric = {f"x{n}": "raw" for n in range(10_000)}
-    with pytest.raises(InvalidSpecError, match="10,001 columns for each of 3 models"):
+    with refused("invalid-spec", field="features"):
         created(store, features={"numeric": numeric})
     assert store.names() == []
     store.close()
@@ -178,19 +169,18 @@ def test_dictionaries_booleans_and_whole_numbers(campaign):
     assert campaign.assign(table).table["id"].to_pylist() == ["1", "2", "30"]
 
 
-@pytest.mark.parametrize(("column", "values", "reason"), [
-    ("id", pa.array([1.5, 2.5]), "must be text, whole numbers or dates; received double"),
-    ("age", pa.array([[1], [2]]), "must be numbers; received list<item: int64>"),
-    ("age", pa.array([1.0, None]), f"is missing; {NUMBER}"),
-    ("zip", pa.array([1.5, 2.5]),
-     "must be text, whole numbers, dates or booleans; received double"),
-    ("zip", pa.array(["urban", None]), f"is missing; {CATEGORY}"),
+@pytest.mark.parametrize(("column", "values", "problem"), [
+    ("id", pa.array([1.5, 2.5]), (1, "id", "wrong-type")),
+    ("age", pa.array([[1], [2]]), (1, "age", "wrong-type")),
+    ("age", pa.array([1.0, None]), (2, "age", "missing")),
+    ("zip", pa.array([1.5, 2.5]), (1, "zip", "wrong-type")),
+    ("zip", pa.array(["urban", None]), (2, "zip", "missing")),
 ])  # fmt: skip
-def test_columns_of_the_wrong_type(campaign, column, values, reason):
+def test_columns_of_the_wrong_type(campaign, column, values, problem):
     frame = units(2).to_arrow()
     place = frame.column_names.index(column)
-    error = refused(campaign, frame.set_column(place, column, values))
-    assert reason in {problem[2] for problem in error.problems}
+    error = refusal(campaign, frame.set_column(place, column, values))
+    assert problem in places(error)
 
 
 def test_pipes(campaign, monkeypatch, capfdbinary):
@@ -203,15 +193,15 @@ def test_pipes(campaign, monkeypatch, capfdbinary):
 
 
 def test_files_that_cannot_be(campaign, tmp_path):
-    assert "there is no such file" in str(refused(campaign, tmp_path / "none.csv"))
-    with pytest.raises(InvalidArgumentError, match="named with one of"):
+    assert places(refusal(campaign, tmp_path / "none.csv")) == [(0, "", "no-such-file")]
+    with refused("invalid-argument", field="file"):
         campaign.assign(tmp_path / "units.xlsx")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 not really")
-    assert "cannot be read as parquet" in str(refused(campaign, broken))
+    assert places(refusal(campaign, broken)) == [(0, "", "unreadable")]
     mixed = tmp_path / "mixed.csv"
     mixed.write_bytes(HEADER.encode() + "é,1,2,urban,ö\n".encode() + b"\xe9,1,2,urban,x\n")
-    assert "cannot be read as csv: it is UTF-8 but for 1 bytes" in str(refused(campaign, mixed))
+    assert "cannot be read as csv: it is UTF-8 but for 1 bytes" in str(refusal(campaign, mixed))
 
 
 def test_an_unseen_category_may_be_another_level(tmp_path):
@@ -230,7 +220,7 @@ def test_another_level_is_none_for_a_column_of_the_wrong_type(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = created(store, on_unseen_category="other", grid={"sizes": [3, 3]})
     frame = units(3).with_columns(zip=pl.Series([1.5, 2.5, 3.5]))
-    with pytest.raises(InvalidFileError, match="must be text, whole numbers, dates or booleans"):
+    with refused("invalid-rows", row=1, column="zip", problem="wrong-type"):
         campaign.assign(frame)
     store.close()
 
@@ -257,7 +247,7 @@ def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
         campaign.close()
     notes = " ".join(campaign.status().notes)
     assert "column spend was constant in the first wave" in notes
-    assert "for none, mail, call (2 of 3 directions of the model are determined)" in notes
+    assert "of none, mail, call (rank 2 of 3)" in notes
     assert campaign.verify().sound
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 2}
     assert last["call"] > 120
@@ -275,7 +265,7 @@ def test_a_failed_write_leaves_the_old_file(campaign, tmp_path):
 
 def test_a_pipe_gets_nothing_where_nothing_was_assigned(campaign, monkeypatch, capfdbinary):
     monkeypatch.setattr(reading, "CHUNK", 256)
-    with pytest.raises(CampaignStateError, match="Nothing was assigned"):
+    with refused("too-many-units"):
         campaign.assign(units(310), out="-")
     assert capfdbinary.readouterr().out == b""
 
@@ -332,7 +322,7 @@ def test_the_rest_keeps_its_columns_and_its_own_format(campaign, tmp_path, kind)
 
 def test_a_column_of_lists_is_no_csv(campaign, tmp_path):
     frame = units(310).with_columns(many=pl.lit([1, 2]))
-    with pytest.raises(InvalidArgumentError, match="Parquet or Arrow file"):
+    with refused("invalid-argument", field="file"):
         campaign.assign(frame, partial=True, rest=tmp_path / "rest.csv")
     assert len(campaign.events()) == 1
 
@@ -344,7 +334,7 @@ def test_no_file_is_written_over_another(campaign, tmp_path, monkeypatch):
     for out, rest in (
         ("a.csv", tmp_path / "a.csv"), ("./units.csv", None), ("a.csv", "units.csv"), ("-", "-"),
     ):  # fmt: skip
-        with pytest.raises(InvalidArgumentError, match="must be another file than"):
+        with refused("invalid-argument"):
             campaign.assign("units.csv", out=out, partial=True, rest=rest)
     assert (tmp_path / "units.csv").read_bytes() == before
     assert len(campaign.events()) == 1

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign.files.reading import Source
-from seqbatch.errors import InvalidFileError
 from tests.campaign.instances import created, outcomes, units
+from tests.refusals import refused
 
 FIRST = units(200)
 # Other units, a value that no check would pass, and a level that nobody declared.
@@ -62,7 +62,7 @@ def path(request, tmp_path):
 @pytest.mark.parametrize("swap", [replaced, overwritten])
 def test_a_file_that_changes_while_it_is_read_is_refused(campaign, path, tmp_path, swap, when):
     out = tmp_path / "out.csv"
-    with pytest.raises(InvalidFileError, match="the file changed while it was read"):
+    with refused("invalid-rows", problem="changed"):
         campaign.assign(path, out=out, report=swapping(path, swap, when))
     assert not out.exists()
     assert len(campaign.events()) == 1
@@ -81,7 +81,7 @@ def test_what_is_decided_on_is_what_was_checked(campaign, path, monkeypatch, whe
 
 
 def test_a_file_that_is_gone_is_refused(campaign, path):
-    with pytest.raises(InvalidFileError, match="the file changed while it was read"):
+    with refused("invalid-rows", problem="changed"):
         campaign.assign(path, report=swapping(path, os.unlink, "assigning"))
     assert campaign.verify().sound
 
@@ -95,7 +95,7 @@ def test_outcomes_that_change_while_they_are_read_are_refused(campaign, tmp_path
         with path.open("a") as file:
             file.write("000001,3\n")
 
-    with pytest.raises(InvalidFileError, match="the file changed while it was read"):
+    with refused("invalid-rows", problem="changed"):
         campaign.record(path, report=swapping(path, more, "recording"))
     assert [event.kind for event in campaign.events()] == ["create", "assign"]
     assert campaign.record(path).conflict == 1

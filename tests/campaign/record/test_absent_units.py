@@ -12,7 +12,6 @@ from seqbatch.campaign.record.codec import pack, pack_state, unpack_state
 from seqbatch.campaign.record.outcomes import Ledger, absences
 from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.steps import close
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import units
 from tests.campaign.record.test_events import changed
@@ -143,7 +142,7 @@ def test_nobody_counts_before_the_time_is_up(store, tmp_path):
     second = campaign.assign(units(20, start=20)).table
     campaign.record(buyers(first))
     campaign.record(buyers(second))
-    with refused("too-few-outcomes", match="outcomes of 10 of its 40 units"):
+    with refused("too-few-outcomes", match="10 .*40"):
         campaign.close()
     clock.time += timedelta(days=5)
     closed = campaign.close()
@@ -202,7 +201,7 @@ def test_no_question_where_a_value_is_not_positive(store):
 def test_a_wave_without_any_row_is_no_wave_of_zeros(store):
     campaign = shop(store, absent=0)
     campaign.assign(units(40))
-    with refused("no-outcomes", match="no recorded outcome; each of its 40 units"):
+    with refused("no-outcomes", match="40 units"):
         campaign.close()
     assert sum(campaign.close(force=True, reason="nobody bought").absent.values()) == 40
 
@@ -214,11 +213,11 @@ def test_absence_is_amended_within_a_wave_and_nothing_is_learned_by_it(store):
     campaign.amend(absent=1.5, after="2 weeks", reason="declared")
     assert campaign.situation().absent == 1.5
     assert pack_state(state_of(campaign)) == pack_state(before)
-    with pytest.raises(InvalidArgumentError, match="another than now"):
+    with refused("invalid-argument", field="absent"):
         campaign.amend(absent=1.5, after="2 weeks", reason="again")
-    with pytest.raises(InvalidArgumentError, match="such as"):
+    with refused("invalid-argument", field="absent"):
         campaign.amend(absent=1.5, after="soon", reason="again")
-    with pytest.raises(InvalidArgumentError, match="after must be given with absent"):
+    with refused("invalid-argument", field="after"):
         campaign.amend(after="2 weeks", reason="again")
     with refused("wave-open"):
         campaign.amend(absent=0, floor=0.1, reason="both")
@@ -254,7 +253,7 @@ def test_a_forged_absence_is_found(tmp_path):
     changed(tmp_path / "c.db", "UPDATE outcomes SET value = 5 WHERE version = 0 AND number = 1")
     again = Campaign.open("shop", store=open_store(tmp_path / "c.db"))
     found = again.verify().findings
-    assert any("the index says 5.0 of event 4, the record 0.0" in str(each) for each in found)
+    assert any("the index has 5.0 of event 4, the record 0.0" in str(each) for each in found)
 
 
 def test_who_was_absent_is_found_out_again(store, monkeypatch):
@@ -270,19 +269,19 @@ def test_who_was_absent_is_found_out_again(store, monkeypatch):
     campaign.record(buyers(campaign.assign(units(40)).table))
     campaign.close()
     found = [str(each) for each in campaign.verify().findings]
-    wanted = "event 4, absent units: the rows make 30 units count as 0, stored are 29, or others"
-    assert wanted in found
+    problem = "by the rows, 30 units count as 0; the record has 29, or different ones"
+    assert f"event 4, absent units: {problem}" in found
 
 
-@pytest.mark.parametrize(("reward", "match"), [
-    ({"column": "y", "after": "14 days"}, "declare that too"),
-    ({"column": "y", "absent": 0, "after": "14 fortnights"}, '"14 days"'),
-    ({"column": "y", "absent": 0, "range": [1, 2]}, "absent must be within range"),
-    ({"column": "y", "sum": {"y": 1}}, "exactly one of column"),
+@pytest.mark.parametrize(("reward", "field"), [
+    ({"column": "y", "after": "14 days"}, "reward.after"),
+    ({"column": "y", "absent": 0, "after": "14 fortnights"}, "reward.after"),
+    ({"column": "y", "absent": 0, "range": [1, 2]}, "reward.absent"),
+    ({"column": "y", "sum": {"y": 1}}, "reward.column"),
     ({"sum": {}}, "reward.sum"),
 ])  # fmt: skip
-def test_rewards_that_cannot_be(store, reward, match):
-    with pytest.raises(InvalidSpecError, match=match):
+def test_rewards_that_cannot_be(store, reward, field):
+    with refused("invalid-spec", field=field):
         Campaign.create({**SHOP, "reward": reward}, store=store)
 
 

@@ -23,9 +23,7 @@ from seqbatch.campaign.spec import input_limits
 from seqbatch.campaign.spec.toml import check_spec, read_spec
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.errors import (
-    InvalidArgumentError,
     InvalidFileError,
-    InvalidSpecError,
     SeqbatchError,
     StoreError,
 )
@@ -33,6 +31,7 @@ from seqbatch.policies import registry
 from seqbatch.storage import open_store
 from tests.campaign.fuzzing import Examiner
 from tests.campaign.instances import created, outcomes, units
+from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 LONG = "x" * 1_000_000
@@ -85,7 +84,7 @@ def test_a_table_in_memory_is_validated_too(campaign):
     damaged = content.replace(struct.pack("<3i", 0, 6, 12), struct.pack("<3i", 0, 6, 300))
     column = pa.ipc.open_stream(damaged).read_all()["id"]
     table = units(2).to_arrow().set_column(0, "id", column)
-    with pytest.raises(InvalidFileError, match="cannot be read as table"):
+    with refused("invalid-rows", problem="unreadable"):
         campaign.assign(table)
 
 
@@ -131,8 +130,8 @@ def bomb(name, path):
 @pytest.mark.parametrize(("name", "ending", "reason"), [
     ("a text spelled once", "parquet", "at most"),
     ("ids spelled once", "parquet", "at most"),
-    ("ragged rows", "csv.gz", "more than 100,000 rows are not as long as the header"),
-    ("one long row", "csv.gz", "header must|a row must have less than|field larger"),
+    ("ragged rows", "csv.gz", "more than 100,000 rows do not have as many cells"),
+    ("one long row", "csv.gz", "header must|a row must have fewer than|field larger"),
     ("very many columns", "csv.gz", "at most 20,000 columns"),
     ("a batch of zeros", "arrow", "must unpack to at most"),
 ])  # fmt: skip
@@ -162,23 +161,23 @@ def test_more_rows_than_there_may_be_are_refused(campaign, tmp_path, monkeypatch
     frame.write_parquet(tmp_path / "u.parquet")
     frame.write_csv(tmp_path / "u.csv")
     for given_ in (frame, tmp_path / "u.parquet", tmp_path / "u.csv"):
-        with pytest.raises(InvalidFileError, match="at most 1,000 rows; received 1,001"):
+        with refused("invalid-rows", problem="too-many-rows"):
             campaign.assign(given_)
 
 
 def test_long_cells_and_ids_are_named(campaign):
     frame = units(3)
     long = frame.with_columns(city=pl.Series(["a", "x" * 10_001, "b"]))
-    with pytest.raises(InvalidFileError, match=r"row 2, column 'city': .* 10,000 bytes; .* 10,001"):
+    with refused("invalid-rows", row=2, column="city", problem="too-long"):
         campaign.assign(long)
     long = frame.with_columns(id=pl.Series(["a", "é" * 501, "b"]))
-    with pytest.raises(InvalidFileError, match=r"row 2, column 'id': .* 1,000 bytes; .* 1,002"):
+    with refused("invalid-rows", row=2, column="id", problem="too-long"):
         campaign.assign(long)
 
 
 def test_a_long_id_is_refused_by_both_stores(store):
     campaign = created(store, outcome="key")
-    with pytest.raises(InvalidFileError, match="at most 1,000 bytes"):
+    with refused("invalid-rows", row=1, column="id", problem="too-long"):
         campaign.assign(units(1).with_columns(id=pl.lit("x" * 2_800)))
     campaign.assign(units(1).with_columns(id=pl.lit("x" * 1_000)))
     rows = pl.DataFrame({"id": ["x" * 1_000] * 2, "visit": [1.0, 1.0], "key": ["k" * 2_800, "a\0"]})
@@ -187,39 +186,45 @@ def test_a_long_id_is_refused_by_both_stores(store):
     assert "key must have at most 1,000 bytes" in result.held[0][3]
 
 
-@pytest.mark.parametrize(("changes", "reason"), [
-    ({"grid": {"sizes": [10**30]}}, "at most 1,000,000,000"),
-    ({"grid": {"sizes": [10**9, 1]}}, "sizes must sum to at most 1,000,000,000"),
-    ({"grid": {"sizes": [1] * 10_001}}, "at most 10,000"),
-    ({"grid": {"calendar": True, "waves": 10**7, "units": 10**8}}, "at most 10,000"),
-    ({"grid": {"plan": {"units": 10**30}}}, "units must be at most 1,000,000,000"),
-    ({"grid": {"plan": {"units": 1000, "batches": 500}}}, "batches must be at most 30"),
-    ({"policy": {"kind": "ThompsonSampling", "samples": 10**9}}, "at most 60,000,000 are kept"),
-    ({"policy": {"kind": "ThompsonSampling", "samples": 1e9}}, "samples must be a whole number"),
-    ({"actions": [f"a{n}" for n in range(1_001)]}, "at most 1,000"),
-    ({"features": {"categorical": {"c": [str(n) for n in range(10_001)]}}}, "at most 10,000"),
+@pytest.mark.parametrize(("changes", "field"), [
+    ({"grid": {"sizes": [10**30]}}, "grid.sizes.0"),
+    ({"grid": {"sizes": [10**9, 1]}}, "grid.sizes"),
+    ({"grid": {"sizes": [1] * 10_001}}, "grid.sizes"),
+    ({"grid": {"calendar": True, "waves": 10**7, "units": 10**8}}, "grid.waves"),
+    ({"grid": {"plan": {"units": 10**30}}}, "grid.plan.units"),
+    ({"grid": {"plan": {"units": 1000, "batches": 500}}}, "grid.plan.batches"),
+    ({"policy": {"kind": "ThompsonSampling", "samples": 10**9}}, "features"),
+    ({"policy": {"kind": "ThompsonSampling", "samples": 1e9}}, "policy.samples"),
+    ({"actions": [f"a{n}" for n in range(1_001)]}, "actions"),
+    ({"features": {"categorical": {"c": [str(n) for n in range(10_001)]}}},
+     "features.categorical.c.levels"),
     ({"features": {"categorical": {"c": {"hash": 4096}, "d": {"hash": 4096}},
-                   "interactions": [["c", "d"]]}}, "16,785,409 columns"),
-    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, r"below 1e\+30"),
+                   "interactions": [["c", "d"]]}}, "features"),
+    ({"features": {"numeric": {"x": {"mean": 1e31, "sd": 1}}}}, "features.numeric.x.scale.mean"),
 ])  # fmt: skip
-def test_a_spec_that_asks_for_too_much(changes, reason):
-    with pytest.raises(InvalidSpecError, match=reason):
+def test_a_spec_that_asks_for_too_much(changes, field):
+    with refused("invalid-spec", field=field):
         prepare({**PLAIN, **changes})
 
 
-@pytest.mark.parametrize("changes", [
-    {"randomised": True}, {"floor": False}, {"required_outcomes": True}, {"seed": True},
-    {"grid": {"sizes": [True, 2]}}, {"grid": {"calendar": True, "waves": True, "units": 9}},
-    {"grid": {"calendar": True, "waves": 2, "units": True}},
-    {"reward": {"column": "y", "range": [False, True]}},
-    {"features": {"numeric": {"x": {"mean": True, "sd": 1}}}},
-    {"features": {"numeric": {"x": {"mean": 1, "sd": True}}}},
-    {"features": {"categorical": {"x": {"hash": True}}}},
-    {"model": "shared", "actions": [{"name": "a", "features": {"p": True}},
-                                    {"name": "b", "features": {"p": 2}}]},
+@pytest.mark.parametrize(("changes", "field"), [
+    ({"randomised": True}, "randomised"),
+    ({"floor": False}, "floor"),
+    ({"required_outcomes": True}, "required_outcomes"),
+    ({"seed": True}, "seed"),
+    ({"grid": {"sizes": [True, 2]}}, "grid.sizes.0"),
+    ({"grid": {"calendar": True, "waves": True, "units": 9}}, "grid.waves"),
+    ({"grid": {"calendar": True, "waves": 2, "units": True}}, "grid.units"),
+    ({"reward": {"column": "y", "range": [False, True]}}, "reward.range.0"),
+    ({"features": {"numeric": {"x": {"mean": True, "sd": 1}}}}, "features.numeric.x.scale.mean"),
+    ({"features": {"numeric": {"x": {"mean": 1, "sd": True}}}}, "features.numeric.x.scale.sd"),
+    ({"features": {"categorical": {"x": {"hash": True}}}}, "features.categorical.x.hash"),
+    ({"model": "shared", "actions": [{"name": "a", "features": {"p": True}},
+                                     {"name": "b", "features": {"p": 2}}]},
+     "actions.0.features.p"),
 ])  # fmt: skip
-def test_a_boolean_is_no_number(changes):
-    with pytest.raises(InvalidSpecError, match="a number is meant here"):
+def test_a_boolean_is_no_number(changes, field):
+    with refused("invalid-spec", field=field):
         check_spec({**PLAIN, **changes})
 
 
@@ -232,7 +237,7 @@ def test_a_boolean_is_no_number(changes):
 def test_deep_toml_is_refused_at_once(tmp_path, text):
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(InvalidSpecError, match=r"at most 16 tables or lists|valid TOML"):
+    with refused("too-deep"):
         read_spec(path)
 
 
@@ -240,16 +245,19 @@ def test_deep_toml_is_refused_at_once(tmp_path, text):
 def test_a_long_spec_and_one_of_very_many_problems(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text("#" * 1_000_001)
-    with pytest.raises(InvalidSpecError, match="at most 1,000,000 characters"):
+    with refused("too-long"):
         read_spec(path)
     path.write_text("".join(f"k{n} = 1\n" for n in range(60_000)))
-    with pytest.raises(InvalidSpecError, match=r"60,004 problems[^$]*k0[^$]*and 59,984 more"):
+    with refused("invalid-spec", field="name"):
         read_spec(path)
 
 
 def test_an_amendment_keeps_the_limits(campaign):
-    for changes in ({"sizes": [1] * 10_001}, {"sizes": [10**9, 1]}, {"units": 10**30}):
-        with pytest.raises(InvalidArgumentError, match="there are at most"):
+    for changes, field in (
+        ({"sizes": [1] * 10_001}, "sizes"), ({"sizes": [10**9, 1]}, "units"),
+        ({"units": 10**30}, "units"),
+    ):  # fmt: skip
+        with refused("invalid-argument", field=field):
             campaign.amend(reason="more", **changes)
 
 
@@ -275,7 +283,7 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             "features": features, "grid": {"sizes": [5, 5]},
             "policy": {**policy, "first": "uniform"}}  # fmt: skip
     store = open_store(tmp_path_factory.mktemp("c") / "c.db")
-    reasons = []
+    codes = set()
     try:
         campaign = Campaign.create(spec, store=store)
         for wave, given_ in enumerate((first, second)):
@@ -285,13 +293,13 @@ def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared,
             try:
                 table = campaign.assign(frame).table
             except InvalidFileError as error:
-                reasons = [reason for _, _, reason in error.problems]
+                codes = {each.code for each in error.problems}
                 break
             assert np.isfinite(table["score"].to_numpy()).all()
             assert campaign.record(pl.DataFrame({"id": ids, "y": y})).accepted == 5
             campaign.close()
         # Rows that are refused are so before anything is decided.
-        assert all("below 1e+60" in reason for reason in reasons)
+        assert codes <= {"out-of-range"}
         assert campaign.verify().sound
     finally:
         store.close()
@@ -305,11 +313,9 @@ def test_the_row_that_wedged_a_campaign_is_refused(tmp_path):
     store = open_store(tmp_path / "c.db")
     campaign = Campaign.create({**PLAIN, "features": features}, store=store)
     frame = pl.DataFrame({"id": ["a", "b"], "x": [1.0, 1e29], "z": [1.0, 1e15]})
-    with pytest.raises(
-        InvalidFileError, match=r"row 2, column 'x\*z': must be below 1e\+60 .*1e\+64"
-    ):
+    with refused("invalid-rows", row=2, column="x*z", problem="out-of-range"):
         campaign.assign(frame)
-    with pytest.raises(InvalidFileError, match=r"row 1, column 'x': .* below 1e\+30"):
+    with refused("invalid-rows", row=1, column="x", problem="out-of-range"):
         campaign.assign(frame.with_columns(x=pl.Series([1e70, 1.0])))
     store.close()
 
@@ -326,7 +332,7 @@ def test_numbers_are_checked_by_the_scaling_that_is_learned_meanwhile(tmp_path):
         if doing == "checking":
             campaign.close(force=True, reason="meanwhile")
 
-    with pytest.raises(InvalidFileError, match=r"row 1, column 'x\*z': must be below"):
+    with refused("invalid-rows", row=1, column="x*z", problem="out-of-range"):
         campaign.assign(
             pl.DataFrame({"id": ["c"], "x": [1e10], "z": [1e25]}), report=close_meanwhile
         )
@@ -438,7 +444,7 @@ def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
     postgres.psql(
         "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';"
     )
-    with pytest.raises(StoreError, match=r"its encoding must be UTF8.*it is LATIN1"):
+    with refused("wrong-encoding"):
         open_store(postgres.get_uri("latin"))
 
 

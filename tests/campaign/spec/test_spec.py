@@ -48,17 +48,17 @@ def test_a_good_one():
 
 
 @pytest.mark.parametrize(("old", "new", "label", "line"), [
-    ('name = "spring"', 'name = "no spaces"', "name: must be letters from a to z, digits", 1),
+    ('name = "spring"', 'name = "no spaces"', "name: must be at most 100 letters from a to z", 1),
     ('["none", "mail"]', '["none"]', "actions: must be a list of at least 2; received", 2),
-    ('["none", "mail"]', '["none", "none"]', "told apart; repeated: none", 2),
+    ('["none", "mail"]', '["none", "none"]', "all be different; repeated: none", 2),
     ("randomised = 0.1", "randomised = 1.5", "randomised: must be at most 1; received 1.5", 3),
     ("randomised = 0.1", "hold = 0.1", "hold: is not a setting; leave it out", 3),
     ("sd = 2", "sd = 0", "features.numeric.spend.scale.sd: must be above 0; received 0", 8),
     ('"learn"', '"guess"', "features.numeric.age: must be 'learn' or 'raw' or", 7),
-    ('["a", "b"]', '["a", "a"]', "levels must be told apart", 10),
+    ('["a", "b"]', '["a", "a"]', "levels must all be different", 10),
     ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: must be at least 1; received 0", 12),
-    ("sizes = [10, 20]", "calendar = true", "grid: calendar waves need waves", 12),
-    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "waves and units go with calendar", 13),
+    ("sizes = [10, 20]", "calendar = true", "grid: calendar = true needs waves", 12),
+    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "units may be set only with calendar", 13),
     ("randomised = 0.1", "floor = 0.6", "\n  floor must be at most 1 / 2", 3),
     ('column = "visit"', 'direction = "max"', "reward: exactly one of column", 4),
 ])  # fmt: skip
@@ -87,27 +87,27 @@ def test_one_mistake_is_one_problem(old, new, label):
     assert "spec.toml: 1 problem; nothing" in str(caught.value)
 
 
-@pytest.mark.parametrize(("extra", "message"), [
-    ('control = "call"', "control must be one of the actions"),
-    ("floor = 0.6", "floor must be at most 1 / 2"),
-    ('model = "shared"', "needs the same features"),
-    ('unit = "age"', "cannot be a feature"),
-    ('unit = "action"', "the unit column cannot be called 'action'"),
-    ('unit = "event"', "the unit column cannot be called 'event'"),
-    ('unit = "p(mail)"', r"the unit column cannot be called 'p\(mail\)'"),
-    ('unit = "visit"', "reward, metrics and outcome must be told apart; repeated: visit"),
-    ('outcome = "visit"', "the columns of unit, reward, metrics and outcome must be told apart"),
-    ('outcome = "unit"', "the columns of unit, reward, metrics and outcome must be told apart"),
+@pytest.mark.parametrize(("extra", "field"), [
+    ('control = "call"', "control"),
+    ("floor = 0.6", "floor"),
+    ('model = "shared"', "model"),
+    ('unit = "age"', "unit"),
+    ('unit = "action"', "unit"),
+    ('unit = "event"', "unit"),
+    ('unit = "p(mail)"', "unit"),
+    ('unit = "visit"', "unit"),
+    ('outcome = "visit"', "unit"),
+    ('outcome = "unit"', "unit"),
 ])  # fmt: skip
-def test_rules_across_lines(extra, message):
-    with pytest.raises(InvalidSpecError, match=message):
+def test_rules_across_lines(extra, field):
+    with refused("invalid-spec", field=field):
         parse_spec(extra + "\n" + GOOD)
 
 
 def test_files_that_are_not_declarations(tmp_path):
-    with pytest.raises(InvalidSpecError, match="it is not there"):
+    with refused("no-such-file"):
         read_spec(tmp_path / "none.toml")
-    with pytest.raises(InvalidSpecError, match=r"(?s)valid TOML.*line 2: actions = \["):
+    with refused("not-toml", match="line 2"):
         parse_spec('name = "a"\nactions = [;\n')
 
 
@@ -118,7 +118,7 @@ def test_files_that_are_not_declarations(tmp_path):
 ])  # fmt: skip
 def test_a_table_in_place_of_the_spec_is_called_one(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidSpecError, match=r"not a spec\. Are the two files swapped"):
+    with refused("files-swapped"):
         read_spec(tmp_path / name)
 
 
@@ -146,9 +146,9 @@ def test_policies():
     assert (made["first"], made["ties"], made["samples"]) == ("uniform", "random", 16)
     fixed = parse_spec(GOOD + '[policy]\nkind = "SBUCB"\nfirst = "fixed"\n')
     assert chosen_policy(fixed, None)["first"] == "fixed"
-    with pytest.raises(InvalidSpecError, match=r"policy\.kind must be one of BPE, LBGL"):
+    with refused("invalid-spec", field="policy.kind"):
         chosen_policy(parse_spec(GOOD + '[policy]\nkind = "Oracle"\n'), None)
-    with pytest.raises(InvalidSpecError, match="policy must be parameters of SBPE"):
+    with refused("invalid-spec", field="policy.gamma"):
         chosen_policy(parse_spec(GOOD + '[policy]\nkind = "SBPE"\ngamma = 1\n'), None)
 
 
@@ -165,14 +165,13 @@ def test_greedy_policies_avoid_what_they_know_nothing_of():
 )
 def test_settings_that_were_renamed_are_refused_with_their_new_name(old, new):
     name = old.partition(" ")[0]
-    message = f"(?s){name}: it is called {new} now.*line 1: {old}"
-    with pytest.raises(InvalidSpecError, match=message):
+    with refused("invalid-spec", field=name, match=new):
         parse_spec(f"{old}\n{GOOD}")
 
 
 def test_scaling_is_learned_from_a_random_wave_alone(tmp_path):
     store = open_store(tmp_path / "c.db")
-    with pytest.raises(InvalidSpecError, match="first = 'fixed'"):
+    with refused("invalid-spec", field="features"):
         created(store, policy={"kind": "SBUCB", "first": "fixed"})
     assert store.names() == []
     store.close()
@@ -185,12 +184,12 @@ def test_a_plan_says_the_sizes_and_the_policy():
     assert sum(sizes) == 900
     assert len(sizes) == 2
     assert policy["first"] == "uniform"
-    for wrong, message in (
-        ("plan = {units = 900, actions = 3}", "actions comes from the spec itself"),
-        ("plan = {units = 900, colour = 3}", r"grid\.plan: \'colour\' is not a setting of a plan"),
-        ("plan = {units = 2}", r"grid\.plan: units must be at least"),
+    for wrong, field in (
+        ("plan = {units = 900, actions = 3}", "grid.plan.actions"),
+        ("plan = {units = 900, colour = 3}", "grid.plan.colour"),
+        ("plan = {units = 2}", "grid.plan"),
     ):
-        with pytest.raises(InvalidSpecError, match=message):
+        with refused("invalid-spec", field=field):
             wave_sizes(parse_spec(GOOD.replace("sizes = [10, 20]", wrong)))
 
 
@@ -214,7 +213,7 @@ def test_the_example_declaration_is_a_good_one(tmp_path):
 
 def test_an_outcome_is_no_feature():
     text = GOOD.replace('age = "learn"', 'age = "learn"\nvisit = "raw"')
-    with pytest.raises(InvalidSpecError, match="an outcome cannot be known before its unit"):
+    with refused("invalid-spec", field="reward.column"):
         parse_spec(text)
 
 

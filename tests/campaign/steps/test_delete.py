@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
+from seqbatch.errors import CampaignStateError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 from tests.refusals import refused
@@ -26,7 +26,7 @@ def test_a_tombstone_remains_and_the_name_is_free(store):
     campaign = created(store)
     campaign.assign(units(300))
     last = campaign.events()[-1].hash
-    with refused("has-units", match=r"has assigned 300 units\..* force=True"):
+    with refused("has-units", match="300 units"):
         campaign.delete(reason="a wrong list")
     tombstone = campaign.delete(reason="a wrong list", force=True)
     assert (tombstone.name, tombstone.events, tombstone.units) == ("spring", 2, 300)
@@ -81,7 +81,7 @@ def test_what_was_seen_is_not_deleted(store):
             "INSERT INTO tombstones (campaign, name, events, units, last, at, who, why, previous, "
             f"hash) VALUES ({number}, 'spring', 1, 1, '', '', '', '', '', '')"
         ))  # fmt: skip
-    with pytest.raises(InvalidArgumentError, match="reason must be given"):
+    with refused("invalid-argument", field="reason"):
         campaign.delete(reason=" ")
 
 
@@ -98,13 +98,13 @@ def test_verify_looks_at_tombstones(store_url):
             raw.execute(sa.text("DROP TRIGGER tombstones_append_only ON tombstones"))
         raw.execute(sa.text("UPDATE tombstones SET why = 'other' WHERE name = 'one'"))
     [found] = campaign.verify().findings
-    assert str(found) == "index, tombstone of campaign 'one': is not what was signed"
+    assert str(found) == "index, tombstone of campaign 'one': does not match its hash"
     with store._engine.begin() as raw:
         if raw.dialect.name == "sqlite":
             raw.execute(sa.text("DROP TRIGGER tombstones_no_DELETE"))
         raw.execute(sa.text("DELETE FROM tombstones WHERE name = 'one'"))
     [found] = campaign.verify().findings
-    assert str(found) == "index, tombstone of campaign 'two': the one before it is missing"
+    assert str(found) == "index, tombstone of campaign 'two': the tombstone before it is missing"
     store.close()
 
 

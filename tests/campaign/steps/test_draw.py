@@ -1,4 +1,4 @@
-"""Waves drawn from a list of everybody: exact in size, fair, whatever the order of the list."""
+"""Waves drawn from a list of all units: exact in size and fair, whatever the order of the list."""
 
 import json
 import sqlite3
@@ -13,7 +13,6 @@ from scipy import stats
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.files import reading
 from seqbatch.campaign.record.events import canonical
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, small, units
 from tests.refusals import refused
@@ -122,9 +121,9 @@ def test_those_who_join_later_are_drawn_like_the_others(store):
 
 def test_refusals(store):
     campaign = created(store)
-    with pytest.raises(InvalidArgumentError, match="draw must be left out where partial is given"):
+    with refused("invalid-argument", field="draw"):
         campaign.assign(units(9), draw=True, partial=True)
-    with pytest.raises(InvalidArgumentError, match="rest must be left out where draw is given"):
+    with refused("invalid-argument", field="rest"):
         campaign.assign(units(9), draw=True, rest="rest.csv")
     calendar = created(store, name="calendar", grid={"calendar": True, "waves": 3, "units": 90})
     with refused("wave-without-size"):

@@ -10,6 +10,7 @@ from seqbatch.campaign.files import reading
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, created, outcomes, units
+from tests.refusals import places
 
 
 @pytest.fixture
@@ -64,12 +65,12 @@ def test_what_cannot_be_looked_at_is_said(scratch, tmp_path):
     [problem] = found.problems
     assert isinstance(problem, InvalidSpecError)
     assert found.unchecked == (
-        "units.csv: the spec must be right first", "outcomes.csv: the spec must be right first",
+        "units.csv: correct the spec first", "outcomes.csv: correct the spec first",
     )  # fmt: skip
     missing = str(tmp_path / "none.csv")
     found = validate(SPEC, missing, "outcomes.csv", scratch=scratch)
-    assert "there is no such file" in str(found.problems[0])
-    assert found.unchecked == ("outcomes.csv: the ids of units must be right first",)
+    assert places(found.problems[0]) == [(0, "", "no-such-file")]
+    assert found.unchecked == ("outcomes.csv: correct the ids of units first",)
 
 
 def test_both_files_may_be_wrong(scratch):
@@ -77,7 +78,7 @@ def test_both_files_may_be_wrong(scratch):
     rows = pl.DataFrame({"id": ["000000"], "visits": [1.0]})
     found = validate(SPEC, frame, rows, scratch=scratch)
     assert len(found.problems) == 2
-    assert "no such column" in str(found.problems[1])
+    assert places(found.problems[1]) == [(0, "visit", "no-such-column")]
 
 
 def test_a_name_that_is_taken(scratch, store):
@@ -141,9 +142,9 @@ def test_levels_missed_by_case_or_spaces_are_warned_about(scratch):
     frame = units(16).with_columns(zip=pl.Series(zips * 2))
     (said,) = created(scratch, **spec).assign(frame).warnings
     assert said == (
-        "zip has texts that differ from its levels only by case or spaces, and count as other: "
-        "'rural ', 'URBAN', 'ΟΔΌΣ'; spell them alike in the file, or "
-        "declare them as levels before the campaign is created"
+        "zip has texts that differ from its levels only by case or spaces, but count as other: "
+        "'rural ', 'URBAN', 'ΟΔΌΣ'; use one spelling in the file, or "
+        "declare them as levels before you create the campaign"
     )
     assert validate({**SPEC, **spec, "name": "autumn"}, frame, scratch=scratch).warnings == (said,)
 
@@ -156,4 +157,4 @@ def test_misspelled_levels_of_all_pieces_are_found_and_few_shown(scratch, monkey
     )
     zips = ["u "] * 256 + ["u" + " " * (1 + number % 7) for number in range(344)]
     (said,) = campaign.assign(units(600).with_columns(zip=pl.Series(zips))).warnings
-    assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; spell" in said
+    assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; use" in said

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.oracles import inference as oracle
+from tests.refusals import refused
 
 SPEC = {
     "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
@@ -165,7 +165,7 @@ def test_findings_show_themselves_and_are_plain(campaign):
     assert plain["measure"]["binary"] is True
     html = found._repr_html_()
     assert all(table.title in html for table in found.tables())
-    with pytest.raises(InvalidArgumentError, match="level"):
+    with refused("invalid-argument", field="level"):
         campaign.findings(level=1.0)
 
 
@@ -199,7 +199,7 @@ def test_absent_units_count_as_declared(store, tmp_path):
     assert all(row["y"] is not None for wave in waves for row in wave)
     D = [2 * d for d in oracle.planned_costs([90, 60, 80], 3, 0.3, 0.05, 1)]
     same(found.lifts[0].interval, oracle.pooled(waves, "lift", 1, D))
-    assert any("count as declared" in note for note in found.notes)
+    assert any("count with the declared outcome" in note for note in found.notes)
 
 
 def test_corrections_after_the_close_count(store, tmp_path):
@@ -270,7 +270,7 @@ def test_retired_and_added_actions_are_judged_by_their_waves(store, tmp_path):
     assert found.rule.shares["mail"] == 0
     assert not found.run.over_actions["late"].known
     for gain in (found.run.over_random, found.run.over_best):
-        assert "Over the 1 wave in which the same actions were given" in gain.note
+        assert "Only the 1 wave with the same actions as the last wave" in gain.note
     assert any("mail was retired" in note for note in found.notes)
     assert any("late was added later" in note for note in found.notes)
     _, waves = exported(campaign, tmp_path)
@@ -366,7 +366,7 @@ def test_outcomes_missing_by_feature_are_modelled(store):
         campaign.close(force=True, reason="as it is")
     found = campaign.findings()
     assert found.missing == "by features"
-    assert any("depends on features and action alone" in what for what, _ in found.assumptions)
+    assert any("depends only on features and action" in what for what, _ in found.assumptions)
 
 
 def test_texts_that_are_no_levels_are_one_segment(store):
@@ -383,5 +383,5 @@ def test_texts_that_are_no_levels_are_one_segment(store):
 
 
 def test_segments_must_have_levels(store):
-    with pytest.raises(InvalidSpecError, match=r"report.segments must be .*member.*received age"):
+    with refused("invalid-spec", field="report.segments"):
         made(store, report={"segments": ["age"]})

@@ -44,17 +44,17 @@ def test_everything_declared_is_said(trial, tmp_path):
     said = words(trial, tmp_path)
     for part in (
         "3 waves of 300, 200, 100 units",
-        "Null hypothesis 1: the mean of visit would be the same if everybody got mail",
-        "everybody who may get both got call",
+        "Null hypothesis 1: the mean of visit over all units is the same under mail as under",
+        "over all units who may get both is the same under call",
         "call: age &gt;= 18",
         "call: at most 100 in each wave; at least 10 in each wave",
         "within each zip and each zip x centre",
         "the randomised share r = 0.2, the floor f = 0.02",
-        "with the campaign's name and its seed, which is not said here",
-        "It is between -10 and 10: a row with another value is held, and not used.",
+        "the campaign's name and its seed. The seed is not printed here",
+        "It lies between -10 and 10: a row outside this range is held, not used.",
         "complaints: a guardrail; its mean must be at most 0.02",
-        "Subgroups, declared here: zip",
-        "Nothing was changed since.",
+        "Declared subgroups: zip",
+        "Nothing has changed since the declaration.",
         trial.events()[0].hash,
     ):
         assert part in said, part
@@ -71,12 +71,12 @@ def test_numbers_are_those_of_the_analysis(trial, tmp_path):
     now = trial.situation()
     shares = planned(now).shares
     bounds = boundaries(list(accumulate(shares)), rule="obrien-fleming", alpha=0.05 / 2 / 2)
-    rows = tables["Boundaries for the first action that is shown"]
+    rows = tables["Boundaries until a first action has crossed its boundary"]
     assert [float(row[2]) for row in rows] == pytest.approx(bounds, rel=1e-3)
     error = planned_error(
         now.sizes, actions=3, randomised=0.2, floor=0.02, columns=now.encoder().dim, noise=1.0
     )
-    found = tables["Lifts that are found, two-sided at 5%"]
+    found = tables["Detectable lifts, two-sided at 5%"]
     assert float(found[0][1]) == pytest.approx(detectable_lift(error, power=0.8), rel=0.02)
 
 
@@ -123,12 +123,12 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
     """Dunnett needs all comparisons to be about the same units, and a single look."""
     rule = {"stopping": {"rule": "obrien-fleming"}}
     cases = {
-        "plain": ({}, "cover together, by Dunnett's method."),
-        "rules": ({"eligible": {"call": "age >= 18"}}, "by Bonferroni's method, since not all"),
+        "plain": ({}, "have joint coverage, by Dunnett's method."),
+        "rules": ({"eligible": {"call": "age >= 18"}}, "by Bonferroni's method, because not all"),
         "looks": (rule, "by Bonferroni's method, at all looks"),
         "calendar": (
             {"grid": {"calendar": True, "waves": 2, "units": 900}},
-            "by Bonferroni's method, since shares",
+            "by Bonferroni's method, because shares",
         ),
     }
     for name, (changes, method) in cases.items():
@@ -139,14 +139,16 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
 
 def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
     said = words(trial, tmp_path)
-    assert "with rules for call, divide the error by the square root" in said
-    assert "Limits on call are not reckoned with" in said
+    assert "for lifts that involve call, divide the error by the square root" in said
+    assert "ignore the limits on call" in said
     (tmp_path / "p.md").unlink()
     plain = Campaign.create({**SPEC, "name": "plain"}, store=store, who="ann")
-    assert "reckoned with" not in words(plain, tmp_path)
+    assert "ignore the limits" not in words(plain, tmp_path)
 
 
 def test_a_masked_protocol_says_when_looks_are_taken(store, tmp_path):
     spec = {**SPEC, "name": "blind", "masked": True, "stopping": {"rule": "pocock"}}
     campaign = Campaign.create(spec, store=store, key=tmp_path / "k", who="ann")
-    assert "no look is taken, and nothing is spent, until" in words(campaign, tmp_path)
+    assert "unmasked, there is no look, and no part of the error is used" in words(
+        campaign, tmp_path
+    )

@@ -1,4 +1,4 @@
-"""The report: what it says against the findings, in every format, for every kind of campaign."""
+"""The report agrees with the findings, in every format, for every kind of campaign."""
 
 import base64
 import html
@@ -157,14 +157,14 @@ def test_without_outcomes_it_says_so(store, tmp_path):
     campaign = Campaign.create(SPEC, store=store)
     text = page(campaign, tmp_path)
     assert "No outcomes yet." in section(text, "answer")
-    assert "Go on: give the customers of wave 1 of 2 their actions." in section(text, "answer")
+    assert "Continue: assign actions to the customers of wave 1 of 2." in section(text, "answer")
     assert "No unit has an action yet." in section(text, "allocation")
     for key in ("outcomes", "who", "value"):
         assert "No outcomes yet." in section(text, key)
     assert "<img" not in text
     campaign.abort(reason="a complaint")
     ended = page(campaign, tmp_path)
-    assert "Nothing can be recommended from this campaign." in section(ended, "answer")
+    assert "This campaign supports no recommendation." in section(ended, "answer")
     assert "Reason: a complaint" in section(ended, "conduct")
 
 
@@ -190,7 +190,7 @@ def test_nothing_shown_keeps_the_control(store, tmp_path):
     campaign = Campaign.create({**SPEC, "grid": {"sizes": [300]}}, store=store)
     wave(campaign, 1, 300, chances={"none": 0.4, "mail": 0.4, "call": 0.4})
     text = page(campaign, tmp_path)
-    assert "Keep none unless something else speaks" in section(text, "answer")
+    assert "Keep none, unless you have other reasons to change" in section(text, "answer")
     assert "not clear" in alternatives(text)[0]
 
 
@@ -209,7 +209,7 @@ def test_what_weakens_the_answer_is_said_at_once(store, tmp_path):
     # The call, which was best by far, is of no use any more.
     wave(campaign, 2, 900, chances={"none": 0.2, "mail": 0.25, "call": 0.1})
     first = section(page(campaign, tmp_path), "answer")
-    assert "Careful: what call brings was not the same in all waves." in first
+    assert "Careful: the effect of call differs between waves." in first
     small = Campaign.create({**SPEC, "name": "few", "grid": {"sizes": [60]}}, store=store)
     wave(small, 1, 60)
     assert "Careful: some action has few outcomes in wave 1." in section(
@@ -225,7 +225,7 @@ def test_many_actions_are_summed_up(store, tmp_path):
     wave(campaign, 1, 2400, chances=dict.fromkeys(names, 0.3) | {"offer 3": 0.8})
     text = page(campaign, tmp_path)
     first = section(text, "answer")
-    assert "Of the other 10 actions, compared with offer 0:" in first
+    assert "The other 10 actions, compared with offer 0:" in first
     assert first.count("It is not clear whether") == 0
     lifts = alternatives(text)[0]
     assert all(f"offer {n}: " in lifts for n in range(1, 12))
@@ -265,13 +265,13 @@ def test_amendments_guardrails_and_stopping(store, tmp_path):
     campaign.close()
     assert campaign.situation().stop == "stop for success"
     text = page(campaign, tmp_path)
-    assert "The rule that was fixed beforehand says: stop for success." in section(text, "answer")
+    assert "rule declared beforehand says: stop for success." in section(text, "answer")
     assert "Guardrail VIOLATED: unsubscribed of none" in section(text, "answer")
     assert "stop for success" in section(text, "stopping")
     campaign.go_on(reason="to be sure")
     campaign.amend(reason="too dear", sizes=[400], retire=["mail"])
     text = page(campaign, tmp_path)
-    assert "went on against the rule" in section(text, "stopping")
+    assert "continued despite the stopping rule" in section(text, "stopping")
     assert "900, 300, 300" in section(text, "audit")
     assert "Reason: too dear" in section(text, "conduct")
     assert campaign.situation().hash in section(text, "audit")
@@ -336,8 +336,8 @@ def test_a_plan_is_set_beside_what_was_measured(store, tmp_path):
     row, effect = of.plan.row, of.plan.model.effect
     assert f"planned {100 * row.earned * effect:.2g}, " in value
     assert f"measured {of.found.measure.number(gain.estimate, gain.error)} " in value
-    assert f"more than {100 * (effect - row.lower_bound / 1800):.2g}, by the lower bound" in value
-    assert "Against the plan" not in section(page(run_unplanned(store), tmp_path), "value")
+    assert f"more than {100 * (effect - row.lower_bound / 1800):.2g} (by the lower bound" in value
+    assert "Compared with the plan" not in section(page(run_unplanned(store), tmp_path), "value")
 
 
 def run_unplanned(store):
@@ -419,7 +419,7 @@ def test_a_masked_report_says_so(store, tmp_path):
     campaign = Campaign.create({**SPEC, "masked": True}, store=store, key=tmp_path / "k")
     text = campaign.report(tmp_path / "r.md").read_text()
     assert "The campaign is masked: until it is unmasked" in text
-    assert "The one that others are compared with: named in the key." in text
+    assert "Control: named in the key." in text
 
 
 def test_outcomes_after_the_last_closing_are_counted_once_everywhere(store, tmp_path):
@@ -436,9 +436,11 @@ def test_outcomes_after_the_last_closing_are_counted_once_everywhere(store, tmp_
     campaign.record(back[600:])
     found, shown = campaign.findings(), section(page(campaign, tmp_path), "quality")
     assert "Missing: 0 of 1,800 customers" in shown
-    assert "What had come in when each wave was closed" in shown
+    assert "Outcomes recorded when each wave was closed" in shown
     assert found.outcomes == 1_800
-    assert any(note.startswith("Since the last closing 300 outcomes") for note in found.notes)
+    assert any(
+        note.startswith("Since the last wave was closed, 300 outcomes") for note in found.notes
+    )
 
 
 def test_days_are_told_in_their_own_numbers(store):

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from seqbatch.campaign import Campaign, Seal
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, run_wave, units
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -64,9 +64,7 @@ def test_an_older_copy_is_seen(campaign, tmp_path):
     old = Campaign(store, "spring")
     assert old.verify().sound
     [problem] = seals(old.verify(seal=made))
-    assert (
-        "the newest event here is 4: the last events were cut off, or this is an older" in problem
-    )
+    assert "the newest event here is 4: the last events were removed, or this is an" in problem
     old.assign(units(50, start=700))
     [problem] = seals(old.verify(seal=made))
     assert "event 5 is not the one that was sealed" in problem
@@ -91,7 +89,8 @@ def test_a_signed_seal_shows_whose_it_is(campaign, tmp_path, private, public):
     )[0]  # fmt: skip
     for change in ({"units": 299}, {"at": "2000-01-01T00:00:00+00:00"}, {"signature": "00" * 64}):
         found = seals(campaign.verify(seal=replace(made, **change), signer=mine / public))
-        assert found == ["the signature does not fit the seal: it was changed after it was signed"]
+        [said] = found
+        assert said.startswith("the signature does not match the seal")
 
 
 def test_files_that_are_no_keys_or_seals(campaign, tmp_path):
@@ -100,7 +99,7 @@ def test_files_that_are_no_keys_or_seals(campaign, tmp_path):
     curve = ec.generate_private_key(ec.SECP256R1())
     other = keys(tmp_path / "curve", curve)
     for wrong in (tmp_path / "none", tmp_path / "text", folder / "id.pub", other / "id"):
-        with pytest.raises(InvalidArgumentError, match="the file of an Ed25519 private"):
+        with refused("invalid-argument", field="key"):
             campaign.seal(key=wrong)
     made = json.loads(json.dumps(vars(campaign.seal())))
     for name, text in {
@@ -108,9 +107,9 @@ def test_files_that_are_no_keys_or_seals(campaign, tmp_path):
         "e": json.dumps({**made, "more": 1}),
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
-        with pytest.raises(InvalidFileError, match="must be a seal"):
+        with refused("invalid-rows", problem="not-a-seal"):
             campaign.verify(seal=tmp_path / name)
-    with pytest.raises(InvalidFileError, match="must be a seal"):
+    with refused("invalid-rows", problem="not-a-seal"):
         campaign.verify(seal=tmp_path / "nowhere")
 
 

@@ -40,7 +40,7 @@ def test_what_some_units_could_not_get_is_not_known(base, tmp_path):
         assert (row.least, row.weighted) == (0.0, None)
     campaign.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The one that others are compared with: none was declared." in page
+    assert "Control: none was declared." in page
 
 
 def test_actions_that_were_added_later_had_no_chance(base):
@@ -78,7 +78,7 @@ def test_the_control_is_what_others_are_compared_with(base, tmp_path):
             assert row.difference == pytest.approx(gap, abs=0.1)
     campaign.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "The one that others are compared with: b." in page
+    assert "Control: b." in page
     assert "compared with b" in page
 
 

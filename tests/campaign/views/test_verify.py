@@ -94,7 +94,7 @@ def test_one_byte_in_any_column_is_named(sound, tmp_path, table, column):
     elif table == "outcomes":
         assert "unit number 12" in text
     elif table == "campaigns":
-        assert "the store says" in text
+        assert "the store has" in text
     else:
         owner = {"events": 4, "unit_chunks": 5, "outcome_chunks": 6, "states": 4}[table]
         # A number of a record that was changed may lead to its neighbour as well.
@@ -157,7 +157,7 @@ def test_a_row_that_is_gone_is_named(sound, tmp_path):
     text = " ".join(str(finding) for finding in Campaign(store, "spring").verify().findings)
     store.close()
     assert "unit '000007': is not in the index" in text
-    assert "unit number 9, version 1: the index says nothing" in text
+    assert "unit number 9, version 1: the index has nothing" in text
 
 
 def test_rows_that_only_an_index_has_are_named(sound, tmp_path):

@@ -13,7 +13,6 @@ from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.frozen_rule import WaveTally
 from seqbatch.engine import merge_tree
-from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_sums import CASES, assigned, here, state_of, summed
 from tests.campaign.warehouses import ELSEWHERE, SPEC, customers, first_wave, in_duckdb, in_postgres
@@ -125,7 +124,7 @@ def test_a_unit_in_two_pieces_is_found(store, tmp_path):
     _, path = summed(campaign, tmp_path, units, outcomes)
     rule, table = campaign.rule(), joined(units, outcomes)
     twice = tallied(rule, table).merged(tallied(rule, table[:1]))
-    with pytest.raises(InvalidFileError, match="more than once"):
+    with refused("invalid-rows", row=6, column="distinct_units", problem="repeated-units"):
         campaign.record_sums(rule.result(twice, path.read_text()), statement=path)
 
 
@@ -140,7 +139,7 @@ def test_values_beyond_the_range_are_counted_and_units_with_problems_refused(sto
     assert sum(found["outside"].to_pylist()) == 3
     assert texts(found).equals(texts(wanted).select(texts(found).columns), null_equal=True)
     unfit = joined(units.with_columns(spend=pl.lit(None, dtype=pl.Float64)), outcomes)
-    with pytest.raises(InvalidFileError, match="spend is missing"):
+    with refused("invalid-rows", row=97, problem="missing"):
         tallied(rule, unfit)
 
 

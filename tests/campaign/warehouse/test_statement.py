@@ -20,7 +20,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS, dialect_of
 from seqbatch.campaign.warehouse.features import columns_of
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.statement import assigning
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
 from tests.campaign.warehouses import (
@@ -134,7 +134,7 @@ def test_a_statement_too_wide_for_a_database_is_refused(store):
     features = {"categorical": {"zip": levels}}
     campaign = Campaign.create({**SPEC, "features": features}, store=store)
     campaign.sql(units="units", dialect="postgres")
-    with refused("not-in-sql", match=r"postgres takes at most 1,600"):
+    with refused("not-in-sql", match="1,600"):
         campaign.sql(what="sums", units="units", outcomes="outcomes", dialect="postgres")
 
 
@@ -255,9 +255,9 @@ def test_numbers_too_large_for_the_model_are_told_the_same_everywhere(store, dia
     ]  # fmt: skip
     same = ["action", "probability", "problem"]
     assert found.select(same).rows() == wanted.select(same).rows()
-    with pytest.raises(InvalidFileError) as refused:
+    with refused("invalid-rows") as caught:
         campaign.assign(units)
-    assert {row for row, _, _ in refused.value.problems} == {2, 3, 4, 5, 7}
+    assert {each.row for each in caught.value.problems} == {2, 3, 4, 5, 7}
 
 
 def test_no_number_is_compared_with_what_it_cannot_reach(ready):
@@ -335,26 +335,23 @@ def test_names_and_texts_are_quoted():
             (parsed,) = sqlglot.parse(f"SELECT {sql.text(text)}", dialect=sql.name)
             assert parsed.expressions[0].this == text
     assert dialect_of("postgres").table('a"b.c') == '"a""b"."c"'
-    with pytest.raises(InvalidArgumentError, match=r"schema\.table"):
+    with refused("invalid-argument", field="table"):
         dialect_of("duckdb").table("a..b")
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "name"),
     [
-        ({}, 'declare draws = "md5"'),
-        ({"draws": "md5"}, r"hashed by blake2 \(city\)"),
-        ({"draws": "md5", "draw": "balanced"}, "drawn together"),
-        ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "the policy is Thompson"),
-        (
-            {"draws": "md5", "features": {"date": {"since": {"format": "%d.%m.%Y"}}}},
-            r"dates are spelled by a format \(since\)",
-        ),
+        ({}, "md5"),
+        ({"draws": "md5"}, "city"),
+        ({"draws": "md5", "draw": "balanced"}, None),
+        ({"draws": "md5", "policy": {"kind": "ThompsonSampling"}}, "ThompsonSampling"),
+        ({"draws": "md5", "features": {"date": {"since": {"format": "%d.%m.%Y"}}}}, "since"),
     ],
 )
-def test_what_sql_cannot_say_is_refused_with_the_reason(store, changes, reason):
+def test_what_sql_cannot_say_is_refused_with_the_reason(store, changes, name):
     campaign = created(store, start="2026-03-01", **changes)
-    with refused("not-in-sql", match=reason):
+    with refused("not-in-sql", match=name):
         campaign.sql(units="units")
 
 

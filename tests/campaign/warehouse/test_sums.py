@@ -6,11 +6,6 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
 from seqbatch.campaign.warehouse import decisions
-from seqbatch.errors import (
-    InvalidArgumentError,
-    InvalidFileError,
-    InvalidSpecError,
-)
 from seqbatch.storage import open_store
 from tests.campaign.warehouses import (
     ELSEWHERE,
@@ -145,7 +140,7 @@ def test_a_unit_that_comes_twice_with_different_columns_is_found(store, folder):
     units, outcomes = assigned(campaign, 600, 1)
     other = units.head(1).with_columns(vip=pl.col("vip").fill_null(False).not_(), zip=pl.lit("x"))
     sums, path = summed(campaign, folder, pl.concat([units, other]), outcomes)
-    with pytest.raises(InvalidFileError, match="a unit is in the table more than once"):
+    with refused("invalid-rows", row=1, column="distinct_units", problem="repeated-units"):
         campaign.record_sums(sums, statement=path)
 
 
@@ -171,7 +166,7 @@ def test_verify_says_what_it_can_and_cannot_prove(store, folder):
     found = campaign.verify()
     assert found.sound
     assert ["wave 1" in found.notes[0], "wave 2" in found.notes[1]] == [True, True]
-    assert "running the statement again" in found.notes[0]
+    assert "run the statement again" in found.notes[0]
     event = campaign.events()[-1]
     assert event.payload["elsewhere"]["statement"].startswith("-- {")
     assert campaign.status().waves[0].assigned == 600
@@ -221,7 +216,7 @@ def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
         (made_in_another_store(folder), "for another campaign called 'afar': the hash of its"),
     ):
         other.write_text(text)
-        with pytest.raises(InvalidArgumentError, match=reason):
+        with refused("invalid-argument", field="statement", match=reason):
             campaign.record_sums(sums, statement=other)
     assert campaign.situation().wave == 1
 
@@ -235,19 +230,19 @@ def test_a_result_that_cannot_be_is_refused(store, folder):
     conflicting, _ = summed(campaign, folder, units, pl.concat([outcomes, apart]))
     beyond, _ = summed(campaign, folder, units, outcomes.with_columns(visit=pl.lit(11.0)))
     unfit = units.with_columns(spend=pl.lit(None, dtype=pl.Float64))
-    refused, _ = summed(campaign, folder, unfit, outcomes)
-    for frame, reason in (
-        (sums.drop("z1_1"), "z1_1"),
-        (sums.with_columns(z1_1=pl.lit("1.5")), "whole number"),
-        (sums.with_columns(statement=pl.lit("0")), "fingerprint"),
-        (pl.concat([sums, sums[:1]]), "two rows"),
-        (sums.clear(), "no rows"),
-        (twice, "more than once"),
-        (conflicting, "outcomes that differ"),
-        (beyond, "beyond the declared range"),
-        (refused, "have no action"),
+    without, _ = summed(campaign, folder, unfit, outcomes)
+    for frame, column, problem in (
+        (sums.drop("z1_1"), "z1_1", "no-such-column"),
+        (sums.with_columns(z1_1=pl.lit("1.5")), "z1_1", "not-a-number"),
+        (sums.with_columns(statement=pl.lit("0")), "statement", "wrong-statement"),
+        (pl.concat([sums, sums[:1]]), "action", "repeated"),
+        (sums.clear(), "", "no-rows"),
+        (twice, "distinct_units", "repeated-units"),
+        (conflicting, "conflicting", "conflicting"),
+        (beyond, "conflicting", "conflicting"),
+        (without, "action", "no-action"),
     ):
-        with pytest.raises(InvalidFileError, match=reason):
+        with refused("invalid-rows", column=column, problem=problem):
             campaign.record_sums(frame, statement=path)
     assert campaign.situation().wave == 1
 
@@ -256,12 +251,12 @@ def test_waves_that_are_not_complete_are_closed_by_force_alone(store, folder):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)
     sums, path = summed(campaign, folder, units[:500], outcomes)
-    with refused("not-as-planned", match="the sums are of 500"):
+    with refused("not-as-planned", match="500"):
         campaign.record_sums(sums, statement=path)
     few, _ = summed(campaign, folder, units, outcomes[:100])
-    with refused("too-few-outcomes", match=r"of its 600 units \(16.7%\)"):
+    with refused("too-few-outcomes", match=r"600.*16\.7%"):
         campaign.record_sums(few, statement=path)
-    with pytest.raises(InvalidArgumentError, match="reason"):
+    with refused("invalid-argument", field="reason"):
         campaign.record_sums(sums, statement=path, force=True)
     closed = campaign.record_sums(sums, statement=path, force=True, reason="a late list")
     assert sum(closed.assigned.values()) == 500
@@ -286,19 +281,16 @@ def test_what_needs_rows_is_refused(store, folder):
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "name"),
     [
-        ({"draws": "blake2"}, 'draws = "md5" is needed'),
-        ({"sums": "floating"}, 'sums = "exact" is needed'),
-        ({"features": {"numeric": {"age": "learn"}}}, r"nothing can be learned of columns \(age\)"),
-        (
-            {"features": {"date": {"since": "iso"}}},
-            r"scaling of days is learned \(since\); declare",
-        ),
-        ({"stopping": {"rule": "pocock"}}, "no rule of stopping"),
-        ({"policy": {"kind": "ThompsonSampling"}}, "the policy is ThompsonSampling"),
+        ({"draws": "blake2"}, "draws"),
+        ({"sums": "floating"}, "sums"),
+        ({"features": {"numeric": {"age": "learn"}}}, "age"),
+        ({"features": {"date": {"since": "iso"}}}, "since"),
+        ({"stopping": {"rule": "pocock"}}, "stopping"),
+        ({"policy": {"kind": "ThompsonSampling"}}, "ThompsonSampling"),
     ],
 )
-def test_a_spec_that_needs_rows_is_refused(store, changes, reason):
-    with pytest.raises(InvalidSpecError, match=reason):
+def test_a_spec_that_needs_rows_is_refused(store, changes, name):
+    with refused("invalid-spec", field="rows", match=name):
         Campaign.create({**ELSEWHERE, **changes}, store=store)

@@ -1,4 +1,4 @@
-"""A new campaign by a form: what is proposed, corrected, refused where it stands, and done once."""
+"""A new campaign by a form: proposals, corrections, errors at their fields, created once."""
 
 import io
 import json
@@ -170,7 +170,7 @@ def test_what_is_proposed_can_be_corrected(visit):
     assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
     assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
     assert spec["grid"]["sizes"] == [15, 15, 15, 15]
-    assert "equal waves; a plan finds better ones" in words(page.text)
+    assert "equal waves; a plan finds better sizes" in words(page.text)
 
 
 def test_actions_have_costs_and_empty_rows_are_left_out(visit):
@@ -196,10 +196,10 @@ def test_a_plan_comes_with_its_numbers(visit):
 @pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
-        ({"name": "two words"}, "name", "name must be letters from a to z, digits"),
+        ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
         ({"reward": ""}, "reward", "reward.column must be at least one character long"),
         ({"reward": "age"}, "reward", "is also a column of the units"),
-        ({"action": "same"}, "actions", "actions must be told apart; repeated: same"),
+        ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
         (
             {"cost": "0,5"},
             "actions",
@@ -208,7 +208,7 @@ def test_a_plan_comes_with_its_numbers(visit):
         ({"kind": "number", "low": "0", "high": "1,5"}, "reward", "the largest outcome (to) must"),
         ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)"),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
-        ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing makes sure"),
+        ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing ensures"),
         (
             {"required": "most"},
             "required",
@@ -304,7 +304,7 @@ def test_a_form_sent_twice_creates_once(service, visit):
     assert other.status_code == 422
     assert "exists" in words(other.text)
     _, page = reviewed(visit, "twice", at=at)
-    assert "a campaign of this name exists already" in words(page.text)
+    assert "a campaign with this name already exists" in words(page.text)
 
 
 def test_without_its_proof_nothing_is_created(service, visit):
@@ -325,7 +325,7 @@ def test_the_rules_of_tokens_hold(service, visit):
     }
     answer = visit.send(f"{at}/create", masked)
     assert answer.status_code == 422
-    assert "its key is written to a file there" in words(answer.text)
+    assert "that writes its key to a file" in words(answer.text)
     secret, _ = tokens.create(service.store, "apart", role="admin", campaigns=("autumn",))
     apart = Visit(service, secret=secret)
     at, page = reviewed(apart, "hidden")
@@ -334,7 +334,7 @@ def test_the_rules_of_tokens_hold(service, visit):
     assert "this token may not see it" in words(answer.text)
     # What a token may not see is not told to exist.
     _, page = reviewed(apart, "spring", at=at)
-    assert "exists already" not in words(page.text)
+    assert "already exists" not in words(page.text)
     apart.close()
     assert "hidden" not in service.store.names()
 
@@ -345,7 +345,7 @@ def test_files_belong_to_a_session(service, visit):
     answer = other.get(at)
     other.close()
     assert answer.status_code == 404
-    assert "this file is not here any more" in answer.text
+    assert "this upload has expired or belongs to another session" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pages in a browser: a whole campaign clicked at two widths, faults that axe finds, keys alone."""
+"""Pages in a browser: a whole campaign at two widths, accessibility by axe, keyboard only."""
 
 import io
 
@@ -208,7 +208,7 @@ def test_keys_alone(browser, service, midway):
     tabbed_to(page, midway.name)
     entered(page, midway.name)
     tabbed_to(page, "Close wave")
-    entered(page, "Close it all the same?")
+    entered(page, "Close it anyway?")
     tabbed_to(page, "Why?")
     key.type("nobody answered")
     tabbed_to(page, "Close wave 2 by force")
@@ -248,7 +248,7 @@ def tabbed_to(page, name):
 def test_times_are_in_the_readers_zone(browser, service, midway):
     tab = Tab(browser, service, timezone_id="Asia/Tokyo").sign_in("viewer")
     tab.page.goto(f"/campaigns/{midway.name}/history")
-    assert "in your zone (Asia/Tokyo)" in tab.page.get_by_role("contentinfo").inner_text()
+    assert "in your time zone (Asia/Tokyo)" in tab.page.get_by_role("contentinfo").inner_text()
     time = tab.page.locator("time").first
     assert "UTC" not in time.inner_text()
     assert time.get_attribute("title").endswith("UTC")

@@ -50,13 +50,13 @@ def sent(visit, campaign, step, **fields):
 
 def test_waves_that_the_calendar_ends(service, visit):
     made = service.campaign(name="calendar", grid={"calendar": True, "waves": 2, "units": 80})
-    assert "Give the units of wave 1 their actions." in looked_at(visit, made)[""]
+    assert "Assign the units of wave 1." in looked_at(visit, made)[""]
     made.assign(UNITS)
     texts = looked_at(visit, made)
-    assert "If it holds more units than fit" not in texts["/units"]
+    assert "If the file has more units than fit" not in texts["/units"]
     made.record(UNITS.select("unit", visit=pl.col("age") % 2))
     made.close()
-    assert "Give the units of wave 2 their actions." in looked_at(visit, made)[""]
+    assert "Assign the units of wave 2." in looked_at(visit, made)[""]
 
 
 def test_units_without_a_row_count_as_declared(service, visit):
@@ -86,12 +86,12 @@ def test_a_rule_that_says_stop(service, visit):
     given = pl.from_arrow(made.assign(UNITS).table)
     better = (given["action"] == "mail").cast(pl.Int64)
     made.record(given.select("unit").with_columns(visit=better))
-    assert "takes a look, which is recorded" in looked_at(visit, made)["/close"]
+    assert "looks at the results. The look is recorded" in looked_at(visit, made)["/close"]
     made.close()
     texts = looked_at(visit, made)
     assert "rule says stop" in texts[""]
-    assert "Go on against the rule" in texts["/change"]
-    assert "the campaign goes on" in sent(visit, made, "continue", reason="to be sure")
+    assert "Continue despite the stopping rule" in texts["/change"]
+    assert "the campaign continues" in sent(visit, made, "continue", reason="to be sure")
     assert made.events()[-1].why == "to be sure"
     assert made.situation().stop == ""
 
@@ -108,7 +108,7 @@ def test_sizes_that_are_proposed_are_adopted(service, visit):
     assert made.events()[-1].who == "admin"
     # Sent once more from a page that was open all the time.
     answer = visit.send(f"{page}/adopt", other)
-    assert "adopted before; nothing was changed" in visit.get(answer.headers["location"]).text
+    assert "already been adopted; nothing was changed" in visit.get(answer.headers["location"]).text
 
 
 def test_a_campaign_that_is_damaged_does_not_hide_the_others(service, visit, monkeypatch):

@@ -1,4 +1,4 @@
-"""The planner's page: a plan has an address, is made once, and ends when nobody waits for it."""
+"""The planner's page: a plan has an address, is computed once, and is cancelled if unused."""
 
 import re
 import socket
@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from seqbatch import planning
-from seqbatch.service.pages.plan import in_waves
+from seqbatch.planning.result_text import reason, tables
 from tests.hostile import SCRIPTS, acts
 from tests.service.pages.visiting import Visit
 from tests.service.running import running
@@ -76,9 +76,10 @@ def test_a_plan_has_an_address(visit, asked, known):
     said = words(page.text)
     for size in known.grid.sizes:
         assert f"{size:,} units" in said
-    assert words(in_waves(known.reason)) in said
-    for table in known.tables():
-        assert words(in_waves(table.title)) in said
+    assert words(reason(known, noun="wave")) in said
+    for table in tables(known, noun="wave"):
+        assert words(table.title) in said
+    assert not re.search(r"\bbatch", said)
     assert "What will be detected" in said
     assert 'role="img" aria-label="Expected regret by number of waves: 1 wave: ' in page.text
     assert 'value="900"' in page.text
@@ -134,7 +135,7 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
         ({"randomised": 300}, "randomised", "at most 1; received 3.0. (1 is 100%)"),
         ({"effect": "-1", "no-effect": ""}, "effect", "effect must be a finite number above 0"),
         ({"detect": "nan", "no-detect": ""}, "detect", "detect must be a number; received nan."),
-        ({"detect": "1e-9", "no-detect": ""}, "detect", "No plan with these units can"),
+        ({"detect": "1e-9", "no-detect": ""}, "detect", "To detect it, plan for about"),
         ({"noise": "1e400"}, "noise", "noise must be a number; received 1e400."),
     ],
 )
@@ -225,8 +226,3 @@ def test_a_plan_that_nobody_waits_for_ends(visit, monkeypatch):
         assert ended.wait(60)
     finally:
         over.set()
-
-
-def test_plans_are_told_in_waves():
-    said = "Batches: 2 batches, batch 1 is the first batch. More batches (max_batches) may."
-    assert in_waves(said) == "Waves: 2 waves, wave 1 is the first wave. More waves may."

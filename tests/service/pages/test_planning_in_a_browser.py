@@ -76,11 +76,11 @@ def test_a_slider_moved_by_keys_changes_the_answer(browser, service):
     )
     before = page.locator("#answer").inner_text()
     service.asked.clear()
-    slider = page.get_by_role("slider", name="Units in all, slider")
+    slider = page.get_by_role("slider", name="Total units, slider")
     slider.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    units = page.get_by_role("spinbutton", name="Units in all").input_value()
+    units = page.get_by_role("spinbutton", name="Total units").input_value()
     assert units == "1400"
     assert slider.get_attribute("aria-valuetext") == "1,400 units"
     assert page.evaluate("paused.splice(0).map((act) => act()).length") == 5
@@ -149,7 +149,7 @@ def test_from_a_plan_to_a_campaign(browser, service, width):
     look(tab)
     file = {"name": "customers.csv", "mimeType": "text/csv", "buffer": TABLE.write_csv().encode()}
     page.get_by_label("File of units").set_input_files(file)
-    tab.press("Look at the file")
+    tab.press("Read the file")
     look(tab)
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Column", exact=True).fill("spend")
@@ -159,7 +159,7 @@ def test_from_a_plan_to_a_campaign(browser, service, width):
     look(tab)
     page.get_by_text("customers.csv: 90 units can be assigned.").wait_for()
     page.get_by_role("button", name="Create the campaign").dblclick()
-    page.get_by_role("heading", name=f"{name} is created").wait_for()
+    page.get_by_role("heading", name=f"{name} was created").wait_for()
     look(tab)
     tab.press("Assign units of customers.csv", role="link")
     page.get_by_role("heading", level=1).wait_for()
@@ -177,18 +177,18 @@ def test_all_of_it_without_scripts(browser, service):
     tab = Tab(browser, service, java_script_enabled=False, viewport=WIDTHS["phone"]).sign_in()
     page = tab.page
     page.goto("/plan")
-    page.get_by_label("Units in all").fill("800")
+    page.get_by_label("Total units").fill("800")
     tab.press("Plan")
     page.get_by_text("The waves").wait_for()
     assert "units=800" in page.url
     tab.press("Create a campaign with this plan", role="link")
     file = {"name": "customers.csv", "mimeType": "text/csv", "buffer": TABLE.write_csv().encode()}
     page.get_by_label("File of units").set_input_files(file)
-    tab.press("Look at the file")
+    tab.press("Read the file")
     page.get_by_label("Name", exact=True).fill("plain")
     page.get_by_label("Column", exact=True).fill("spend")
     tab.press("Review")
     tab.press("Create the campaign")
-    page.get_by_role("heading", name="plain is created").wait_for()
+    page.get_by_role("heading", name="plain was created").wait_for()
     tab.close()
     assert tab.wrong == []

@@ -61,7 +61,7 @@ def test_every_role_at_every_page(visits, method, route, who):
         assert answer.status_code == (303 if method == "GET" else 401)
     elif ROLES.index(who) < ROLES.index(SIGNED[method, route]):
         assert answer.status_code == 403
-        assert f"this needs the role {SIGNED[method, route]}" in answer.text
+        assert f"this call needs the role {SIGNED[method, route]}" in answer.text
     else:
         # What is not there and what is not filled in is refused for that alone.
         assert answer.status_code in (200, 404, 409, 415, 422), answer.text
@@ -81,7 +81,7 @@ def test_a_token_for_other_campaigns_finds_none(service, method, route):
     visit = Visit(service, secret=secret)
     answer = called(visit, method, filled(route))
     assert answer.status_code == 404
-    assert "there is no such campaign, or this token may not see it." in answer.text
+    assert "the campaign does not exist, or this token may not see it." in answer.text
     assert "spring" not in visit.get("/").text
     visit.close()
 
@@ -152,7 +152,7 @@ def test_a_form_without_its_proof_is_refused(service, visits, route, proof):
     fields = {"once": "y" * 20, "reason": "x", "sure": "yes", **csrf}
     answer = visit.send(filled(route), fields, **with_file(route))
     assert answer.status_code == 403, answer.text
-    assert "this form was not made for this session" in answer.text
+    assert "this form belongs to another session" in answer.text
     assert service.get("/v1/campaigns/spring").json()["events"] == events
     assert visit.get("/").status_code == 200
 

@@ -1,4 +1,4 @@
-"""A campaign by forms alone, without scripts: check, confirm, once, and what is kept between."""
+"""A campaign by forms without scripts: check, confirm, execute once, and files kept between."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.service import Settings
 from seqbatch.service.pages import campaign as campaign_pages
 from seqbatch.service.pages.uploads import Uploads
-from seqbatch.service.problems import ProblemError
+from tests.refusals import refused
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
 
@@ -78,11 +78,11 @@ def test_from_units_to_the_report(visit, campaign):
     name = campaign.name
     location = uploaded(visit, UNITS.format(name), units(4))
     page = visit.get(location).text
-    assert "Nothing is wrong with this file." in page
-    assert facts(page)["Get an action now"] == "4"
+    assert "No problems found in this file." in page
+    assert facts(page)["To be assigned now"] == "4"
     assert campaign.situation().assigned == 0
     done = confirmed(visit, location)
-    assert "4 units of wave 1 got their actions" in visit.get(done).text
+    assert "4 units of wave 1 were assigned" in visit.get(done).text
     assert campaign.situation().assigned == 4
     [link] = re.findall(r'href="([^"]*/assignments/[^"]*)"', visit.get(done).text)
     answer = visit.get(link)
@@ -96,7 +96,7 @@ def test_from_units_to_the_report(visit, campaign):
     page = visit.get(location).text
     assert "Nothing has been recorded yet." in page
     assert facts(page) == {
-        "Accepted": "4", "Duplicate": "0", "Conflict": "0", "Quarantined": "1", "Rows in all": "5",
+        "Accepted": "4", "Duplicate": "0", "Conflict": "0", "Quarantined": "1", "Total rows": "5",
     }  # fmt: skip
     assert campaign.situation().observed == 0
     assert "4 outcomes recorded" in visit.get(confirmed(visit, location)).text
@@ -158,7 +158,7 @@ def test_every_row_that_is_wrong_is_named(visit, campaign):
     content = b"unit,age\na,31\nb,old\nc,\na,5\n"
     location = uploaded(visit, UNITS.format(campaign.name), content, "my units.csv")
     page = visit.get(location).text
-    assert "The file cannot be used as it is." in page
+    assert "The file cannot be used." in page
     cells = re.findall(r'<td class="number">(\d+)</td><td>(\w*)</td><td class="lines">', page)
     assert cells == [("3", "age"), ("4", "age")]
     assert "Assign" not in re.findall(r"<button[^>]*>([^<]*)<", page)
@@ -199,7 +199,7 @@ def test_a_file_belongs_to_its_session_and_for_a_while(service, visit, campaign)
     other = Visit(service, "operator")
     answer = other.get(location)
     assert answer.status_code == 404
-    assert "Upload it again" in answer.text
+    assert "Upload the file again" in answer.text
     other.close()
     fields = form(visit.get(location).text, location)
     for path in service.folder.glob("*/*"):
@@ -227,7 +227,7 @@ def test_uploads_of_all_sessions_are_bounded(tmp_path):
     kept = Uploads(tmp_path, Settings(upload_bytes=100))
     for key in "ab":
         kept.keep(key, io.BytesIO(b"x" * 80), "x.csv")
-    with pytest.raises(ProblemError, match="as many files wait"):
+    with refused("busy"):
         kept.keep("c", io.BytesIO(b"x"), "x.csv")
     for path in (*tmp_path.glob("*/*"), *tmp_path.glob("*")):
         os.utime(path, (time.time() - 4000,) * 2)
@@ -299,7 +299,7 @@ def test_an_admin_amends_and_ends(visit, campaign):
     answer = visit.fill(page, f"{at}/abort", {"reason": "too dear", "sure": "yes"})
     assert "the campaign was ended early" in visit.get(answer.headers["location"]).text
     assert campaign.situation().condition == "aborted"
-    assert "nothing can be changed any more" in visit.get(page).text
+    assert "it can no longer be changed" in visit.get(page).text
     assert "no wave is open" in visit.get(f"{at}/close").text
     assert campaign.events()[-1].who == "admin"
 
@@ -309,7 +309,7 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
-    assert "read after a change of how outcomes are spelled to &#34;1.234,56&#34;" in checked
+    assert "read after a change of the outcome format to &#34;1.234,56&#34;" in checked
     assert "on the page <em>Change</em>" in checked
     fields = {"reward_format": "comma", "reason": "a decimal comma"}
     assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
@@ -321,7 +321,7 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
 
 
 def test_of_metrics_the_page_change_is_not_said_to_know_a_format(visit, service):
-    fee = "how outcomes are spelled"
+    fee = "the outcome format"
     made = service.campaign(name="metrics", metrics=[{"column": fee}])
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=[1, 1], **{fee: ["2,50", "1,25"]})
@@ -335,7 +335,7 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
     rows = csv(unit=["u0", "u1"], visit=["1.234", "7"])
     page = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert "declare its format, by an amendment" in page
-    assert "An admin can say how outcomes are spelled on the page <em>Change</em>." in page
+    assert "An admin can set the format of outcomes on the page <em>Change</em>." in page
     assert "seqbatch campaign amend" not in page
 
 
@@ -346,7 +346,7 @@ def test_advice_about_outcomes_can_be_followed_on_pages(visit, service):
     location = uploaded(visit, OUTCOMES.format(made.name), rows)
     done = visit.get(confirmed(visit, location)).text
     for page in (visit.get(location).text, done):
-        assert "read after a call of amend over HTTP with metric_formats" in page
+        assert "read after an amendment over HTTP with metric_formats" in page
         assert "on the page <em>Change</em>" not in page
 
 
@@ -355,11 +355,14 @@ def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service)
     made = service.campaign(name="buyers", reward=reward)
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     page = visit.get(f"/campaigns/{made.name}").text
-    assert "0 of 4 are in. At the closing a unit without one counts as 0, at the earliest" in page
-    assert "are needed" not in page
+    assert (
+        "0 of 4 have arrived. When you close the wave, a unit without one counts as 0, but not"
+        in page
+    )
+    assert "closing it takes" not in page
     made.record(pl.DataFrame({"unit": ["u0"], "visit": [1.0]}))
     page = visit.get(f"/campaigns/{made.name}").text
-    assert "1 of 4 are in. Once no more outcomes are to come, close wave 1: a unit" in page
+    assert "1 of 4 have arrived. Once you expect no more outcomes, close wave 1: a unit" in page
 
 
 def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campaign):
@@ -367,7 +370,7 @@ def test_a_wave_that_is_not_ready_is_closed_by_force_with_a_reason(visit, campai
     assert "has no units yet" in visit.get(close).text
     campaign.assign(pl.DataFrame({"unit": list("abcd"), "age": [1, 2, 3, 4]}))
     page = visit.get(close).text
-    assert "It is not ready" in page
+    assert "Not ready" in page
     assert "force=True" not in page
     assert visit.fill(close, close).status_code == 422
     assert campaign.situation().wave == 1

@@ -12,7 +12,8 @@ from tests.service.running import running
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    with running(folder / "campaigns.db", token_seconds=0.0) as made:
+    proxied = {"proxy_headers": True, "forwarded_allow_ips": ["127.0.0.1"]}
+    with running(folder / "campaigns.db", token_seconds=0.0, server=proxied) as made:
         made.campaign()
         yield made
 
@@ -75,7 +76,7 @@ def test_what_is_no_token_opens_nothing(guest, given):
     page = guest.get("/sign-in").text
     answer = guest.send("/sign-in", {"token": given, "csrf": token(page)})
     assert answer.status_code == 401
-    assert "This is no token" in answer.text
+    assert "This token is invalid, expired or revoked" in answer.text
     assert guest.get("/").status_code == 303
 
 
@@ -149,7 +150,7 @@ def test_programs_get_documents_and_people_get_pages(service, visit):
         answer = service.client.get(path, headers={"accept": accept})
         assert answer.status_code == 401
         assert answer.headers["content-type"] == "application/problem+json"
-    assert "There is nothing at this address" in visit.get("/nothing").text
+    assert "Nothing found at this address" in visit.get("/nothing").text
 
 
 def test_a_file_that_is_not_listed_is_not_served(guest):

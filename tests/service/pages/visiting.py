@@ -1,4 +1,4 @@
-"""Somebody who looks at pages over plain HTTP: cookies, forms, and what a form must carry."""
+"""A visitor who uses pages over plain HTTP: cookies, forms, and their hidden fields."""
 
 import re
 from html import unescape

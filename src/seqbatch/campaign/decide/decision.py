@@ -309,8 +309,8 @@ def _within(now: Situation, said: Weighed, own: Floats, table: Floats, drawn: Un
             except InvalidArgumentError as error:
                 problem = error
     raise CampaignStateError(
-        f"campaign {now.name}: {counted(len(table), 'unit')} cannot keep to what is left of its "
-        f"limits in wave {now.wave}: {problem} Nothing was assigned.",
+        f"campaign {now.name}: {counted(len(table), 'unit')} cannot be assigned within the "
+        f"remaining limits of wave {now.wave}: {problem} Nothing was assigned.",
         code="beyond-limits",
     )
 

@@ -347,16 +347,16 @@ def notes(now: Situation, state: Any) -> list[str]:
     """Describe columns that carry no information, and models with too little data."""
     numbers = {} if now.learned is None else now.learned.numbers
     said = [
-        f"column {name} was constant in the first wave; it has no part in the model"
+        f"column {name} was constant in the first wave, so the model does not use it"
         for name, number in numbers.items()
         if number.sd == 0
     ]
     determined, encoder = now.made_policy().determined(state), now.encoder()
     if determined is None or (determined == encoder.dim).all():
         return said
-    why = "too few outcomes, levels that nobody had, or columns that went together so far"
+    why = "too few outcomes, levels without units, or columns that have varied only together so far"
     if (directions := encoder.directions()) is None:
-        why += "; or, which is harmless, an intercept beside all levels of a category"
+        why += "; or an intercept together with all levels of a category, which is harmless"
     most = encoder.dim if directions is None else directions[1]
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
@@ -365,9 +365,9 @@ def notes(now: Situation, state: Any) -> list[str]:
         if rank < most:
             models = [name for name, own in zip(names, determined, strict=True) if own == rank]
             said.append(
-                f"the outcomes so far cannot tell all features apart for {', '.join(models)} "
-                f"({rank} of {most} directions of the model are determined): what they leave open "
-                f"counts as no difference until more outcomes come. The reason: {why}"
+                f"the outcomes so far do not determine the whole model of {', '.join(models)} "
+                f"(rank {rank} of {most}): undetermined effects count as 0 until more outcomes "
+                f"are recorded. Possible reasons: {why}"
             )
     return said
 
@@ -378,7 +378,7 @@ def aliasing(now: Situation) -> list[str]:
     if used == most:
         return []
     return [
-        f"harmless: the model has {used} columns, and {most} of them would do. Some say the same "
-        "as others together, as all levels of a category do beside the intercept. Estimated "
-        "outcomes and decisions do not depend on it"
+        f"{used - most} of {used} model columns {'is' if used - most == 1 else 'are'} redundant "
+        "(for example, the levels of a category add up to the intercept). Estimated outcomes "
+        "and decisions are not affected"
     ]

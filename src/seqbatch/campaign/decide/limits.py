@@ -169,14 +169,15 @@ def _problems(now: Situation, wave: int) -> Iterator[InvalidSpecError]:
     if sum(least.values()) > size:
         yield InvalidSpecError.at(
             ("capacity",),
-            f"capacity: {_listed('at_least', least)} make {sum(least.values()):,}, but {where}",
+            f"capacity: {_listed('at_least', least)} add up to {sum(least.values()):,}, but "
+            f"{where}",
         )
     most = {name: each.each_wave for name, each in capacities.items() if each.each_wave is not None}
     if len(most) == len(names) and sum(most.values()) < size:
         yield InvalidSpecError.at(
             ("capacity",),
-            f"capacity: {_listed('each_wave', most)} make {sum(most.values()):,}, but {where}: "
-            "some would get no action. Leave one action without a limit",
+            f"capacity: {_listed('each_wave', most)} add up to {sum(most.values()):,}, but "
+            f"{where}: some units would get no action. Leave one action without a limit",
         )
     if not now.spec.eligible:
         yield from _by_chance(now, most, size=size, where=where)
@@ -185,7 +186,7 @@ def _problems(now: Situation, wave: int) -> Iterator[InvalidSpecError]:
         yield InvalidSpecError.at(
             ("strata",),
             f"strata: {', '.join(now.spec.strata)} have {strata:,} combinations of levels, but "
-            f"{where}: most strata would have no unit. Use fewer columns",
+            f"{where}: most strata would have no units. Use fewer columns",
         )
 
 
@@ -250,8 +251,8 @@ def _totals(now: Situation) -> Iterator[InvalidSpecError]:
         if capacity.at_least * waves > capacity.total:
             yield InvalidSpecError.at(
                 ("capacity", name),
-                f"capacity.{name}: at_least = {capacity.at_least:,} in each of {waves} waves make "
-                f"{capacity.at_least * waves:,}, but total = {capacity.total:,}",
+                f"capacity.{name}: at_least = {capacity.at_least:,} in each of {waves} waves "
+                f"add up to {capacity.at_least * waves:,}, but total = {capacity.total:,}",
             )
     budget = now.spec.budget
     if budget is not None and budget.total is not None and not now.spec.eligible:
@@ -346,16 +347,15 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
     said = []
     for name, price in limits["prices"].items():
         if price > 0:
-            said.append(f"{name} is short: one more would be worth {price:.3g}{unit}{how}.")
+            said.append(f"{name} is at its limit: one more would be worth {price:.3g}{unit}{how}.")
         elif price < 0:
             said.append(
-                f"{name} must be given at least so often: one fewer would be worth "
-                f"{-price:.3g}{unit}{how}."
+                f"{name} is at its minimum: one fewer would be worth {-price:.3g}{unit}{how}."
             )
     if limits["budget_price"]:
         said.append(
-            f"The budget is short: one more in it would be worth {limits['budget_price']:.3g}"
-            f"{unit}{how}."
+            "The budget is at its limit: one more in it would be worth "
+            f"{limits['budget_price']:.3g}{unit}{how}."
         )
     return said
 
@@ -365,9 +365,13 @@ def _drawn(limits: dict[str, Any]) -> list[str]:
     said = []
     for name, price in limits["prices"].items():
         if price > 0:
-            said.append(f"{name}: given less often than by the policy, to keep to its limit.")
+            said.append(
+                f"{name}: given less often than the policy would, to keep within its limit."
+            )
         elif price < 0:
-            said.append(f"{name}: given more often than by the policy, to reach its least number.")
+            said.append(f"{name}: given more often than the policy would, to reach its minimum.")
     if limits["budget_price"]:
-        said.append("The budget is short: costly actions are given less often than by the policy.")
+        said.append(
+            "The budget is at its limit: costly actions are given less often than the policy would."
+        )
     return said

@@ -133,11 +133,12 @@ def _sizes(proposal: Proposal, unit: str | None) -> str:
     of = "" if unit is None else f" {unit}"
     if not proposal.changes:
         return (
-            f"The waves to come stay as they are, {planned} units: nothing else is expected to "
-            f"save {WORTH:.0%} of the {_short(proposal.regret)}{of} still to be lost."
+            f"The remaining waves keep their sizes, {planned} units: no other sizes are "
+            f"expected to save {WORTH:.0%} of the {_short(proposal.regret)}{of} still to be "
+            "lost."
         )
     kept = proposal.sizes == proposal.planned
-    ways = f"waves to come of {_listed(proposal.sizes)} units"
+    ways = f"remaining waves of {_listed(proposal.sizes)} units"
     ways += ", as planned" if kept else f" instead of {planned}"
     if proposal.explored:
         ways += f", with {proposal.explored:.0%} of the next one at random, to learn more"
@@ -156,12 +157,12 @@ def adopted_text(proposal: Proposal) -> str:
 def why_none(now: Situation) -> str:
     """Explain why there is no proposal to adopt."""
     if not now.spec.grid.adaptive:
-        return "Its spec does not say adaptive = true in [grid]."
+        return "Its spec does not have adaptive = true in [grid]."
     if now.proposal is not None:
         return "The planned sizes were found to be best."
     return (
-        "One is made when a wave is closed, where two waves or more are to come and the outcomes "
-        "tell enough; it ends when it is adopted, units are assigned or anything is amended."
+        "A proposal is made when a wave is closed, if at least two waves remain and the "
+        "outcomes show enough; it expires when you adopt it, assign units or amend the campaign."
     )
 
 

@@ -310,8 +310,8 @@ def compared(
 def _hold_second(judged: Judged, row: int, where: str) -> None:
     """Hold a row whose unit has a different outcome in the same file."""
     twice, rest = (
-        "stands twice in this file",
-        "with different values; sum or choose before recording",
+        "is twice in this file",
+        "with different values; add them up or choose one before recording",
     )
     judged.hold(row, OTHER, f"{twice} ({where}) {rest}", kind=f"{twice} {rest}")
 
@@ -346,8 +346,8 @@ def compared_with_ids(
         number, cells, key = int(judged.numbers[row]), judged.cells[row], judged.ids[row]
         version, has = current.get(number, (int(versions[place]), known[place]))
         if owners.get(key, number) != number:
-            kind = f"{name} was recorded for another unit already"
-            reason = f"{name} {key!r} was recorded for another unit already"
+            kind = f"{name} is already recorded for another unit"
+            reason = f"{name} {key!r} is already recorded for another unit"
             judged.hold(row, OTHER, reason, kind=kind)
         elif version and same(has, cells):
             judged.verdicts[row] = SAME
@@ -367,5 +367,5 @@ def _hold_another(judged: Judged, row: int, known: Floats, parts: tuple[str, ...
     has, got = (
         "none" if np.isnan(cell) else f"{cell:g}" for cell in (known[place], received[place])
     )
-    reason = f"the unit has {what} {has} already; received {got}"
-    judged.hold(row, OTHER, reason, kind="the unit has another outcome already")
+    reason = f"the unit already has {what} {has}; received {got}"
+    judged.hold(row, OTHER, reason, kind="the unit already has another outcome")

@@ -162,7 +162,9 @@ def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
     own = len(now.encoder().names)
     inside = found == expected and all(0 <= place < own for place in arrays["places"].tolist())
     if not inside:
-        raise StoreError(f"the stored sums of a look are not those of the campaign. {DAMAGED}")
+        raise StoreError(
+            f"the stored sums of a look do not match the campaign. {DAMAGED}", code="damaged"
+        )
 
 
 def kept_and_new(
@@ -499,9 +501,9 @@ def unlooked(now: Situation) -> list[str]:
     if now.spec.stopping.rule == "none" or not now.masked:
         return []
     return [
-        f"no look: the declared rule ({now.spec.stopping.rule}) compares with the control, which "
-        "is in the key alone. It is applied when a wave is closed after the campaign was unmasked, "
-        "and nothing is spent until then"
+        f"no look: the declared rule ({now.spec.stopping.rule}) compares actions with the "
+        "control, which only the key identifies. It is applied when you close a wave after "
+        "unmasking the campaign; no alpha is spent until then"
     ]
 
 
@@ -523,6 +525,6 @@ def look_text(look: LookTaken) -> str:
 def inflation_text(error: float) -> str:
     """Describe the error of testing after every wave without a stopping rule."""
     return (
-        "No stopping rule was declared: to stop at the first wave after which a single test speaks "
-        f"would be wrong in at least {error:.1%} of campaigns in which nothing differs."
+        "No stopping rule was declared: stopping after the first wave with a significant test "
+        f"would be wrong in at least {error:.1%} of campaigns without any difference."
     )

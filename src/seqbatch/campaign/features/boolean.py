@@ -27,6 +27,8 @@ YES = ("true", "t", "yes", "y", "on", "1", "1.0", "ja", "j", "wahr", "oui", "vra
 NO = ("false", "f", "no", "n", "off", "0", "0.0", "nein", "falsch", "non", "faux", "falso", "nee",
       "nej", "não", "nao", "nie")  # fmt: skip
 RULE = "must be a yes or a no, such as true, yes, 1, false, no, 0"
+#: The code of a cell that is neither.
+NO_BOOLEAN = "not-a-boolean"
 
 
 def read_booleans(column: Any) -> Read:
@@ -35,7 +37,7 @@ def read_booleans(column: Any) -> Read:
     if not is_text(column.type):
         found = read_numbers(column)
         rows = (~found.missing & (found.values != 0) & (found.values != 1)).nonzero()[0].tolist()
-        wrong = {row: Reason(RULE, f"; received {found.values[row]:g}") for row in rows}
+        wrong = {row: Reason(RULE, f"; received {found.values[row]:g}", NO_BOOLEAN) for row in rows}
         return Read(found.values, found.missing, wrong | found.wrong)
     text = pc.utf8_trim_whitespace(column)
     missing = means_missing(text)
@@ -43,7 +45,8 @@ def read_booleans(column: Any) -> Read:
     yes, no = (
         pc.is_in(folded, pa.array(words)).to_numpy(zero_copy_only=False) for words in (YES, NO)
     )
-    return Read(yes.astype(np.float64), missing, refused(text, ~(yes | no | missing), RULE))
+    unread = refused(text, ~(yes | no | missing), RULE, None, NO_BOOLEAN)
+    return Read(yes.astype(np.float64), missing, unread)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class BooleanFeature(Feature):
         wrong = found.wrong
         if self.missing == "refuse" and found.missing.any():
             advice = f'; {self.name} = "level" (or true, or false) would accept it'
-            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice))
+            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice, MISSING.code))
         return pa.array(found.values > 0, mask=found.missing), wrong
 
     def encode(self, kept: Any, out: Floats) -> None:

@@ -36,7 +36,7 @@ class CategoricalFeature(Feature):
             # A column of the wrong type is still refused.
             wrong = {row: reason for row, reason in wrong.items() if reason != MISSING}
         advice = '; missing = "level" would accept it'
-        missing = Reason(MISSING, advice)
+        missing = Reason(MISSING, advice, MISSING.code)
         told = {r: missing if why == MISSING else why for r, why in wrong.items()}
         return encoded, {**self.unseen(encoded), **told}
 
@@ -178,6 +178,7 @@ class LevelsFeature(CategoricalFeature):
             int(r): Reason(
                 self.rule,
                 f"; received {strange[int(places[r])][:60]!r}; other = true would accept it",
+                "unknown-level",
             )
             for r in rows
         }

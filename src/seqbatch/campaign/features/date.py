@@ -66,7 +66,7 @@ class DateFeature(Feature):
         dates, missing, wrong = read_dates(column, form=self.rules.format)
         if self.rules.missing == "refuse" and missing.any():
             advice = '; missing = "median" would accept it'
-            wrong = wrong | missing_rows(missing, Reason(MISSING, advice))
+            wrong = wrong | missing_rows(missing, Reason(MISSING, advice, MISSING.code))
         return dates, wrong
 
     def values(self, kept: Any) -> Floats:

@@ -115,8 +115,8 @@ class Eligibility:
     def nothing(self, given: pa.Table) -> dict[int, str]:
         """Return the rows of units that may get no action, with advice."""
         rows = np.flatnonzero(~self.mask(given).any(axis=1)).tolist()
-        advice = "leave it out, or declare the action that such units get (fallback)"
-        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}"))
+        advice = "leave the unit out, or declare an action for such units (fallback)"
+        return dict.fromkeys(rows, Reason(self.refusal, f"; {advice}", "not-eligible"))
 
     @property
     def refusal(self) -> str:

@@ -192,7 +192,8 @@ class Encoder:
                 most = size * max(self._trait, 1.0)
                 wrong = np.flatnonzero(~(most < LARGEST_ENCODED)).tolist()
                 reasons: dict[int, str] = {
-                    row: Reason(TOO_LARGE_ENCODED, f"; received {most[row]:g}") for row in wrong
+                    row: Reason(TOO_LARGE_ENCODED, f"; received {most[row]:g}", "out-of-range")
+                    for row in wrong
                 }
                 problems.add(start, name, reasons)
 

@@ -136,7 +136,7 @@ class NumericFeature(Feature):
         wrong = found.wrong
         if self.rules.missing == "refuse":
             advice = '; missing = "median" (or "mean", or a number) would accept it'
-            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice))
+            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice, MISSING.code))
         return pa.array(found.values, mask=found.missing), wrong
 
     def values(self, kept: Any) -> Floats:

@@ -9,12 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.reading import RowProblem
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats
+from seqbatch.errors import RowProblem
 
 # ----------------------------------------------------------------------
 # Read one column of a file: texts and categories, with the reason for each unreadable row.
+
+
+#: The default code of a reason.
+INVALID = "invalid"
 
 
 class Reason(str):
@@ -30,7 +34,7 @@ class Reason(str):
     more: str
     code: str
 
-    def __new__(cls, rule: str, more: str = "", code: str = "") -> "Reason":
+    def __new__(cls, rule: str, more: str = "", code: str = INVALID) -> "Reason":
         """Return the rule followed by `more` as text; the code is for programs."""
         made = super().__new__(cls, rule + more)
         made.rule, made.more, made.code = rule, more, code
@@ -43,7 +47,7 @@ def reasoned(reason: str) -> Reason:
 
 
 #: The reason for a missing value.
-MISSING = "is missing"
+MISSING = Reason("is missing", code="missing")
 #: Texts that mark a missing value, in lower case, without surrounding spaces.
 NO_VALUE = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a", "?")
 _NO_VALUE = pa.array([*NO_VALUE, None])
@@ -68,11 +72,8 @@ class Problems:
         """Add reasons by row, for a piece whose first row of data is number `start` + 1."""
         room = None if self._most is None else max(self._most - len(self.found), 0)
         for row in sorted(reasons)[:room]:
-            self.found.append((start + row + 1, column, reasons[row]))
-
-    def whole(self, column: str, reason: str) -> None:
-        """Add a problem of a whole column."""
-        self.found.append((0, column, reason))
+            reason = reasoned(reasons[row])
+            self.found.append(RowProblem(start + row + 1, column, reason, reason.code))
 
 
 def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
@@ -85,7 +86,8 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
     if not _texty(kind):
         nothing = pa.array([""] * len(column), type=pa.string())
         return nothing, every(
-            column, Reason("must be text, whole numbers or dates", f"; received {kind}")
+            column,
+            Reason("must be text, whole numbers or dates", f"; received {kind}", "wrong-type"),
         )
     values = column.cast(pa.string())
     if values.null_count:
@@ -125,9 +127,9 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
     if not (_texty(column.type) or pa.types.is_boolean(column.type)):
         empty = pa.array([""] * len(column)).dictionary_encode()
         rule = "must be text, whole numbers, dates or booleans"
-        return empty, every(column, Reason(rule, f"; received {kind}"))
+        return empty, every(column, Reason(rule, f"; received {kind}", "wrong-type"))
     encoded = pc.dictionary_encode(column.cast(pa.string()))
-    wrong = {}
+    wrong: dict[int, str] = {}
     if column.null_count:
         wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
     # A file written by hand may mark missing values both as null and as empty text.
@@ -184,7 +186,7 @@ def means_missing(text: Any) -> Bools:
 
 
 def refused(
-    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None = None, code: str = ""
+    text: Any, rows: Bools, rule: str, advice: Callable[[str], str] | None, code: str
 ) -> dict[int, str]:
     """Return the reasons for rows whose text breaks a rule; the first few include advice."""
     wrong: dict[int, str] = {}

@@ -178,7 +178,7 @@ def records(blocks: Iterable[bytes], delimiter: str, *, line: int = 1) -> Iterat
         if len(found):
             yield found
         if len(rest) >= BLOCK:
-            rule = f"a row must have less than {BLOCK:,} bytes"
+            rule = f"a row must have fewer than {BLOCK:,} bytes"
             raise DelimitedError(f"{rule}; a quote may be left open on line {line:,}")
 
 
@@ -247,8 +247,8 @@ STATED = re.compile(r"\Asep=([\t -~])\r?\n", re.IGNORECASE)
 OTHERWISE = {
     b"PK\x03\x04": "an Excel workbook or another archive; save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
-    b"PAR1": "a Parquet file; say so (format parquet)",
-    b"ARROW1": "an Arrow file; say so (format arrow)",
+    b"PAR1": "a Parquet file; state its format (parquet)",
+    b"ARROW1": "an Arrow file; state its format (arrow)",
     b"%PDF": "a PDF document",
 }
 
@@ -290,7 +290,7 @@ def stated_delimiter(value: str) -> str:
     named = {name: mark for mark, name in DELIMITERS.items()} | {r"\t": "\t"}
     mark = named.get(value.lower(), value)
     if len(mark) != 1 or not mark.isascii() or mark in '"\r\n' or mark.isalnum():
-        rule = "one ASCII character that is no letter, digit or quote, or one of"
+        rule = "one ASCII character other than a letter, digit or quote, or one of"
         raise InvalidArgumentError("delimiter", f"{rule} {', '.join(DELIMITERS.values())}", value)
     return mark
 
@@ -302,7 +302,7 @@ def stated_encoding(value: str) -> str:
         "".encode(name)
     except LookupError:
         raise InvalidArgumentError(
-            "encoding", "one that Python knows, such as utf-8, utf-16 or cp1252", value
+            "encoding", "an encoding that Python knows, such as utf-8, utf-16 or cp1252", value
         ) from None
     return {"utf_8_sig": "utf-8", "utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name, name)
 
@@ -398,8 +398,8 @@ def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: i
     if genuine >= max(wrong, 1):
         byte = error.object[error.start]
         raise DelimitedError(
-            f"it is UTF-8 but for {wrong:,} bytes, the first 0x{byte:02x}; save it as UTF-8 again, "
-            "or state the encoding"
+            f"it is UTF-8 except for {wrong:,} bytes (the first is 0x{byte:02x}); save it as "
+            "UTF-8 again, or state its encoding"
         )
     undefined = any(mark in part for part in _blocks(path) for mark in UNDEFINED)
     return "latin-1" if undefined else "cp1252"
@@ -422,7 +422,7 @@ def _delimiter(text: str) -> str:
             above = 0 if widths[0] >= usual else lines[widths.index(usual)]
     if above:
         raise DelimitedError(
-            f"its first line has fewer cells than the lines from {above:,} on, where the header "
-            f"seems to be; delete the lines above it"
+            f"the header seems to be on line {above:,}, since its first line has fewer cells; "
+            "delete the lines above the header"
         )
     return chosen

@@ -80,7 +80,7 @@ def _readable(form: str) -> str:
             f"{form!r}"
         )
     if "%z" in form[:-2]:
-        raise ValueError(f"a timezone (%z) must stand at the end of a format; received {form!r}")
+        raise ValueError(f"a timezone (%z) must be at the end of a format; received {form!r}")
     return form
 
 
@@ -124,11 +124,11 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
     rule, received = "must be dates, or text", f"; received {kind}"
-    wrong = every(column, Reason(rule, received))
+    wrong = every(column, Reason(rule, received, "wrong-type"))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Not read as whole numbers: a 32-bit float cannot represent the eight digits of a date.
         for row, cell in enumerate(column[:ADVISED].to_pylist()):
-            wrong[row] = Reason(rule, received + _excel(str(cell)))
+            wrong[row] = Reason(rule, received + _excel(str(cell)), "wrong-type")
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 
@@ -156,7 +156,7 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
         read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
     days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
-    wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel)
+    wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel, "not-a-date")
     return days, missing, wrong | _unlikely(days)
 
 
@@ -176,8 +176,8 @@ def _date_remedy(cell: str) -> str:
 def _excel(cell: str) -> str:
     """Suggest what to do about a cell that may be an Excel day number.
 
-    >>> _excel("43466.75")[:52]
-    "; it looks like Excel's number of the day 2019-01-01"
+    >>> _excel("43466.75")[:53]
+    "; it looks like Excel's number for the day 2019-01-01"
     >>> _excel("20190101")
     ''
     """
@@ -186,8 +186,8 @@ def _excel(cell: str) -> str:
         return ""
     day = EXCEL + datetime.timedelta(days=int(found[1]))
     return (
-        f"; it looks like Excel's number of the day {day}: format the column as dates there, and "
-        "save the file again"
+        f"; it looks like Excel's number for the day {day}: format the column as dates in "
+        "Excel, and save the file again"
     )
 
 

@@ -14,13 +14,13 @@ from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.files.column_values import NO_VALUE, is_text, told_apart, undictionaried
 from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS, UNCLEAR
-from seqbatch.campaign.files.reading import RowProblem, Source
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats
 from seqbatch.display import counted
-from seqbatch.errors import Doubt
+from seqbatch.errors import Doubt, RowProblem
 
 # ----------------------------------------------------------------------
 # Find texts that differ only by case or spaces, from those of a spec or from each other.
@@ -45,8 +45,8 @@ def near_misses(tables: Iterable[pa.Table], eligibility: Eligibility | None) -> 
         for column, text in _texts(rule):
             said.setdefault(column, []).append(text)
     return _misspellings(
-        tables, said, kind="misspelled-rule", than="those in [eligible]",
-        counted="are others to it", instead="name them in the rule",
+        tables, said, kind="misspelled-rule", than="the values in [eligible]",
+        counted="do not match them", instead="name them in the rule",
     )  # fmt: skip
 
 
@@ -82,10 +82,10 @@ def _misspellings(
     for column, texts in found.items():
         examples = tuple(list(texts)[:NAMED])
         said = (
-            f"{column} has texts that differ from {than} only by case or spaces, and {counted}: "
+            f"{column} has texts that differ from {than} only by case or spaces, but {counted}: "
             f"{', '.join(told_apart(text) for text in examples)}"
-            f"{', ...' if len(texts) > NAMED else ''}; spell them alike in the file, or "
-            f"{instead} before the campaign is created"
+            f"{', ...' if len(texts) > NAMED else ''}; use one spelling in the file, or "
+            f"{instead} before you create the campaign"
         )
         made += [Doubt(kind, (said,), column=column, examples=examples)] if texts else []
     return tuple(made)
@@ -129,7 +129,7 @@ def misspelled_strata(tables: Iterable[pa.Table], strata: Sequence[str]) -> tupl
     return tuple(
         Doubt(
             "misspelled-stratum",
-            (f"strata by {column}: {spelled}; spell them alike in the file",),
+            (f"strata by {column}: {spelled}; use one spelling in the file",),
             column=column,
         )
         for column, spelled in said.items()
@@ -141,7 +141,7 @@ def several_spellings(values: Iterable[str]) -> str:
     """Say which values differ only by case, spaces or Unicode form; "" if none do.
 
     >>> several_spellings(["Urban", "Rural", "URBAN", "Urban "])
-    '"Urban", "URBAN", "Urban " differ only by case or spaces, and none counts as another'
+    '"Urban", "URBAN", "Urban " differ only by case or spaces, but count as different values'
     >>> several_spellings(["Urban", "Rural"])
     ''
     """
@@ -156,8 +156,8 @@ def several_spellings(values: Iterable[str]) -> str:
     first = ", ".join(told_apart(value, quoted) for value in several[0][:SPELLINGS])
     more = ", ..." if len(several[0]) > SPELLINGS else ""
     left = len(several) - 1
-    others = f" (and {counted(left, 'more such value')})" if left else ""
-    return f"{first}{more} differ only by case or spaces, and none counts as another{others}"
+    others = f" (and {counted(left, 'more value')})" if left else ""
+    return f"{first}{more} differ only by case or spaces, but count as different values{others}"
 
 
 def _texts(rule: EligibilityRule | None) -> Iterator[tuple[str, str]]:
@@ -277,11 +277,11 @@ def doubt(unit: str, place: str, sums: Collection[str]) -> str:
     """Return a warning if the numbers of the last row suggest totals, or "".
 
     >>> doubt("A4", "line 5", ["age", "orders"])
-    "line 5 ('A4') may be a row of totals, with sums in age, orders; if it is, delete the row"
+    "line 5 ('A4') may be a row of totals, with sums in age, orders; if so, delete the row"
     """
     if len(sums) < SEVERAL:
         return ""
-    said = f"may be a row of totals, with sums in {_listed(sums)}; if it is, delete the row"
+    said = f"may be a row of totals, with sums in {_listed(sums)}; if so, delete the row"
     return f"{place} ({unit!r}) {said}"
 
 
@@ -303,14 +303,14 @@ def worded(ids: pa.Array) -> list[int]:
 def subtotals(unit: str, others: Collection[Any]) -> str:
     """Return a doubt about a row before the last that may hold totals, or "".
 
-    >>> subtotals("Rural total", ["29", ""])
-    "may be a row of totals: its id is 'Rural total', beside numbers alone; if so, delete the row"
+    >>> subtotals("Rural total", ["29", ""])[:80]
+    "may be a row of totals: its id is 'Rural total', and its other cells are numbers"
     >>> subtotals("Rural total", ["29", "Oslo"])
     ''
     """
     if not others or not all(_is_number_or_none(cell) for cell in others):
         return ""
-    said = f"its id is {unit!r}, beside numbers alone"
+    said = f"its id is {unit!r}, and its other cells are numbers"
     return f"may be a row of totals: {said}; if so, delete the row"
 
 
@@ -336,6 +336,11 @@ def header_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
         same = pc.equal(pc.utf8_trim_whitespace(there), name).fill_null(False)
         rows = rows[same.to_numpy(zero_copy_only=False)]
     return {int(row): HEADER for row in rows}
+
+
+def repeated_header(row: int, column: str) -> RowProblem:
+    """Return the problem of a row that repeats the header."""
+    return RowProblem(row, column, HEADER, "repeated-header")
 
 
 def _listed(names: Collection[str]) -> str:
@@ -421,7 +426,7 @@ class UnclearDots:
             How to declare a format.
         """
         return [
-            (seen.row, name, f"{_readings(seen.cell)}; {advice}")
+            RowProblem(seen.row, name, f"{_readings(seen.cell)}; {advice}", "ambiguous-number")
             for name, seen in self._seen.items()
             if seen.row and (self._source.has_semicolons or seen.without)
         ]

@@ -18,10 +18,9 @@ from seqbatch.campaign.files.column_values import (
     told_apart,
 )
 from seqbatch.campaign.files.parallel_pieces import over
-from seqbatch.campaign.files.reading import RowProblem
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.texts import hash_texts
-from seqbatch.errors import Doubt
+from seqbatch.errors import Doubt, RowProblem
 
 # ----------------------------------------------------------------------
 # The ids of units: the text of one column, or of several columns joined.
@@ -201,7 +200,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt
         return ()
     named = [f"{told_apart(one)} and {told_apart(other)}" for one, other in pairs[:NAMED]]
     said = (
-        "some ids differ only by case, spaces around them, leading zeros or Unicode form, and "
+        "some ids differ only by case, spaces around them, leading zeros or Unicode form, but "
         f"count as different units: {'; '.join(named)}{'; ...' if len(pairs) > NAMED else ''}"
     )
     return (Doubt("similar-ids", (said,), examples=pairs[0]),)
@@ -240,7 +239,8 @@ def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProb
             if row in suspects:
                 if each in seen:
                     earlier = units.place(seen[each])
-                    found.append((row + 1, unit, repeats_id(each, earlier)))
+                    reason = repeats_id(each, earlier)
+                    found.append(RowProblem(row + 1, unit, reason, "repeated"))
                 seen.setdefault(each, row + 1)
             row += 1
     return found

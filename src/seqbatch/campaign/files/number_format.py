@@ -49,8 +49,8 @@ SIGNS = "+-()"
 #: Examples with a dot as the decimal mark, and with dots as thousands separators.
 PLAIN, THOUSANDS = "1234.56", "1.234,56"
 RULE = (
-    "an example of a number as it is spelled in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % "
-    "or 1234,56- or (1,234.56)"
+    "an example of a number as written in the file, such as 1.234,56 or 1,234.56 $ or 12,5 % or "
+    "1234,56- or (1,234.56)"
 )
 
 
@@ -182,11 +182,13 @@ def _marks(digits: str, example: str) -> tuple[str, str]:
         return "", ""
     else:
         raise ValueError(
-            f"a format must tell thousands from decimals; {example[:60]!r} does not. Spell a "
-            "number with both, such as 1.234,56 or 1,234.56"
+            f"a format must show how thousands and decimals are separated; {example[:60]!r} "
+            "does not. Give a number with both, such as 1.234,56 or 1,234.56"
         )
     if any(len(group) != 3 for group in groups[1:]) or len(groups[0]) > 3:
-        raise ValueError(f"a format must have three digits between marks; received {example!r}")
+        raise ValueError(
+            f"a format must have three digits between thousands separators; received {example!r}"
+        )
     return decimal, thousands
 
 
@@ -221,7 +223,7 @@ NumberExample = Annotated[str, Field(min_length=1, max_length=60), AfterValidato
 TOO_LARGE = f"must be finite and below {LARGEST_NUMBER:g} in size"
 TOO_LARGE_ENCODED = f"must be below {LARGEST_ENCODED:g} in size as the model takes it"
 #: The code of a text that is not a number.
-NO_NUMBER = "no-number"
+NO_NUMBER = "not-a-number"
 
 
 def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, dict[int, str]]:
@@ -253,7 +255,8 @@ def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
     elif not holds_numbers(kind):
         nobody = np.zeros(len(column), dtype=np.bool_)
         values = np.full(len(column), np.nan)
-        return Read(values, nobody, every(column, Reason("must be numbers", f"; received {kind}")))
+        reason = Reason("must be numbers", f"; received {kind}", "wrong-type")
+        return Read(values, nobody, every(column, reason))
     # Nulls become NaN: programs use both for a missing number.
     found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     missing = np.isnan(found)
@@ -321,7 +324,7 @@ def _spelled(column: Any, form: NumberFormat) -> Read:
     values = digits.cast(pa.float64()).to_numpy(zero_copy_only=False)
     values = values / 100 if form.percent else values
     values = np.where(negative.to_numpy(zero_copy_only=False), -values, values)
-    rule = f"must be a number spelled like {form.example}"
+    rule = f"must be a number written like {form.example}"
     wrong = refused(text, ~fit & ~missing, rule, partial(_widening, form), NO_NUMBER)
     return Read(values, missing, {**_unfit(values), **wrong})
 
@@ -338,7 +341,7 @@ def _unfit(values: Floats) -> dict[int, str]:
     if not len(values) or (values.min() > -LARGEST_NUMBER and values.max() < LARGEST_NUMBER):
         return {}
     return {
-        int(row): Reason(TOO_LARGE, f"; received {values[row]}")
+        int(row): Reason(TOO_LARGE, f"; received {values[row]}", "out-of-range")
         for row in np.flatnonzero(~(np.abs(values) < LARGEST_NUMBER))
     }
 
@@ -533,7 +536,7 @@ def in_words(example: str) -> str:
     parts = [f"decimal {names[form.decimal]}"] if form.decimal == "," else []
     parts += [f"a {names[form.thousands]} between thousands"] if form.thousands else []
     parts += ["a percent sign (divided by 100)"] if form.percent else []
-    parts += ["minus behind the number"] if form.trailing else []
+    parts += ["a minus sign after the number"] if form.trailing else []
     parts += ["brackets for negative numbers"] if form.brackets else []
     parts += [f"with {form.currency}"] if form.currency else []
     return ", ".join(parts)

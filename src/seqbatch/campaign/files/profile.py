@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.files.column_values import is_text, means_missing, undictionaried
 from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
-from seqbatch.campaign.files.doubts import HEADER, header_rows, refusal, subtotal_rows
+from seqbatch.campaign.files.doubts import header_rows, refusal, repeated_header, subtotal_rows
 from seqbatch.campaign.files.ids import repeats_id
 from seqbatch.campaign.files.number_format import Spelling, spellings
-from seqbatch.campaign.files.reading import RowProblem, Source
+from seqbatch.campaign.files.reading import NO_ROWS, Source
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.input_limits import INFERRED, LONGEST_ID, MOST_PROBLEMS
 from seqbatch.campaign.spec.spec import RESERVED
 from seqbatch.campaign.spec.toml import quoted
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.errors import InvalidFileError
+from seqbatch.errors import InvalidFileError, RowProblem
 
 # ----------------------------------------------------------------------
 # Column profiles: the distinct values of each column, their counts and their rows.
@@ -189,7 +189,7 @@ class OddRows:
             ids,
             [start + row + 1 for row in header_rows(batch, names)],
             {
-                unit: [(start + row + 1, unit, reason) for row, reason in found.items()]
+                unit: [_totals_row(start + row + 1, unit, reason) for row, reason in found.items()]
                 for unit, found in said.items()
             },
             batch.slice(batch.num_rows - 1),
@@ -215,15 +215,19 @@ class OddRows:
         for unit in self.ids if self.rows > 1 else ():
             cells = (self.last.column(name)[0].as_py() for name in self.names if name != unit)
             if reason := refusal(str(self.last.column(unit)[0].as_py()), cells, sums):
-                return [(self.rows, unit, reason)]
+                return [_totals_row(self.rows, unit, reason)]
         return []
 
     def doubts(self) -> list[RowProblem]:
         """Return rows before the last that may hold totals, by the first column suggesting it."""
         for found in self.subtotals.values():
-            if doubted := [each for each in found if each[0] < self.rows]:
+            if doubted := [each for each in found if each.row < self.rows]:
                 return doubted
         return []
+
+
+def _totals_row(row: int, column: str, reason: str) -> RowProblem:
+    return RowProblem(row, column, reason, "totals-row")
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,11 +255,12 @@ def profile_of(opened: Source) -> FileProfile:
         rows += batch.num_rows
         if held > INFERRED:
             opened.refuse(
-                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; hand "
-                "over fewer rows or columns"
+                f"a spec is inferred from at most {INFERRED:,} bytes of cells; received more; "
+                "give fewer rows or columns",
+                "too-large",
             )
     if odd is None:
-        raise InvalidFileError(opened.name, [(0, "", "the file has no rows")], NOTHING)
+        raise InvalidFileError(opened.name, [NO_ROWS], NOTHING)
     return FileProfile([_whole(*each) for each in _emptied(names, kinds, pieces)], odd)
 
 
@@ -418,7 +423,7 @@ def question(name: str) -> str:
     if said & OUTCOME_WORDS or name.lower() == "y":
         return "may be an outcome: is it known before the unit is assigned?"
     if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
-        return "may be what was done to the unit: is it known before the unit is assigned?"
+        return "may be the action that the unit got: is it known before the unit is assigned?"
     return ""
 
 
@@ -482,7 +487,7 @@ def chosen_number(column: ColumnProfile, habits: Habits) -> tuple[Spelling, str]
     if habits.decimal_comma is None and habits.semicolons:
         reason = "as usual in files with semicolons"
     elif habits.decimal_comma is None:
-        reason = "the usual meaning; no other column tells"
+        reason = "the usual meaning; no other column shows it"
     return chosen, f"{CHECK} {quoted(marked)} is read as {chosen.numbers[place]:g} ({reason})"
 
 
@@ -492,14 +497,14 @@ def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, st
         return column.dates[0], ""
     order, reason = habits.day_first, "as in the file's other dates"
     if order is None and (habits.decimal_comma or habits.semicolons):
-        order, reason = True, "as usual where decimals have a comma"
+        order, reason = True, "as usual with decimal commas"
     chosen = next((way for way in column.dates if way.day_first is order), None)
     if chosen is None:
-        chosen, reason = column.dates[0], "the usual order; no other column tells"
+        chosen, reason = column.dates[0], "the usual order; no other column shows it"
     first = "day" if chosen.day_first else "month"
     return chosen, (
-        f"{CHECK} no day is above 12, so day and month may be either; read with the {first} first "
-        f"({reason})"
+        f"{CHECK} no day is above 12, so the order of day and month is not clear; read with the "
+        f"{first} first ({reason})"
     )
 
 
@@ -661,7 +666,7 @@ def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list
         The columns whose last number is the sum of all the others.
     """
     columns, odd = profile.columns, profile.odd
-    rows: list[RowProblem] = [(row, "", HEADER) for row in odd.headers] or [
+    rows = [repeated_header(row, "") for row in odd.headers] or [
         *_second_header(columns),
         *odd.totals(sums),
         *_without_ids(columns),
@@ -690,10 +695,11 @@ def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:
         return []
     said = ", ".join(repr(word[:40]) for word in words[:3])
     reason = (
-        f"seems to be a second header, or units of measure: {said} in columns that are numbers "
-        "below. Keep one header; or where it is a unit, leave the cells of missing numbers empty"
+        f"seems to be a second header, or units of measure: {said} in columns that hold numbers "
+        "below. Keep one header; or, if the row is one of the units, leave the cells of "
+        "missing numbers empty"
     )
-    return [(1, "", reason)]
+    return [RowProblem(1, "", reason, "second-header")]
 
 
 def _is_number_below(column: ColumnProfile) -> bool:
@@ -718,8 +724,8 @@ def _without_ids(columns: list[ColumnProfile]) -> list[RowProblem]:
         )
         if few and column.empty == column.missing and column.distinct == column.present > 1:
             gone = np.flatnonzero(column.codes < 0).tolist()
-            reason = "the id is missing; give the unit one, or delete the row if it is none"
-            return [(row + 1, column.name, reason) for row in gone]
+            reason = "the id is missing; add it, or delete the row if it is not a unit"
+            return [RowProblem(row + 1, column.name, reason, "missing") for row in gone]
     return []
 
 
@@ -734,7 +740,10 @@ def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProbl
         again = repeats(column)
         few = 0 < len(again) <= max(FEW_MISFITS, SHARE * column.rows)
         if few and column.distinct >= TIMES * len(again):
-            return [(row + 1, column.name, repeated_id(opened, column, row)) for row in again]
+            return [
+                RowProblem(row + 1, column.name, repeated_id(opened, column, row), "repeated")
+                for row in again
+            ]
     return []
 
 
@@ -762,7 +771,7 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
     first = int(np.flatnonzero(column.codes == column.codes[row])[0])
     [line] = opened.lines(np.array([first + 1])).tolist()
     again = repeats_id(cell(column, row), f"{opened.place} {line:,}")
-    return f"{again}; keep one row of each unit"
+    return f"{again}; keep one row for each unit"
 
 
 # ----------------------------------------------------------------------
@@ -772,18 +781,21 @@ def repeated_id(opened: Source, column: ColumnProfile, row: int) -> str:
 #: The number of columns that the message names.
 FEW_IDS = 3
 #: The message for a first column without a name.
-NAMELESS = "the first column has no name, as a frame's index; to use it as the id, name it"
+NAMELESS = (
+    "the first column has no name and may be a data frame's index; to use it as the id, give it "
+    "a name"
+)
 REASON = (
-    "no column of text or whole numbers has a different value in every row, nor has an id together "
-    "with another column. Add one to tell units apart"
+    "no column of text or whole numbers has a different value in every row, nor does an id "
+    "together with another column. Add a column that identifies units"
 )
 
 
 def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
     """Return the problems of a file in which no column identifies the units."""
-    found: list[RowProblem] = [(0, "", REASON)]
+    found = [RowProblem(0, "", REASON, "no-ids")]
     if opened.has_index:
-        found.append((0, "", NAMELESS))
+        found.append(RowProblem(0, "", NAMELESS, "unnamed-column"))
     for column in [each for each in columns if unlikely_id(each.name) < 2][:FEW_IDS]:
         found.extend(_faults(opened, column))
     return found
@@ -794,10 +806,10 @@ def _faults(opened: Source, column: ColumnProfile) -> list[RowProblem]:
     faults: list[RowProblem] = []
     gone, again = np.flatnonzero(column.codes < 0).tolist(), repeats(column)
     if gone:
-        reason = f"the id is missing, here first of {len(gone):,} rows"
-        faults.append((gone[0] + 1, column.name, reason))
+        reason = f"the id is missing (the first of {len(gone):,} rows without one)"
+        faults.append(RowProblem(gone[0] + 1, column.name, reason, "missing"))
     if again:
         reason = repeated_id(opened, column, again[0])
-        reason = f"{reason} (the first of {len(again):,} repeated)"
-        faults.append((again[0] + 1, column.name, reason))
+        reason = f"{reason} (the first of {len(again):,} repeats)"
+        faults.append(RowProblem(again[0] + 1, column.name, reason, "repeated"))
     return opened.placed(faults)

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -30,7 +31,7 @@ from seqbatch.campaign.files.unpacked_size import DamagedStreamError
 from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowProblem
 
 # ----------------------------------------------------------------------
 # Sources: tables that are read in pieces.
@@ -56,7 +57,8 @@ ENDINGS = {
 #: More file name endings that are read.
 READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
 
-RowProblem = tuple[int, str, str]
+#: The problem of a file without rows.
+NO_ROWS = RowProblem(0, "", "the file has no rows", "no-rows")
 
 
 class Source:
@@ -135,8 +137,10 @@ class Source:
         else:
             self._path = Path(self._given)
             if not self._path.is_file():
-                reason = "is a folder" if self._path.is_dir() else "there is no such file"
-                raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
+                folder = self._path.is_dir()
+                reason = "is a folder" if folder else "there is no such file"
+                problem = RowProblem(0, "", reason, "folder" if folder else "no-such-file")
+                raise InvalidFileError(self.name, [problem], NOTHING)
             self._seen = fingerprint(self._path)
         return self
 
@@ -201,16 +205,17 @@ class Source:
         """Return the distinct column names; refuse a file that cannot be read."""
         names: list[str] = self.reading(self._columns)
         if not names:
-            self.refuse("the file has no columns")
+            self.refuse("the file has no columns", "no-columns")
         if len(names) > MOST_COLUMNS:
             rule = f"a file must have at most {MOST_COLUMNS:,} columns"
-            self.refuse(f"{rule}; received {len(names):,}; leave out those that are not needed")
+            self.refuse(
+                f"{rule}; received {len(names):,}; leave out those that you do not need",
+                "too-many-columns",
+            )
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
-            problems = [
-                (0, name, "the header names this column more than once") for name in repeated
-            ]
-            raise self.invalid(problems)
+            reason = "the header names this column more than once"
+            raise self.invalid([RowProblem(0, n, reason, "repeated-column") for n in repeated])
         return names
 
     def batches(
@@ -229,11 +234,12 @@ class Source:
         pieces = self.reading(lambda: self._batches(list(columns), size))
         rows = decoded = 0
         while (piece := self.reading(lambda: _valid(next(pieces, None)))) is not None:
-            self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows))
+            self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows), "too-many-rows")
             spelled = self._spelled(piece, rows, longest)
             decoded += int(spelled.sum())
             if self._path is not None:
-                self.refuse(unpacked_size.too_much_decoded(decoded, self._path.stat().st_size))
+                size_of_file = self._path.stat().st_size
+                self.refuse(unpacked_size.too_much_decoded(decoded, size_of_file), "too-large")
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
@@ -247,7 +253,7 @@ class Source:
                 row = int(lengths.argmax())
                 reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
                 place = int(self.lines(np.array([rows + row + 1]))[0])
-                raise self.invalid([(place, name, reason)])
+                raise self.invalid([RowProblem(place, name, reason, "too-long")])
             total += lengths
         return total
 
@@ -264,9 +270,9 @@ class Source:
 
     def placed(self, problems: Sequence[RowProblem]) -> list[RowProblem]:
         """Replace the rows of problems, counted from 1, by lines; 0 means the whole file."""
-        rows = np.array([row for row, _, _ in problems], dtype=np.int64)
+        rows = np.array([each.row for each in problems], dtype=np.int64)
         lines = np.where(rows > 0, self.lines(np.maximum(rows, 1)), 0).tolist()
-        return [(line, *rest) for line, (_, *rest) in zip(lines, problems, strict=True)]
+        return [replace(each, row=line) for line, each in zip(lines, problems, strict=True)]
 
     def require_unchanged(self) -> None:
         """Refuse a file that was replaced or changed since it was opened."""
@@ -279,7 +285,7 @@ class Source:
             now = None
         if now != self._seen:
             reason = "the file changed while it was read; wait until it is complete, and try again"
-            raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
+            raise InvalidFileError(self.name, [RowProblem(0, "", reason, "changed")], NOTHING)
 
     def reading(self, call: Callable[[], Any]) -> Any:
         """Call a function, and refuse the file if its contents make the call fail."""
@@ -287,17 +293,17 @@ class Source:
             return call()
         except DelimitedError as error:
             self.require_unchanged()
-            self.refuse(f"cannot be read as csv: {error}")
+            self.refuse(f"cannot be read as csv: {error}", "unreadable")
         except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
             self.require_unchanged()
             # Keep the first line: the next ones say where in Arrow's code the error arose.
             reason = str(error).partition("\n")[0][:300]
-            self.refuse(f"cannot be read as {self.file_format}: {reason}")
+            self.refuse(f"cannot be read as {self.file_format}: {reason}", "unreadable")
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, code: str) -> None:
         """Refuse the whole file for a reason; do nothing if the reason is empty."""
         if reason:
-            raise self.invalid([(0, "", reason)]) from None
+            raise self.invalid([RowProblem(0, "", reason, code)]) from None
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
@@ -315,7 +321,7 @@ class Source:
         header = next((found.record(0) for found in self._csv_records()), [])
         names = [unmarked_name(name.strip()) for name in header]
         if not any(names):
-            self.refuse("the file is empty")
+            self.refuse("the file is empty", "no-columns")
         return names
 
     def _csv_records(self) -> Iterator[Records]:
@@ -358,10 +364,11 @@ class Source:
         """Record the lines of records that are not as long as the header."""
         odd = np.flatnonzero(~fits)[1 if header else 0 :]
         for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
-            self.ragged.append((line, "", f"the row has {cells} cells, the header {width}"))
+            reason = f"the row has {cells} cells, the header {width}"
+            self.ragged.append(RowProblem(line, "", reason, "cell-count"))
             if len(self.ragged) > MOST_PROBLEMS:
                 raise DelimitedError(
-                    f"more than {MOST_PROBLEMS:,} rows are not as long as the header"
+                    f"more than {MOST_PROBLEMS:,} rows do not have as many cells as the header"
                 )
 
     def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
@@ -372,16 +379,19 @@ class Source:
             for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
                 if text.strip():
                     line = int(found.lines[fits][row])
+                    code = "unnamed-column"
                     reason = (
-                        f"column {place + 1} has the value {text[:40]!r} and no name in the header "
-                        "(there may be two headers). Keep one, with a name for every column"
+                        f"column {place + 1} has the value {text[:40]!r} but no name in the "
+                        "header (there may be two headers). Keep one header, with a name for "
+                        "every column"
                     )
                     if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
+                        code = "late-header"
                         reason = (
-                            f"the header seems to be in line {line:,}, with a name for every "
+                            f"the header seems to be on line {line:,}, with a name for every "
                             "column; delete the lines above it"
                         )
-                    raise self.invalid([(line, "", reason)])
+                    raise self.invalid([RowProblem(line, "", reason, code)])
 
     def _note_lines(self, read: int, lines: Integers) -> None:
         """Record where line numbers run ahead of row numbers; usually only at the header."""
@@ -397,14 +407,16 @@ class Source:
         assert self._path is not None
         # Read on demand: reading ahead would load the whole file into memory.
         file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
-        self.refuse(unpacked_size.of_parquet(file, columns, self._path.stat().st_size))
+        size_of_file = self._path.stat().st_size
+        self.refuse(unpacked_size.too_many_rows(file.metadata.num_rows), "too-many-rows")
+        self.refuse(unpacked_size.of_parquet(file, columns, size_of_file), "too-large")
         rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
         # Arrow's threads may outlive a refused file and crash the process.
         yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
     def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(self._path)) as file:
-            self.refuse(unpacked_size.of_arrow(file))
+            self.refuse(unpacked_size.of_arrow(file), "too-large")
             for batch in _ipc_pieces(_ipc(file)):
                 yield batch.select(columns)
 
@@ -415,20 +427,22 @@ def _names_all(cells: list[str]) -> bool:
     return len(names) == len(cells) and all(name and not name[0].isdigit() for name in names)
 
 
-def no_such_column(name: str, there: Sequence[str]) -> str:
-    """Return the message for a missing column: a similar name, or the existing columns.
+def no_such_column(name: str, there: Sequence[str]) -> RowProblem:
+    """Return the problem of a missing column: a similar name, or the existing columns.
 
-    >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"])
-    "the file has no such column; 'umsatz_neu' may be meant"
-    >>> no_such_column("visit", ["id", "y"])
+    >>> no_such_column("Umsatz neu", ["Kunde", "umsatz_neu"]).reason
+    "the file has no such column; did you mean 'umsatz_neu'?"
+    >>> no_such_column("visit", ["id", "y"]).reason
     "the file has no such column; it has 'id', 'y'"
     """
     meant = [other for other in there if _bare(other) == _bare(name)]
     if meant:
-        return f"the file has no such column; {meant[0]!r} may be meant"
+        reason = f"the file has no such column; did you mean {meant[0]!r}?"
+        return RowProblem(0, name, reason, "no-such-column")
     shown = ", ".join(repr(other[:60]) for other in there[:SHOWN])
     more = f" and {len(there) - SHOWN:,} more" if len(there) > SHOWN else ""
-    return f"the file has no such column; it has {shown}{more}"
+    reason = f"the file has no such column; it has {shown}{more}"
+    return RowProblem(0, name, reason, "no-such-column")
 
 
 def _bare(name: str) -> str:
@@ -492,8 +506,9 @@ def _table(given: Any) -> pa.Table:
     try:
         return pa.table(given)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = f"cannot be taken as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
-        raise InvalidFileError("table", [(0, "", reason)], NOTHING) from error
+        reason = f"cannot be read as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
+        problem = RowProblem(0, "", reason, "unreadable")
+        raise InvalidFileError("table", [problem], NOTHING) from error
 
 
 def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] = ENDINGS) -> str:

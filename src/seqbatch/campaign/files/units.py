@@ -17,7 +17,6 @@ import pyarrow as pa
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.column_values import Problems, Reason, as_column, texts
 from seqbatch.campaign.files.doubts import (
-    HEADER,
     NAMED_TOTALS,
     Summed,
     UnclearDots,
@@ -26,6 +25,7 @@ from seqbatch.campaign.files.doubts import (
     misspelled_levels,
     misspelled_strata,
     near_misses,
+    repeated_header,
 )
 from seqbatch.campaign.files.ids import (
     plain_ids,
@@ -37,17 +37,17 @@ from seqbatch.campaign.files.ids import (
 )
 from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.profile import OddRows
-from seqbatch.campaign.files.reading import RowProblem, Source, no_such_column
+from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.input_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
-from seqbatch.errors import Doubt
+from seqbatch.errors import Doubt, RowProblem
 
 NOTHING = "nothing was assigned"
 #: The advice for numbers that can be read in two ways.
 REWRITE = (
-    "declare which in the spec before the campaign is created, or write the numbers without "
-    "thousands and with two decimals"
+    "declare the right format in the spec before you create the campaign, or write the numbers "
+    "without thousands separators and with two decimals"
 )
 #: The bytes of checked units that are held in memory before they go to disk.
 SMALL = 1 << 20
@@ -145,8 +145,8 @@ def read_units(
         found += misspelled_levels(units.tables(), encoder.parts)
         found += misspelled_strata(units.tables(), strata)
         found += tuple(
-            Doubt("totals", (f"{units.place(row)} {said}",), column=column, rows=1)
-            for row, column, said in doubts[:NAMED_TOTALS]
+            Doubt("totals", (f"{units.place(each.row)} {each.reason}",), column=each.column, rows=1)
+            for each in doubts[:NAMED_TOTALS]
         )
         found += _doubted_totals(odd, units, summed)
         # Free the hashes before units are assigned: a file may have very many.
@@ -187,7 +187,7 @@ class _Reading:
         _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
         names = file_columns(encoder)
         odd = OddRows.of(whole, start, names=names, ids=names[:1])
-        problems.found.extend((row, names[0], HEADER) for row in odd.headers)
+        problems.found.extend(repeated_header(row, names[0]) for row in odd.headers)
         sink = pa.BufferOutputStream()
         # One stream per piece: each piece has its own category levels.
         with pa.ipc.new_stream(sink, given.schema) as writer:
@@ -210,8 +210,7 @@ def _require_columns(source: Source, encoder: Encoder) -> None:
     there = source.columns()
     missing = [name for name in file_columns(encoder) if name not in there]
     if missing:
-        found = [(0, name, no_such_column(name, there)) for name in missing]
-        raise source.invalid(found, NOTHING)
+        raise source.invalid([no_such_column(name, there) for name in missing], NOTHING)
 
 
 def file_columns(encoder: Encoder) -> tuple[str, ...]:
@@ -267,13 +266,13 @@ def _refuse_unfit_ids(
     column: Any, ids: pa.Array, start: int, unit: str, problems: Problems
 ) -> None:
     """Refuse ids that some stores cannot keep."""
-    problems.add(start, unit, dict.fromkeys(with_nul(ids), "must not hold a NUL character"))
+    nul = Reason("must not hold a NUL character", code="nul-character")
+    problems.add(start, unit, dict.fromkeys(with_nul(ids), nul))
     lengths = text_bytes(column)
     rule = f"must have at most {LONGEST_ID:,} bytes"
     too_long = np.flatnonzero(lengths > LONGEST_ID).tolist()
-    problems.add(
-        start, unit, {row: Reason(rule, f"; received {lengths[row]:,}") for row in too_long}
-    )
+    reasons = {row: Reason(rule, f"; received {lengths[row]:,}", "too-long") for row in too_long}
+    problems.add(start, unit, dict(reasons))
 
 
 def _doubted_totals(
@@ -292,6 +291,6 @@ def _refuse(source: Source, problems: Problems, *, empty: bool) -> None:
     """Raise all problems of a file at once, with the positions of their rows."""
     found = [*source.placed(problems.found), *source.ragged]
     if empty and not found:
-        found.append((0, "", "the file has no rows"))
+        found.append(NO_ROWS)
     if found:
         raise source.invalid(sorted(found), NOTHING)

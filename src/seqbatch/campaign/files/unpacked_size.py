@@ -240,8 +240,6 @@ def of_arrow(file: Any) -> str:
 def of_parquet(opened: pa.parquet.ParquetFile, columns: Sequence[str], size: int) -> str:
     """Return the message if a Parquet file is too large by its own metadata, or ""."""
     found = opened.metadata
-    if why := too_many_rows(found.num_rows):
-        return why
     for group in range(found.num_row_groups):
         total = sum(chunk.total_uncompressed_size for chunk in _chunks(found, group, columns))
         if why := too_much_unpacked(total, size):

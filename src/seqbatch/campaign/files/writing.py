@@ -167,6 +167,6 @@ class Writer:
         try:
             frame.write_csv(self._sink, include_header=self._header)
         except pl.exceptions.ComputeError as error:
-            rule = "a Parquet or Arrow file where a column has no plain text"
+            rule = "a Parquet or Arrow file if a column cannot be written as plain text"
             raise InvalidArgumentError("file", rule, self._target, str(error)) from None
         self._header = False

@@ -56,7 +56,9 @@ def unpack(content: bytes, columns: Sequence[str] | None = None) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise StoreError(f"a stored table cannot be read ({reason}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored table cannot be read ({reason}). {DAMAGED}", code="damaged"
+        ) from None
     if columns is None:
         return table
     return table.select([name for name in table.column_names if name in columns])
@@ -128,7 +130,9 @@ def unpack_state(content: bytes, now: Situation) -> Any:
         _require_alike(like, arrays, values)
         return unflatten("state", like, arrays, values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored state cannot be read ({error}). {DAMAGED}", code="damaged"
+        ) from None
 
 
 def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
@@ -136,7 +140,9 @@ def unpack_kept(content: bytes) -> dict[str, AnyArray] | None:
     try:
         arrays, _ = _parts(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreError(f"a stored state cannot be read ({error}). {DAMAGED}") from None
+        raise StoreError(
+            f"a stored state cannot be read ({error}). {DAMAGED}", code="damaged"
+        ) from None
     found = {name.removeprefix(KEPT): arrays[name] for name in arrays if name.startswith(KEPT)}
     return found or None
 
@@ -147,7 +153,7 @@ def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any
     plain: dict[str, Any] = {}
     flatten("state", like, expected, plain)
     if arrays.keys() != expected.keys() or values.keys() != plain.keys():
-        raise ValueError("its parts are not those of the policy")
+        raise ValueError("its parts do not match the policy")
     for name, array in arrays.items():
         shapes = {expected[name].shape}
         if name.endswith(".root"):
@@ -156,7 +162,7 @@ def _require_alike(like: Any, arrays: dict[str, AnyArray], values: dict[str, Any
         if array.dtype != expected[name].dtype or array.shape not in shapes:
             raise ValueError(f"{name} is an array of {array.dtype} of shape {array.shape}")
     if any(type(values[name]) is not type(plain[name]) for name in values):
-        raise ValueError("its values are of other types than the policy's")
+        raise ValueError("the types of its values do not match the policy")
 
 
 def _parts(content: bytes) -> tuple[dict[str, AnyArray], dict[str, Any]]:

@@ -198,7 +198,8 @@ def extents_of(reader: Reader, numbers: Integers) -> Iterator[tuple[Extent, Inte
         if not (extent.first <= numbers[start] and stop > start):
             raise StoreError(
                 f"campaign {reader.name}: no chunk of units holds unit number {numbers[start]}. "
-                f"{DAMAGED}"
+                f"{DAMAGED}",
+                code="damaged",
             )
         yield extent, numbers[start:stop]
         start = stop

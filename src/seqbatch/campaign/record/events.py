@@ -217,8 +217,9 @@ def current(reader: Reader) -> Situation:
     sequence, newest, folded_event = reader.newest()
     if folded_event > sequence:
         raise StoreError(
-            f"campaign {reader.name}: the newest event is {sequence}, but there was an event "
-            f"{folded_event}: the last events are missing. Restore them, or verify the campaign."
+            f"campaign {reader.name}: the newest event is {sequence}, but event {folded_event} "
+            "was recorded: the last events are missing. Restore them, or verify the campaign.",
+            code="events-missing",
         )
     known = _remembered.get(newest)
     if known is None or known.sequence != sequence:

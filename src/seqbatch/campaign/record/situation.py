@@ -251,8 +251,8 @@ class Situation:
         """Raise an error unless the campaign is open."""
         if self.aborted:
             raise CampaignStateError(
-                f"campaign {self.name} was aborted; it takes no more units, and no wave of it is "
-                "closed any more. Outcomes may still be recorded.",
+                f"campaign {self.name} was aborted: it accepts no more units, and its waves "
+                "cannot be closed. Outcomes can still be recorded.",
                 code="aborted",
             )
         if self.finished:
@@ -268,9 +268,9 @@ class Situation:
         """Raise an error if the campaign keeps its rows in a data warehouse."""
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
-                f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): its units '
-                "are assigned, and its waves summed up, by SQL statements, and the recorded sums "
-                "close a wave. Nothing here can look at a row.",
+                f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): SQL '
+                "statements assign its units and compute the sums of a wave, and recording the "
+                "sums closes the wave. Single rows are not available here.",
                 code="rows-elsewhere",
                 remedies=[Remedy("sql", what="assign", units=...)],
             )
@@ -282,7 +282,7 @@ class Situation:
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
                 f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign",
                 Remedy("abort", reason=...),
-                ", or continue it all the same",
+                ", or continue it anyway",
                 Remedy("continue", reason=...),
                 ", with a reason.",
                 code="stopped",
@@ -317,7 +317,8 @@ def after(now: Situation | None, event: Event) -> Situation:
     if "damaged" in event.payload or "damaged" in event.counts:
         raise StoreError(
             f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
-            "what else is."
+            "what else is.",
+            code="damaged",
         )
     now = _created(event.payload) if now is None else _after(now, event)
     return replace(now, sequence=event.sequence, hash=event.hash)

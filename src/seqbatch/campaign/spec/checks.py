@@ -27,8 +27,8 @@ def check_constraints(spec: "Spec") -> None:
     if spec.draw == "independent" and (spec.limited or spec.strata):
         given = "strata" if spec.strata else "capacity" if spec.capacity else "budget"
         raise SettingError(
-            f'draw = "independent" cannot keep to {given}: units drawn one by one come in any '
-            'number. Use draw = "balanced", or leave draw out',
+            f'draw = "independent" cannot be combined with {given}: independent draws do not '
+            'fix how many units get an action. Use draw = "balanced", or leave draw out',
             "draw",
         )
     if spec.masked:
@@ -53,7 +53,8 @@ def _check_masked(spec: "Spec") -> None:
     }
     if found := [name for name, there in telling.items() if there]:
         raise SettingError(
-            f"masked = true goes with actions that nothing tells apart; {', '.join(found)} would",
+            "masked = true cannot be combined with settings that reveal the actions: "
+            f"{', '.join(found)}",
             "masked",
         )
 
@@ -64,8 +65,8 @@ def _check_budget(spec: "Spec") -> None:
     costs = [action.cost for action in spec.actions]
     if min(costs) < 0 or max(costs) == 0:
         raise SettingError(
-            "budget is over the actions' costs, of which none may be below 0 and one must be "
-            'above: actions = ["none", {name = "call", cost = 0.4}]',
+            "budget limits the actions' costs: no cost may be below 0, and at least one must be "
+            'above 0, as in actions = ["none", {name = "call", cost = 0.4}]',
             "budget",
         )
 
@@ -80,21 +81,22 @@ def _check_fallback(spec: "Spec", names: list[str]) -> None:
         )
     if spec.fallback in spec.eligible:
         raise SettingError(
-            f"fallback = {spec.fallback!r} is for units that no action is eligible for, and "
-            "cannot have a rule of its own in eligible",
+            f"fallback = {spec.fallback!r} is the action for units that are eligible for no "
+            "other action, so it cannot have a rule in eligible",
             "fallback",
         )
     if spec.fallback == spec.control:
         raise SettingError(
-            f"control = {spec.control!r} cannot be the fallback as well: who gets the fallback "
-            "could get nothing else, and is compared with nobody. Declare one more action for it",
+            f"control = {spec.control!r} cannot also be the fallback: a unit with the fallback "
+            "could get nothing else, so it cannot be compared with other units. Declare a "
+            "separate action as the fallback",
             "control",
         )
     if len(spec.eligible) < len(names):
         free = [name for name in names if name not in spec.eligible]
         if free != [spec.fallback]:
             raise SettingError(
-                f"fallback is never needed: everybody may get {', '.join(free)}. Leave it out, "
+                f"fallback is never needed: every unit may get {', '.join(free)}. Leave it out, "
                 "or give every other action a rule in eligible",
                 "fallback",
             )
@@ -113,14 +115,14 @@ def _check_rules(spec: "Spec") -> None:
         for name, kind in columns(rule):
             if name in own:
                 raise SettingError(
-                    f"eligible.{action} uses {name}, which is {own[name]}: a rule is over columns "
-                    "that are known before a unit is assigned",
+                    f"eligible.{action} uses {name}, which is {own[name]}: a rule may use only "
+                    "columns that are known before a unit is assigned",
                     ("eligible", action),
                 )
             if name in spec.features.date:
                 raise SettingError(
-                    f"eligible.{action} uses {name}, a date, which rules cannot compare; give the "
-                    "units a column of yes and no instead",
+                    f"eligible.{action} uses {name}, a date, but rules cannot compare dates; "
+                    "give the units a yes-or-no column instead",
                     ("eligible", action),
                 )
             if name not in kinds and isinstance(rule, BooleanColumn):
@@ -137,7 +139,7 @@ def _check_rules(spec: "Spec") -> None:
 
 def _unknown(action: str, name: str, kind: Kind, known: dict[str, Kind]) -> str:
     near = get_close_matches(name, known, n=1)
-    meant = f"did you mean {near[0]}? Else declare" if near else "declare"
+    meant = f"did you mean {near[0]}? If not, declare" if near else "declare"
     return (
         f"eligible.{action} uses the column {name}, which is not declared; {meant} it: "
         f'columns = {{{name} = "{kind}"}}'
@@ -151,7 +153,7 @@ def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
     taken |= dict.fromkeys(spec.features.date, "a feature or the cluster")
     if twice := [name for name in spec.columns if name in taken]:
         raise SettingError(
-            f"columns cannot declare {twice[0]}, which is {taken[twice[0]]} already", "columns"
+            f"columns cannot declare {twice[0]}, which is already {taken[twice[0]]}", "columns"
         )
     strata: dict[str, Kind] = dict.fromkeys(spec.strata, "text")
     return strata | spec.columns | kinds
@@ -184,7 +186,9 @@ def _check_strata(spec: "Spec") -> None:
                 "strata",
             )
         if name in spec.unit:
-            raise SettingError(f"strata cannot hold {name}, part of the unit's id", "strata")
+            raise SettingError(
+                f"strata cannot include {name}, which is part of the unit's id", "strata"
+            )
 
 
 def known_strata(spec: "Spec") -> int:
@@ -209,8 +213,7 @@ def check_exact(spec: "Spec") -> None:
         return
     if spec.reward.range is None:
         raise SettingError(
-            'sums = "exact" rounds rewards by how large they can be: declare reward.range = '
-            "[low, high]",
+            'sums = "exact" needs bounds on the reward: declare reward.range = [low, high]',
             "sums",
         )
     rules = {**spec.features.numeric, **spec.features.date}
@@ -219,8 +222,8 @@ def check_exact(spec: "Spec") -> None:
     ]
     if open_ended:
         raise SettingError(
-            f'sums = "exact" rounds numbers by how large they can be: declare range = [low, high] '
-            f"of {', '.join(open_ended)}, or clip them at quantiles of the first wave, as in clip "
+            'sums = "exact" needs bounds on numbers: declare range = [low, high] for '
+            f"{', '.join(open_ended)}, or clip them at quantiles of the first wave, as in clip "
             "= [0.001, 0.999]",
             "sums",
         )
@@ -233,19 +236,19 @@ def check_elsewhere(spec: "Spec") -> None:
     dates = [name for name in spec.features.learning if name in spec.features.date]
     learning = ", ".join(name for name in spec.features.learning if name not in dates)
     reasons = {
-        'draws = "md5" is needed, which databases can make': spec.draws != "md5",
-        'sums = "exact" is needed': spec.sums != "exact",
-        f"nothing can be learned of columns ({learning}); declare for numbers scale = {{mean = "
-        '..., sd = ...} (or "raw"), range = [low, high], and for missing ones a number with '
-        "indicator = 1": bool(learning),
-        f"the scaling of days is learned ({', '.join(dates)}); declare other parts alone, as in "
-        'parts = ["weekday", "month"], or give the units a number of days': bool(dates),
-        "metrics are not recorded": bool(spec.metrics),
-        "no rule of stopping can look at the rows": spec.stopping.rule != "none",
-        "clusters are not known": spec.cluster is not None,
-        "segments are not known": bool(spec.report.segments),
-        "outcomes have no ids": spec.outcome is not None,
-        "outcomes wait for nothing (reward.after)": spec.reward.after is not None,
+        'draws = "md5" is required, since databases can compute it': spec.draws != "md5",
+        'sums = "exact" is required': spec.sums != "exact",
+        f"nothing can be learned about columns ({learning}); for numbers, declare scale = "
+        '{mean = ..., sd = ...} (or "raw"), range = [low, high], and for missing values a '
+        "number with indicator = 1": bool(learning),
+        f"the scaling of days would be learned ({', '.join(dates)}); declare only other parts, "
+        'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
+        "metrics cannot be recorded": bool(spec.metrics),
+        "a stopping rule would need the rows": spec.stopping.rule != "none",
+        "clusters are not available": spec.cluster is not None,
+        "segments are not available": bool(spec.report.segments),
+        "outcomes cannot have ids": spec.outcome is not None,
+        "outcomes cannot be waited for (reward.after)": spec.reward.after is not None,
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise SettingError(f'rows = "elsewhere": {"; ".join(found)}', "rows")

@@ -14,8 +14,8 @@ def nobody_said(spec: Spec) -> str:
     """Describe what happens to a unit that is eligible for no action."""
     fallback = "is refused" if spec.fallback is None else f"gets {spec.fallback}"
     return (
-        "A unit without a value that a rule needs is not eligible; a unit that may get no action "
-        f"{fallback}."
+        "A unit is not eligible if a value that the rule needs is missing. A unit that is "
+        f"eligible for no action {fallback}."
     )
 
 
@@ -25,8 +25,8 @@ def balance_said(spec: Spec) -> list[str]:
         return []
     within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
     return [
-        "Draws are balanced: all units of a file are drawn together, and the number that "
-        f"gets an action, in all{within}, is its expectation rounded up or down."
+        "Draws are balanced: all units of a file are drawn together, and the number of units "
+        f"that get an action, in total{within}, is the expected number rounded up or down."
     ]
 
 

@@ -136,7 +136,7 @@ def proposed_as(
 ) -> ColumnProposal:
     """Return the role of a column that you declared to be of a kind, or say why it cannot be."""
     if kind == "left out":
-        return ColumnProposal(column.name, kind, why="as asked for")
+        return ColumnProposal(column.name, kind, why="as requested")
     if kind == "numeric" and column.numbers:
         made = _numeric(column, habits)
     elif kind == "date" and column.dates:
@@ -188,7 +188,7 @@ def _date(column: ColumnProfile, habits: Habits, today: date) -> ColumnProposal:
     way, remark = chosen_date(column, habits)
     days = way.days(column.values)
     if days.min() == days.max():
-        return ColumnProposal(column.name, "left out", why="has one date and gaps")
+        return ColumnProposal(column.name, "left out", why="has only one date, and missing values")
     first, last = (date(1970, 1, 1) + timedelta(int(day)) for day in (days.min(), days.max()))
     settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
     why = [f"{first} to {last}"]
@@ -217,9 +217,11 @@ def _numeric(column: ColumnProfile, habits: Habits) -> ColumnProposal:
     way, remark = chosen_number(column, habits)
     low, high = float(way.numbers.min()), float(way.numbers.max())
     if numbers_rows(way.numbers, column.codes):
-        return ColumnProposal(column.name, "left out", why="counts the rows of the file")
+        return ColumnProposal(column.name, "left out", why="is a row number")
     if low == high:
-        return ColumnProposal(column.name, "left out", why="has one number and gaps")
+        return ColumnProposal(
+            column.name, "left out", why="has only one number, and missing values"
+        )
     if unlikely_id(column.name) == 0 and _is_whole(column) and (why := _like_an_id(column)):
         return ColumnProposal(column.name, "left out", why=why)
     settings: dict[str, Any] = {"scale": "learn"}
@@ -244,7 +246,7 @@ def _tail(numbers: Floats, column: ColumnProfile) -> str:
         return ""
     return (
         f"long tail: the largest is {number(numbers.max() / median, 2)} times the median; the "
-        "default clip holds it, a logarithm may be better"
+        "default clip limits it, but a logarithm may be better"
     )
 
 
@@ -253,14 +255,14 @@ def _mixed(column: ColumnProfile) -> str:
     if not column.is_text or column.numbers or is_code(column.name) or column.distinct < 3:
         return ""
     if share_of_dates(column.texts) > MOSTLY:
-        return f"dates in more than one format, such as {_some(column)}; use one, or repair them"
+        return f"dates in more than one format, such as {_some(column)}; convert them to one format"
     several = currencies(column.texts)
     if len(several) > 1 and all(is_amount(text) for text in several):
         return f"amounts in {', '.join(several)}; convert them to one currency or unit"
     share, odd = no_numbers(column.texts) if not column.has_leading_zeros else (1.0, [])
     if share < 1 - MOSTLY:
         some = ", ".join(_short(text) for text in odd)
-        return f"numbers but for some cells, such as {some}; repair them to use it"
+        return f"numbers, except for cells such as {some}; correct those cells to use the column"
     return ""
 
 
@@ -301,15 +303,15 @@ def _categorical(column: ColumnProfile) -> ColumnProposal:
     there = column.distinct + len(column.words)
     why = [f"{counted(there, 'level')}, the most frequent first"]
     if words:
-        why.append(f"{', '.join(map(_short, words))} counts as a level")
+        why.append(f"kept as a level: {', '.join(map(_short, words))}")
     if there > len(levels):
         rarer = column.rows - column.empty - covered - sum(words.values())
-        why.append(f"{counted(rarer, 'row')} of rarer ones go to other")
+        why.append(f"rarer levels ({counted(rarer, 'row')}) count as other")
     if column.empty:
         settings["missing"] = "level"
-        why.append(f"{_missing(column)} a level of their own")
+        why.append(f"{_missing(column)} a separate level")
     if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
-        why.append(f"{CHECK} {spelled}; spell them alike in the file")
+        why.append(f"{CHECK} {spelled}; use one spelling in the file")
     return ColumnProposal(column.name, "categorical", value(settings), _joined(*why))
 
 
@@ -323,7 +325,7 @@ def _is_float(column: ColumnProfile) -> bool:
 
 
 def _missing(column: ColumnProfile) -> str:
-    return f"missing ones ({column.missing / column.rows:.1%}) get"
+    return f"missing values ({column.missing / column.rows:.1%}) get"
 
 
 def _joined(*parts: str) -> str:
@@ -544,13 +546,13 @@ def require_there(
 
 
 def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> ColumnProposal:
-    why = "tells units apart"
+    why = "identifies units"
     if len(units) > 1:
         why += f" together with {', '.join(other for other in units if other != name)}"
     elif not said:
         why += ": a different value in every row"
         if profile.unlikely_id(name) == 2:
-            why += f"; {CHECK} its name does not say that these are ids"
+            why += f"; {CHECK} its name does not suggest ids"
     return ColumnProposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
 
 
@@ -575,13 +577,13 @@ def _doubted_totals(opened: Source, unit: ColumnProfile, sums: Sequence[str]) ->
 def _doubted_subtotals(opened: Source, odd: OddRows) -> str:
     """Return what to check about the first rows that may hold totals, or ""."""
     found = opened.placed(odd.doubts()[:NAMED_TOTALS])
-    return "; ".join(f"{opened.place} {line:,} {said}" for line, _, said in found)
+    return "; ".join(f"{opened.place} {each.row:,} {each.reason}" for each in found)
 
 
 def _by_values(column: ColumnProfile, habits: Habits, reward: str, today: date) -> ColumnProposal:
     if column.name == reward:
         return ColumnProposal(
-            reward, "left out", why="the reward, which no unit has before its wave"
+            reward, "left out", why="the reward, which is not known when units are assigned"
         )
     return proposed(column, habits, today=today)
 

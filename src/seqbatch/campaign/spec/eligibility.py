@@ -137,7 +137,9 @@ class _Parser:
             if found is None:
                 start = place + len(text[place:]) - len(text[place:].lstrip())
                 where = self._where(start)
-                raise ValueError(f"{where} nothing of a rule can be read{_advice(text[start:])}")
+                raise ValueError(
+                    f"{where}: this cannot be read as part of a rule{_advice(text[start:])}"
+                )
             kind = str(found.lastgroup)
             word, start = found[kind], found.start(kind)
             if kind == "word" and word.lower() in WORDS:
@@ -174,7 +176,7 @@ class _Parser:
         kind, word = self._peek()
         place = len(self._text) if kind == "end" else self._tokens[self._place][2]
         got = "the end" if kind == "end" else repr(word)
-        raise ValueError(f"{self._where(place)} {wanted} must follow; received {got}")
+        raise ValueError(f"{self._where(place)}: expected {wanted}; received {got}")
 
     def _either(self) -> EligibilityRule:
         rules = [self._all()]
@@ -191,7 +193,7 @@ class _Parser:
     def _one(self) -> EligibilityRule:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise ValueError(f"a rule may have at most {DEEPEST} brackets within one another")
+            raise ValueError(f"a rule may nest brackets at most {DEEPEST} deep")
         if self._take("not"):
             rule: EligibilityRule = Not(self._one())
         elif self._take("("):
@@ -247,12 +249,16 @@ class _Parser:
     def _compared(self, name: str, sign: str, value: Value) -> EligibilityRule:
         if isinstance(value, bool):
             if sign not in ("==", "!="):
-                raise ValueError(f"{name} can be = or != {str(value).lower()}, not {sign} it")
+                raise ValueError(
+                    f"{name} {sign} {str(value).lower()} compares by order, but yes and no have "
+                    "none: use = or !="
+                )
             yes = BooleanColumn(name)
             return yes if value == (sign == "==") else Not(yes)
         if isinstance(value, str) and sign not in ("==", "!="):
             raise ValueError(
-                f"{name} {sign} {value!r} compares texts, which have no order here: use =, != or in"
+                f"{name} {sign} {value!r} compares texts by order, but texts have none here: "
+                "use =, != or in"
             )
         return Compare(name, sign, value)
 
@@ -266,9 +272,7 @@ class _Parser:
             self._fail("a comma, or the closing ]")
         kinds = {_kind(value) for value in values}
         if len(kinds) > 1 or "yes or no" in kinds:
-            raise ValueError(
-                f"the list that {name} is looked up in must hold numbers or texts, all alike"
-            )
+            raise ValueError(f"the list for {name} must hold either only numbers or only texts")
         return Among(name, tuple(values))
 
 

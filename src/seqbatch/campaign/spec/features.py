@@ -48,8 +48,8 @@ def _missing(value: Any) -> Any:
     if value in ("refuse", "mean", "median") or (number and abs(value) < LARGEST_NUMBER):
         return value
     raise ValueError(
-        "must be 'refuse', 'mean', 'median' or a number that stands for what is missing; "
-        f"received {value!r}"
+        "must be 'refuse', 'mean', 'median' or a number to use for missing values; received "
+        f"{value!r}"
     )
 
 
@@ -295,7 +295,7 @@ class Features(SpecPart):
             for name in pair:
                 if name not in known:
                     raise SettingError(
-                        f"interactions name a feature that is not declared: {name!r}",
+                        f"interactions must be between declared features; received {name!r}",
                         "interactions",
                     )
         if not (self.intercept or known):

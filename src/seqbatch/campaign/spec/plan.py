@@ -53,12 +53,12 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
         if name not in settings:
             raise InvalidSpecError.at(
                 ("grid", "plan", name),
-                f"grid.plan: {name!r} is not a setting of a plan. Those are: "
+                f"grid.plan: {name!r} is not a setting of a plan. The settings are: "
                 f"{', '.join(settings)}.",
             )
     if "units" not in wanted:
         raise InvalidSpecError.at(
-            ("grid", "plan"), "grid.plan: units is missing; say how many units there are in all."
+            ("grid", "plan"), "grid.plan: units is missing; set it to the total number of units."
         )
     _require_small(wanted)
     shared = spec.model == "shared"
@@ -77,7 +77,7 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
     except TypeError:
         raise InvalidSpecError.at(
             ("grid", "plan"),
-            f"grid.plan must be settings of the right types; received {received(wanted)}.",
+            f"grid.plan must have settings of the right types; received {received(wanted)}.",
         ) from None
     except (InvalidArgumentError, OverflowError) as error:
         raise InvalidSpecError.at(("grid", "plan"), f"grid.plan: {error}") from None
@@ -99,7 +99,8 @@ def _require_small(wanted: dict[str, Any]) -> None:
         if isinstance(value, list) and len(value) > MOST_PLANNED:
             raise InvalidSpecError.at(
                 ("grid", "plan", name),
-                f"grid.plan: {name} must be at most {MOST_PLANNED} numbers; received {len(value)}.",
+                f"grid.plan: {name} must have at most {MOST_PLANNED} numbers; received "
+                f"{len(value)}.",
             )
 
 

@@ -20,7 +20,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 def _no_boolean(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("a number is meant here; true and false are none")
+        raise ValueError("must be a number, not true or false")
     return value
 
 
@@ -69,7 +69,7 @@ def distinct(values: tuple[str, ...], what: str, *settings: str | Place) -> tupl
     """
     repeated = sorted(value for value, count in Counter(values).items() if count > 1)
     if repeated:
-        said = f"{what} must be told apart; repeated: {', '.join(repeated[:20])}"
+        said = f"{what} must all be different; repeated: {', '.join(repeated[:20])}"
         raise SettingError(said, *settings)
     return values
 
@@ -130,7 +130,9 @@ class Reward(Measured):
             )
         if self.after is not None:
             if self.absent is None:
-                raise SettingError("after says when absent = ... counts; declare that too", "after")
+                raise SettingError(
+                    "after is the time until absent = ... counts; declare absent too", "after"
+                )
             waiting(self.after)
         check_absent(self.absent, self.range)
         return self

@@ -77,7 +77,7 @@ class WaveGrid(SpecPart):
                 "plan",
             )
         if self.sizes == ():
-            raise SettingError("sizes must name at least one wave", "sizes")
+            raise SettingError("sizes must list at least one wave", "sizes")
         if self.sizes is not None and sum(self.sizes) > MOST_UNITS:
             raise SettingError(
                 f"sizes must sum to at most {MOST_UNITS:,} units; received {sum(self.sizes):,}",
@@ -85,16 +85,18 @@ class WaveGrid(SpecPart):
             )
         if self.calendar and (self.waves is None or self.units is None):
             raise SettingError(
-                "calendar waves need waves (how many there may be) and units (how many units are "
-                "expected in all; policies use it, the waves may be of any size)",
+                "calendar = true needs waves (the maximum number of waves) and units (the total "
+                "expected number of units: policies use it, but waves may have any size)",
                 "calendar",
             )
         if not self.calendar and (self.waves is not None or self.units is not None):
-            raise SettingError("waves and units go with calendar = true alone", "waves", "units")
+            raise SettingError(
+                "waves and units may be set only with calendar = true", "waves", "units"
+            )
         if self.adaptive and (self.calendar or "waves" in (self.plan or {})):
             raise SettingError(
-                "adaptive = true proposes new sizes, and where the calendar decides there are none "
-                "to propose: leave it out, or declare sizes or a plan without waves",
+                "adaptive = true proposes new wave sizes, but here the calendar determines "
+                "them: leave adaptive out, or declare sizes or a plan without waves",
                 "adaptive",
             )
         return self
@@ -206,11 +208,11 @@ class Spec(SpecPart):
                 "model",
             )
         if self.model == "per-action" and kinds != {()}:
-            raise SettingError('actions have features where model = "shared" alone', "actions")
+            raise SettingError('actions may have features only with model = "shared"', "actions")
         if self.start is None and any("days" in r.parts for r in self.features.date.values()):
             raise SettingError(
-                "start is needed where a date's days are a feature: they are counted from it, as "
-                "in start = 2026-03-01",
+                "start is needed if the days of a date are a feature: they are counted from "
+                "start, as in start = 2026-03-01",
                 "start",
             )
         if self.grid.adaptive and (self.model == "shared" or not self.features.intercept):
@@ -244,16 +246,16 @@ class Spec(SpecPart):
         for unit in (*self.unit, self.id_name):
             if unit in answer_columns(actions):
                 raise SettingError(
-                    f"the unit column cannot be called {unit!r}, as a column of the answers or of "
-                    f"an export is; nor {', '.join(RESERVED)}",
+                    f"the unit column cannot be called {unit!r}, because answers or exports "
+                    f"have a column with this name; nor {', '.join(RESERVED)}",
                     "unit",
                 )
             if unit in self.features.columns:
                 raise SettingError(f"the unit column {unit!r} cannot be a feature", "unit")
         if self.cluster in answer_columns(actions) or self.cluster in self.features.columns:
             raise SettingError(
-                f"the cluster column {self.cluster!r} cannot be a feature, nor be called as a "
-                "column of the answers or of an export is",
+                f"the cluster column {self.cluster!r} cannot be a feature, nor have the name of "
+                "a column in answers or exports",
                 "cluster",
             )
         metrics = tuple(metric.column for metric in self.metrics)

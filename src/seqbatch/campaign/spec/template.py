@@ -14,6 +14,7 @@ from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, va
 from seqbatch.display import counted
 from seqbatch.output_files import atomically, require_target
 from seqbatch.planning import plan
+from seqbatch.planning.result_text import reason as planned_reason
 
 # ----------------------------------------------------------------------
 # Wave sizes for a first spec: equal, or planned, with the reason.
@@ -51,14 +52,12 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         floor=spec.floor,
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
-    # The planner says "batch" where a campaign says "wave".
-    reason = made.reason.rstrip(".").replace("batches", "waves").replace("batch", "wave")
+    reason = planned_reason(made, noun="wave").rstrip(".")
     noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
     assumed = (
-        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or take "
-        f"a factor of {made.request.law.spread:g}, and outcomes "
-        f"vary with standard deviation {noise:g}; the planner takes an effect and a noise of your "
-        "own"
+        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or "
+        f"take a factor of {made.request.law.spread:g}, and outcomes vary with standard "
+        f"deviation {noise:g}; you can give the planner your own effect and noise"
     )
     return made.grid.sizes, f"by a plan for {size}. {reason}. {assumed}"
 
@@ -72,20 +71,23 @@ WAVES = 3
 #: The comment above each kind of feature.
 HEADS = {
     "numeric": (
-        'Numbers. "learn" scales by the first wave and then never again, after clipping at its '
-        'quantiles 0.001 and 0.999; "raw" takes them as they are; {mean = 40, sd = 12} fixes the '
-        'scaling now. missing: "mean", "median" or a number in place of a missing one (where more '
-        "than 5% of the first wave are missing, an indicator is added)."
+        'Numbers. "learn" clips at the quantiles 0.001 and 0.999 of the first wave and scales '
+        'by its mean and standard deviation; later waves use the same scaling. "raw" leaves '
+        'numbers unchanged; {mean = 40, sd = 12} fixes the scaling now. missing: "mean", '
+        '"median" or a number to use for missing values (if more than 5% of the first wave are '
+        "missing, an indicator is added)."
     ),
     "date": (
-        'Dates. "days" are those before `start`, a number like the ones above; parts may also have '
-        '"weekday" and "month", an indicator for each.'
+        'Dates. "days" is the number of days before `start`, scaled like the numbers above; '
+        'parts may also list "weekday" and "month", with an indicator for each.'
     ),
-    "boolean": 'Yes or no, in any usual spelling; a missing one is refused, or a "level".',
+    "boolean": (
+        'Yes or no, in any usual spelling; a missing value is refused, or counts as a "level".'
+    ),
     "categorical": (
-        "Categories: an indicator for each level. least: a level of fewer units in the first wave "
-        "goes to `other`, as does what is not listed (other = true). {hash = 16} puts many levels "
-        "into few cells."
+        "Categories: an indicator for each level. least: a level with fewer units in the first "
+        "wave counts as `other`, as does any value that is not listed (other = true). {hash = "
+        "16} maps many levels to few cells."
     ),
 }
 EXAMPLE = Draft(
@@ -132,10 +134,10 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     total = choices.units_in_all or draft.rows
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
-        "equal waves; a plan finds better ones",
+        "equal waves; a plan finds better sizes",
     )
     if choices.sizes is not None:
-        sizes, why = tuple(choices.sizes), "as asked for"
+        sizes, why = tuple(choices.sizes), "as requested"
     elif choices.plan:
         sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
     return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
@@ -164,12 +166,13 @@ def write_spec(
 
 
 STOPPING = (
-    "\n# When to stop early; it cannot be declared later.\n# [stopping]\n"
-    '# rule = "obrien-fleming"  # or "pocock"; each close says what it says\n'
-    "# futility = true  # stop, too, where success has become unlikely\n"
+    "\n# When to stop early; this cannot be declared later.\n# [stopping]\n"
+    '# rule = "obrien-fleming"  # or "pocock"; applied whenever a wave is closed\n'
+    "# futility = true  # also stop if success has become unlikely\n"
 )
 CONSTRAINTS = (
-    "\n# Who may get an action, how many units may, and what all may cost.\n# [eligible]\n"
+    "\n# Which units may get an action, how many may get it, and what all actions may cost.\n"
+    "# [eligible]\n"
     '# "an action" = "a column of yes and no"  # or a rule: "age >= 18 and not member"\n'
     "# [capacity]\n"
     '# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
@@ -186,14 +189,15 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _how(choices),
         _reward(choices, draft),
         f"\n[features]\n{setting('intercept', 'true')}",
-        '# interactions = [["one feature", "another"]]  # their products, too\n',
+        '# interactions = [["one feature", "another"]]  # also use their products\n',
         *(_features(draft, kind) for kind in FEATURES),
         _left_out(draft),
         f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
-        "# or calendar = true with waves = 3, units = 10000: a wave ends when it is closed\n",
+        "# or calendar = true with waves = 3, units = 10000: a wave ends when you close it\n",
         CONSTRAINTS,
         STOPPING,
-        '\n# Left out, the recommended policy is used.\n# [policy]\n# kind = "ThompsonSampling"\n',
+        "\n# Without this table, the recommended policy is used.\n# [policy]\n"
+        '# kind = "ThompsonSampling"\n',
     ]
     return "".join(parts)
 
@@ -211,28 +215,32 @@ def _who(choices: Choices, draft: Draft) -> str:
     if draft.origin:
         made += setting("file", quoted(draft.origin), "the units that this spec was proposed for")
     made += setting(
-        "seed", str(choices.seed), "where random draws start; who knows it can foresee them"
+        "seed",
+        str(choices.seed),
+        "the start of the random draws; anyone who knows it can predict them",
     )
     if len(draft.unit) == 1:
-        why = "the column that tells units apart; ids are text, zeros are kept"
+        why = "the column that identifies units; ids are text, leading zeros are kept"
         made += setting("unit", quoted(draft.unit[0]), why)
     else:
-        why = "no column alone has a different value in every row; these two together have"
+        why = "no single column has a different value in every row; these two together do"
         made += setting("unit", value(list(draft.unit)), why)
-        why = "rows that share it are one cluster for inference"
+        why = "rows with the same value are one cluster for inference"
         made += setting("cluster", quoted(draft.unit[0]), why)
     if draft.has_dates:
-        why = "days of date features are counted before this: the day of the first wave"
+        why = "the day of the first wave; date features count the days before it"
         made += setting("start", (choices.today or date.today()).isoformat(), why)
     return made
 
 
 def _what(choices: Choices) -> str:
-    first = "" if choices.control else "; the first of them, since none was named"
+    first = "" if choices.control else "; the first action, since no control was named"
     return (
         "\n"
         + setting("actions", value(choices.declared), "what can be done to a unit")
-        + setting("control", quoted(str(choices.controlled)), f"others are compared with it{first}")
+        + setting(
+            "control", quoted(str(choices.controlled)), f"other actions are compared with it{first}"
+        )
     )
 
 
@@ -241,15 +249,23 @@ def _how(choices: Choices) -> str:
     required = f"{choices.required_outcomes:g}"
     return (
         "\n"
-        + setting("randomised", share, "this share gets a random action, for honest measurement")
-        + setting("floor", least, "the least probability of each action for everybody else")
-        + setting("required_outcomes", required, "a wave closes when this share of outcomes is in")
-        + setting("on_unseen_category", '"other"', 'or "error": a level never seen is refused')
+        + setting(
+            "randomised",
+            share,
+            "this share of units gets a random action, for unbiased measurement",
+        )
+        + setting("floor", least, "the minimum probability of each action for all other units")
+        + setting(
+            "required_outcomes",
+            required,
+            "a wave can be closed when this share of outcomes is recorded",
+        )
+        + setting("on_unseen_category", '"other"', 'or "error" to refuse unknown levels')
     )
 
 
 def _reward(choices: Choices, draft: Draft) -> str:
-    why = "uncomment it where outcomes are spelled with a decimal comma, as units are"
+    why = "uncomment this if outcomes have a decimal comma, as the units do"
     spelled = setting("format", quoted(THOUSANDS), why, active=False)
     least = value(list(choices.range or (0, 1)))
     other = {"max": "min", "min": "max"}[choices.direction]

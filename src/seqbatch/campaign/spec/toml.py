@@ -93,7 +93,7 @@ SHOWN_LENGTH, LONGEST = 60, 1_000
 RULES = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
-    "date_from_datetime_inexact": "a date alone, such as 2026-03-01",
+    "date_from_datetime_inexact": "a date without a time, such as 2026-03-01",
     "date_from_datetime_parsing": "a date, such as 2026-03-01",
     "date_parsing": "a date, such as 2026-03-01",
     "date_type": "a date, such as 2026-03-01",
@@ -105,7 +105,7 @@ RULES = {
     "greater_than_equal": "at least {ge}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number that is not that long",
+    "int_parsing_size": "a whole number with fewer digits",
     "int_type": "a whole number",
     "less_than": "below {lt}",
     "less_than_equal": "at most {le}",
@@ -113,17 +113,19 @@ RULES = {
     "literal_error": "{expected}",
     "model_attributes_type": "a table, such as {key = value}",
     "model_type": "a table, such as {key = value}",
-    "string_pattern_mismatch": "letters from a to z, digits, dots, dashes and underscores "
-    "alone, at most 100, and begin with a letter or a digit",
+    "string_pattern_mismatch": (
+        "at most 100 letters from a to z, digits, dots, dashes and underscores, and begin with "
+        "a letter or a digit"
+    ),
     "string_too_long": "at most {max_length} characters long",
     "string_too_short": "at least one character long",
     "string_type": "text in quotes",
-    "string_unicode": "text that UTF-8 can hold",
+    "string_unicode": "text that can be encoded as UTF-8",
     "too_long": "a list of at most {max_length}",
     "too_short": "a list of at least {min_length}",
     "tuple_type": "a list in square brackets",
-    "union_tag_invalid": "of one of the forms that the documentation shows",
-    "union_tag_not_found": "of one of the forms that the documentation shows",
+    "union_tag_invalid": "in one of the forms that the documentation shows",
+    "union_tag_not_found": "in one of the forms that the documentation shows",
 }
 
 
@@ -143,7 +145,7 @@ def reason(found: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     kind, given = found["type"], found.get("ctx", {})
     if kind in _OWN:
         return _OWN[kind](found, known)
-    rule = RULES.get(kind, "of a form that is known here")
+    rule = RULES.get(kind, "in a form that is known here")
     for name, value in given.items():
         rule = rule.replace(f"{{{name}}}", _bound(value))
     return f"must be {rule}; received {received(found.get('input'))}"
@@ -162,9 +164,9 @@ def _missing(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
 def _unknown(found: Mapping[str, Any], known: Iterable[str]) -> str:
     name = str(found["loc"][-1])
     if name in known:
-        return "is not a setting of this table, but of another; move it there"
+        return "belongs to another table; move it there"
     meant = get_close_matches(name, list(known), 1)
-    return f"is not a setting; {f'{meant[0]} may be meant' if meant else 'leave it out'}"
+    return f"is not a setting; {f'did you mean {meant[0]}?' if meant else 'leave it out'}"
 
 
 def _ours(found: Mapping[str, Any], _known: Iterable[str]) -> str:
@@ -181,7 +183,7 @@ def _short(said: str) -> str:
 
 
 def _key(_found: Mapping[str, Any], _known: Iterable[str]) -> str:
-    return "must have names of text"
+    return "must have text as names"
 
 
 _OWN: dict[str, Callable[[Mapping[str, Any], Iterable[str]], str]] = {
@@ -257,25 +259,27 @@ def read_text(path: str | Path) -> str:
             text = file.read(LONGEST_SPEC + 1)
     except FileNotFoundError:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; it is not there.", Remedy("init")
+            f"{path} must be a TOML file; it does not exist.", Remedy("init"), code="no-such-file"
         ) from None
     except UnicodeDecodeError as error:
         if is_table(str(path)):
             raise _swapped(path) from None
         raise InvalidSpecError(
-            f"{path} must be a TOML file in UTF-8; byte {error.start:,} of what was read is not. "
-            "Save it anew as UTF-8."
+            f"{path} must be a TOML file in UTF-8; byte {error.start:,} is not. Save the file "
+            "as UTF-8.",
+            code="not-toml",
         ) from None
     except OSError as error:
         raise InvalidSpecError(
-            f"{path} must be a TOML file; reading it failed: {error.strerror}."
+            f"{path} must be a TOML file; reading it failed: {error.strerror}.", code="unreadable"
         ) from None
     if is_table(str(path), text):
         raise _swapped(path)
     if len(text) > LONGEST_SPEC:
         raise InvalidSpecError(
-            f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories of "
-            "many levels can be hashed: {hash = 16}."
+            f"{path} must have at most {LONGEST_SPEC:,} characters; it has more. Categories "
+            "with many levels can be hashed: {hash = 16}.",
+            code="too-long",
         )
     return text
 
@@ -283,7 +287,8 @@ def read_text(path: str | Path) -> str:
 def _swapped(path: str | Path) -> InvalidSpecError:
     return InvalidSpecError(
         f"{path} must be a TOML file; it is a table, not a spec. Are the two files swapped? The "
-        "spec comes first."
+        "spec comes first.",
+        code="files-swapped",
     )
 
 
@@ -295,7 +300,7 @@ def parse_spec(text: str, *, name: str = "spec.toml") -> Spec:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError as error:
-        raise InvalidSpecError(_not_toml(str(error), text, name)) from None
+        raise InvalidSpecError(_not_toml(str(error), text, name), code="not-toml") from None
     return check_spec(declared, text=text, name=name)
 
 
@@ -313,7 +318,7 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             said = reason(found, _settings())
             meant = _meant(found, place)
             if new := RENAMED.get(place[0]) if place else None:
-                said = f"it is called {new} now; rename it"
+                said = f"is now called {new}; rename it"
             label = ".".join(place)
             line = _first_line(text, meant) or _line_of(text, place)
             problems.append(f"  {f'{label}: ' if label else ''}{said}{_quoted(text, line)}")
@@ -363,8 +368,9 @@ def _depth(value: Any) -> int:
 
 def _too_deep(name: str) -> InvalidSpecError:
     return InvalidSpecError(
-        f"{name} must have at most {DEEPEST} tables or lists within one another; it has more. "
-        "No setting of a spec is that deep."
+        f"{name} must nest tables or lists at most {DEEPEST} deep; it nests them deeper. No "
+        "setting of a spec needs that.",
+        code="too-deep",
     )
 
 

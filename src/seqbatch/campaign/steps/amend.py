@@ -53,9 +53,9 @@ def _change(name: str, before: str | None, example: str) -> dict[str, str | None
     try:
         NumberFormat.of(example)
     except ValueError as error:
-        raise InvalidArgumentError(name, "as in a spec", repr(example), f"{error}.") from None
+        raise InvalidArgumentError(name, "a valid setting", repr(example), f"{error}.") from None
     if example == before:
-        raise InvalidArgumentError(name, "another than now", repr(example))
+        raise InvalidArgumentError(name, "different from the current one", repr(example))
     return {"from": before, "to": example}
 
 
@@ -100,14 +100,14 @@ class Amending:
         if floor is not None:
             payload["floor"] = floor
         if not payload:
-            raise InvalidArgumentError("amendment", "a change of some kind", "none")
+            raise InvalidArgumentError("amendment", "at least one change", "none")
         if not relearns(payload):
             if absent is not None:
                 now.require_open()
             told = changes(now, amended(now, payload))
             if not told:
                 raise InvalidArgumentError(
-                    "amendment", "a change of some kind", "what is so already"
+                    "amendment", "at least one change", "the current settings"
                 )
             return self._write("amend", why, {**payload, "changes": told, "wave": now.wave}, [])
         self._require_boundary()
@@ -115,7 +115,7 @@ class Amending:
         after = amended(now, payload)
         payload["changes"] = changes(now, after)
         if not payload["changes"]:
-            raise InvalidArgumentError("amendment", "a change of some kind", "what is so already")
+            raise InvalidArgumentError("amendment", "at least one change", "the current settings")
         self._check_after(after, bool(add))
         if not force:
             self._protect_control(after)
@@ -178,23 +178,23 @@ class Amending:
                 waiting(to["after"])
         except ValueError as error:
             raise InvalidArgumentError(
-                "absent", "as in a spec", to["absent"], f"{error}."
+                "absent", "a valid setting", to["absent"], f"{error}."
             ) from None
         before = {"absent": now.absent, "after": now.wait}
         if to == before:
-            raise InvalidArgumentError("absent", "another than now", to["absent"])
+            raise InvalidArgumentError("absent", "different from the current one", to["absent"])
         return {"from": before, "to": to}
 
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
         if self.now.aborted:
             raise CampaignStateError(
-                f"campaign {self.now.name} was aborted already.", code="aborted"
+                f"campaign {self.now.name} is already aborted.", code="aborted"
             )
         if self.now.finished:
             raise CampaignStateError(
-                f"campaign {self.now.name} is finished: all of its waves ({len(self.now.sizes)}) "
-                "are closed, and there is nothing to end early.",
+                f"campaign {self.now.name} is finished: all of its waves "
+                f"({len(self.now.sizes)}) are closed, so there is nothing to end early.",
                 code="finished",
             )
         return self._write("abort", why, {"wave": self.now.wave}, [])
@@ -203,8 +203,8 @@ class Amending:
         """Continue the campaign despite its stopping rule."""
         if not self.now.stop:
             raise CampaignStateError(
-                f"campaign {self.now.name}: no declared rule says to stop; there is nothing to go "
-                "on against.",
+                f"campaign {self.now.name}: no declared rule says to stop, so there is nothing "
+                "to override.",
                 code="not-stopped",
             )
         payload = {"wave": self.now.wave - 1, "against": self.now.stop}
@@ -228,8 +228,9 @@ class Amending:
             )
         if not now.finished and now.units[now.wave - 1]:
             raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} has {now.units[now.wave - 1]:,} units "
-                "already; amendments are made between waves. Close it first.",
+                f"wave {now.wave} of campaign {now.name} already has "
+                f"{now.units[now.wave - 1]:,} units, but amendments are possible only between "
+                "waves. Close it first.",
                 code="wave-open",
             )
 
@@ -240,7 +241,7 @@ class Amending:
         assigned = sum(now.units[: now.wave - 1])
         if sizes is not None and not len(sizes):
             raise InvalidArgumentError(
-                "sizes", "the size of at least one wave to come", "none",
+                "sizes", "the size of at least one remaining wave", "none",
                 "To end the campaign early, abort it; outcomes may still be recorded.",
             )  # fmt: skip
         if sizes is not None:
@@ -250,7 +251,7 @@ class Amending:
             if not ahead or left < len(ahead):
                 raise InvalidArgumentError(
                     "units", f"at least {assigned + max(len(ahead), 1):,} with "
-                    f"{counted(len(ahead), 'wave')} to come", units,
+                    f"{counted(len(ahead), 'wave')} remaining", units,
                 )  # fmt: skip
             total, ends = sum(ahead), [0]
             for place, size in enumerate(ahead, start=1):
@@ -271,7 +272,7 @@ class Amending:
                 )
             if (taken := f"p({action.name})") in (*now.spec.unit, now.spec.cluster):
                 what = "unit" if taken in now.spec.unit else "cluster"
-                rule = f"such that p({action.name}) is not the {what} column {taken!r}"
+                rule = f"a name whose probability column, {taken}, is not already the {what} column"
                 raise InvalidArgumentError("add", rule, repr(action.name))
             names.append(action.name)
             if tuple(action.features) != tuple(now.actions[0].features):
@@ -284,7 +285,7 @@ class Amending:
         for name in retire:
             if now.fixed is not None and name == names[now.fixed]:
                 raise InvalidArgumentError(
-                    "retire", "another action than the one that the policy gives to everybody",
+                    "retire", "an action other than the one that the policy gives to every unit",
                     repr(name),
                 )  # fmt: skip
             if name not in given:
@@ -296,14 +297,14 @@ class Amending:
         names = [action.name for action in after.actions]
         if control is not None and names.index(control) in after.retired - self.now.retired:
             raise InvalidArgumentError(
-                "retire", "another action than the control", repr(control),
-                "No unit of the waves to come would get it, and none of those waves could be "
+                "retire", "an action other than the control", repr(control),
+                "No unit in later waves would get the control, so these waves could not be "
                 "compared with it.",
                 remedies=[Remedy("force")],
             )  # fmt: skip
         if keeps_control(self.now) and not keeps_control(after):
             raise InvalidArgumentError(
-                "floor", f"above 0 where nothing else gives units the control {control!r}",
+                "floor", f"above 0, because nothing else gives units the control {control!r}",
                 after.floor, remedies=[Remedy("force")],
             )  # fmt: skip
 
@@ -315,10 +316,12 @@ class Amending:
             ("add", len(after.actions), MOST_ACTIONS),
         ):
             if received > most:
-                rule = f"such that there are at most {most:,} of them"
+                rule = f"such that there are at most {most:,} in total"
                 raise InvalidArgumentError(name, rule, f"{received:,}")
         if count < 2:
-            raise InvalidArgumentError("retire", "such that two actions are left", f"{count} left")
+            raise InvalidArgumentError(
+                "retire", "such that at least two actions remain", f"{count} left"
+            )
         require_room(after)
         require_possible(after)
         if not 0 <= after.floor * count <= 1:
@@ -326,8 +329,8 @@ class Amending:
         # A policy without exploration might never try a new action.
         if added and after.wave > 1 and not (after.floor or after.spec.randomised):
             raise InvalidArgumentError(
-                "floor", "above 0 to add an action where no units are randomised", after.floor,
-                "Nothing else makes sure that the new action is tried.",
+                "floor", "above 0 to add an action if no units are randomised", after.floor,
+                "Otherwise the new action might never be tried.",
             )  # fmt: skip
 
 
@@ -351,7 +354,7 @@ def amend(
     """Amend a campaign in one transaction."""
     require_reason(why)
     if absent is None and after is not None:
-        raise InvalidArgumentError("after", "given with absent alone", after)
+        raise InvalidArgumentError("after", "given only together with absent", after)
     declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
@@ -446,12 +449,12 @@ def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: s
         if not now.key:
             raise CampaignStateError(f"campaign {name} is not masked.", code="not-masked")
         if now.unmasked:
-            raise CampaignStateError(f"campaign {name} was unmasked already.", code="unmasked")
+            raise CampaignStateError(f"campaign {name} is already unmasked.", code="unmasked")
         if found.fingerprint != now.key:
             raise InvalidArgumentError(
                 "key",
                 f"the one that was made with the campaign (fingerprint {now.key})",
-                f"that of campaign {found.campaign!r} (fingerprint {found.fingerprint})",
+                f"the key of campaign {found.campaign!r} (fingerprint {found.fingerprint})",
             )
         return logbook.write(
             change,
@@ -476,15 +479,15 @@ def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) 
         if chunks or (now.closes and now.spec.rows == "elsewhere"):
             advice = "Abort it, and create" if now.condition == "open" else "Create"
             raise CampaignStateError(
-                f"campaign {name} has rows of outcomes on record, and what was seen is not deleted "
-                f"afterwards. {advice} another under a new name.",
+                f"campaign {name} has recorded outcomes, so it cannot be deleted. {advice} "
+                "another under a new name.",
                 code="has-outcomes",
             )
         if now.assigned and not force:
             raise CampaignStateError(
-                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Once it is "
-                "deleted, nothing tells any more who got which action. Where none of it was acted "
-                "on, delete it all the same",
+                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Deleting it "
+                "also deletes the record of which unit got which action. If no unit has "
+                "received its action yet, you can still delete it",
                 Remedy("delete", force=True, reason=why),
                 code="has-units",
             )

@@ -242,8 +242,8 @@ def _room(now: Situation) -> int:
     """Return how many more units fit in the open wave."""
     if now.left is None:
         raise CampaignStateError(
-            f"campaign {now.name} has calendar waves, which have no size: nothing says how many "
-            "units to draw. Hand over the units of this wave, without drawing from them.",
+            f"campaign {now.name} has calendar waves, which have no fixed size, so the number "
+            "of units to draw is not known. Give only the units of this wave, without drawing.",
             code="wave-without-size",
         )
     return now.left
@@ -533,7 +533,7 @@ class Assigning:
                 )
                 raise CampaignStateError(said + advice, code="wave-full")
             raise CampaignStateError(
-                f"{said}Hand over fewer; or draw as many as fit from the list",
+                f"{said}Give fewer units; or draw as many as fit from the list",
                 Remedy("draw"),
                 ", which is fair whatever its order; or take the first ones that fit",
                 Remedy("partial"),
@@ -620,13 +620,13 @@ def assign(
 def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:
     if draw and partial:
         raise InvalidArgumentError(
-            "draw", "left out where partial is given", "both",
+            "draw", "left out if partial is given", "both",
             "Units are drawn from the whole list, or the first ones that fit are taken.",
         )  # fmt: skip
     if draw and rest is not None:
         raise InvalidArgumentError(
-            "rest", "left out where draw is given", rest,
-            "Hand over the same list for the next wave: units that have an action are passed over.",
+            "rest", "left out if draw is given", rest,
+            "Give the same list for the next wave: units that already have an action are skipped.",
         )  # fmt: skip
 
 
@@ -639,9 +639,9 @@ def _publish(writer: Writer, result: Assigned, what: str) -> None:
         if result.event is not None:
             done = f"{result.assigned:,} units were assigned (event {result.event})"
         raise OutputError(
-            f"{done}, but writing {what}, failed: {error.strerror or error}. Make the same call "
-            "again once that is mended: it is safe, assigns no unit twice and writes the same "
-            "answers. A file that was written already must be overwritten then",
+            f"{done}, but writing {what}, failed: {error.strerror or error}. Solve that problem "
+            "and make the same call again: this is safe, assigns no unit twice and writes the "
+            "same answers. If a file was already written, allow it to be overwritten",
             Remedy("overwrite"),
         ) from error
 
@@ -657,7 +657,7 @@ def _require_targets(
 ) -> None:
     """Refuse to write one file over another, before anything is done."""
     if out is not None and rest is not None and str(out) == str(rest) == "-":
-        raise InvalidArgumentError("rest", "another file than out", rest)
+        raise InvalidArgumentError("rest", "a file other than out", rest)
     apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
     if units:
         apart["units"] = (units,)

@@ -40,8 +40,9 @@ SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
 PIECE = 65_536
 #: The note about late outcomes that the policy does not learn from.
 UNUSED = (
-    "{:,} late outcomes of earlier waves have no part in this estimate or a later one: their part "
-    "of the evidence was fitted already or is not used, or their action is retired"
+    "{:,} late outcomes of earlier waves are not used in this estimate or a later one: either "
+    "the policy has already fitted or does not use that part of the data, or their action is "
+    "retired"
 )
 
 
@@ -277,15 +278,13 @@ def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
     size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
     if size is not None and units != size:
         code, said = evidence.size_problem(size)
-        raise CampaignStateError(
-            f"{wave} {said} Or close it as it is", evidence.by_force, code=code
-        )
+        raise CampaignStateError(f"{wave} {said} Or close it anyway", evidence.by_force, code=code)
     evidence.refuse_doubtful()
     if outcomes < now.spec.outcomes_needed(units):
         raise CampaignStateError(
-            f"{wave} has outcomes of {outcomes:,} of its {units:,} units ({outcomes / units:.1%}); "
-            f"at least {now.spec.required_outcomes:.1%} are needed. Record more. Or close it as it "
-            "is",
+            f"{wave} has outcomes for {outcomes:,} of its {units:,} units "
+            f"({outcomes / units:.1%}); at least {now.spec.required_outcomes:.1%} are needed. "
+            "Record more. Or close it anyway",
             evidence.by_force,
             code="too-few-outcomes",
         )
@@ -445,12 +444,12 @@ class RowEvidence:
             )
         if now.absent is None and 0 < len(values) < units / 2 and (values > 0).all():
             raise CampaignStateError(
-                f"wave {now.wave} of campaign {now.name} has outcomes of {len(values):,} of its "
-                f"{units:,} units ({len(values) / units:.1%}; at least "
-                f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. Do "
-                "the files hold buyers only? If a unit without a row has the outcome 0, declare "
-                "it: amend the campaign with absent = 0, then close. If the others are not known "
-                "yet, record them first, or close by force, with a reason.",
+                f"wave {now.wave} of campaign {now.name} has outcomes for {len(values):,} of "
+                f"its {units:,} units ({len(values) / units:.1%}; at least "
+                f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. "
+                "Do the files hold buyers only? If a unit without a row has the outcome 0, "
+                "declare it: amend the campaign with absent = 0, then close. If the others are "
+                "not known yet, record them first, or close by force, with a reason.",
                 code="buyers-only",
                 remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
             )
@@ -594,10 +593,10 @@ class SumEvidence:
         if problem := wrong_statement(now, state, statement):
             raise InvalidArgumentError(
                 "statement",
-                f"the one of wave {now.wave} of campaign {now.name} that was run",
+                f"the statement that you ran for wave {now.wave} of campaign {now.name}",
                 f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement anew, "
-                "run it, and hand over its result.",
+                "Look for the right file, store and campaign; or write this wave's statement "
+                "again, run it, and record its result.",
                 remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
             )
         return cls(now, state, statement, read_rows(sums, now, marked(statement)))
@@ -624,7 +623,7 @@ class SumEvidence:
 
     def size_problem(self, size: int) -> tuple[str, str]:
         """Return the error code and message for sums over more or fewer units than planned."""
-        said = f"has {size:,} units by its plan; the sums are of {self.units:,}."
+        said = f"has {size:,} planned units, but the sums cover {self.units:,}."
         return "not-as-planned", said
 
     def refuse_doubtful(self) -> None:

@@ -115,23 +115,23 @@ def begun(payload: dict[str, Any]) -> Situation:
     if learning and not now.made_policy().starts_blind:
         raise InvalidSpecError.at(
             ("features",),
-            f"features: what is learned of {', '.join(learning[:8])} (scaling, quantiles, rare "
-            "levels, what stands for a missing number) is learned from a first wave that is "
-            f"assigned at random, and policy {now.policy['kind']} has first = "
-            f"{now.policy.get('first')!r}. "
-            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = false}.',
+            "features: the scaling, quantiles, rare levels or values for missing numbers of "
+            f"{', '.join(learning[:8])} are learned from a first wave that is assigned at "
+            f"random, but policy {now.policy['kind']} has first = {now.policy.get('first')!r}. "
+            'Set first = "uniform", or declare it: {scale = {mean = ..., sd = ...}, clip = '
+            "false}.",
         )
     if now.spec.rows == "elsewhere" and (found := inexpressible(now)):
         raise InvalidSpecError.at(
-            ("rows",), f'rows = "elsewhere" needs a rule that SQL can say: {"; ".join(found)}'
+            ("rows",), f'rows = "elsewhere" needs decisions that SQL can make: {"; ".join(found)}'
         )
     if not keeps_control(now):
         raise InvalidSpecError.at(
             ("control",),
-            "control: after the first wave nothing makes sure that any unit gets "
-            f"{now.spec.control!r}, and nothing could be compared with it. Declare randomised "
-            "(such as 0.1: a tenth of the units get an action at random) or floor (such as 0.02: "
-            "every action has at least that probability); or leave control out.",
+            "control: after the first wave nothing ensures that any unit gets "
+            f"{now.spec.control!r}, so there might be nothing to compare with. Declare "
+            "randomised (such as 0.1: a tenth of the units get an action at random) or floor "
+            "(such as 0.02: every action has at least that probability); or leave control out.",
         )
     return now
 
@@ -164,10 +164,10 @@ def require_room(now: Situation) -> None:
     if (sums := policy.numbers_kept(problem)) > MOST_SUMS:
         raise InvalidSpecError.at(
             ("features",),
-            f"features: the model has {problem.dim:,} columns for each of {problem.models} models, "
-            f"{sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} are kept. "
-            "Use fewer features, levels, interactions, waves or samples, or hash categories to a "
-            "smaller width.",
+            f"features: the model has {problem.dim:,} columns for each of {problem.models} "
+            f"models, {sums:,} sums of products for {now.policy['kind']}; at most {MOST_SUMS:,} "
+            "are allowed. Use fewer features, levels, interactions, waves or samples, or hash "
+            "categories to a smaller width.",
         )
 
 
@@ -195,13 +195,13 @@ def create(
     if key is None:
         raise InvalidArgumentError(
             "key", "a file for the key of the masked campaign", "none",
-            "It says which code stands for which action, and is kept nowhere else.",
+            "It says which code stands for which action, and is stored nowhere else.",
         )  # fmt: skip
     if Path(key).exists():
         raise InvalidArgumentError(
             "key", "a new file", f"{key}, which exists",
-            "Choose another name: without its key a masked campaign could never be read, and so "
-            "no key is overwritten.",
+            "Choose another name: a key is never overwritten, because a masked campaign cannot "
+            "be read without it.",
         )  # fmt: skip
     target = require_target(key, name="key", apart_from={"the store": store.files})
     made.write(target)

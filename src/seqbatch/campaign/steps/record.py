@@ -21,7 +21,7 @@ from seqbatch.campaign.files.number_format import (
     most_read,
 )
 from seqbatch.campaign.files.parallel_pieces import ahead, over
-from seqbatch.campaign.files.reading import Source, no_such_column
+from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.situation import Situation
@@ -35,6 +35,7 @@ from seqbatch.errors import (
     InvalidFileError,
     Part,
     Remedy,
+    RowProblem,
     Words,
     in_python,
 )
@@ -98,8 +99,8 @@ class KeptRows:
 FEW = 50
 #: Advice for ambiguous numbers.
 DECLARE = (
-    "declare its format, by an amendment or in the spec before the campaign is created, or write "
-    "the numbers without thousands and with two decimals"
+    "declare its format, by an amendment or in the spec before you create the campaign, or "
+    "write the numbers without thousands separators and with two decimals"
 )
 
 
@@ -305,7 +306,7 @@ class Recording:
             self._keep_ragged(source)
             row += len(source.ragged)
         if not row:
-            raise InvalidFileError(source.name, [(0, "", "the file has no rows")], NOTHING)
+            raise InvalidFileError(source.name, [NO_ROWS], NOTHING)
         counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
         event = self._finish(row, counts, why)
         formats = self._misspelled.formats(self._now.spec, row)
@@ -336,14 +337,14 @@ class Recording:
                 kind = batch.column(name).type
                 # An empty column has only missing values, and each row is held separately.
                 if not (holds_numbers(kind) or pa.types.is_null(kind)):
-                    problem = (0, name, f"must be numbers; received {kind}")
+                    problem = RowProblem(0, name, f"must be numbers; received {kind}", "wrong-type")
                     raise InvalidFileError(source.name, [problem], NOTHING)
 
     def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
         """Refuse a file with ambiguous numbers (1.234 may mean 1234)."""
         if found := unclear.problems(DECLARE):
             spec = self._now.spec
-            columns = dict.fromkeys(column for _, column, _ in found)
+            columns = dict.fromkeys(each.column for each in found)
             ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
             raise source.invalid(source.placed(found), NOTHING, remedies=ways)
 
@@ -445,8 +446,8 @@ class Recording:
         """Store CSV rows whose number of cells differs from the header's, as quarantined."""
         count = len(source.ragged)
         self._counts[QUARANTINED] += count
-        lines = np.array([line for line, _, _ in source.ragged], dtype=np.int64)
-        reasons = [reason for _, _, reason in source.ragged]
+        lines = np.array([each.row for each in source.ragged], dtype=np.int64)
+        reasons = [each.reason for each in source.ragged]
         shown = zip(lines.tolist(), reasons[: self.SHOWN], strict=False)
         self._held.extend((line, "", QUARANTINED, reason) for line, reason in shown)
         self._kinds[QUARANTINED, "the row is not as long as the header"] += count
@@ -502,7 +503,7 @@ def check_columns(now: Situation, source: Source) -> list[str]:
     wanted = [*now.spec.unit, *number_columns(now.spec)]
     missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
     if missing:
-        problems = [(0, name, no_such_column(name, there)) for name in missing]
+        problems = [no_such_column(name, there) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
     _refuse_answers(number_columns(now.spec), there, source)
     if now.spec.outcome:
@@ -519,10 +520,12 @@ def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Sour
     if meant and set(ANSWERS) <= set(there):
         others = ", ".join(name for name in ANSWERS if name not in numbers)
         why = (
-            "is what assign wrote, and no outcome: this looks like a file of assignments, since it "
-            f"has {others} too; hand over a file of ids and outcomes without these columns"
+            "is a column that assign wrote, not an outcome: this looks like a file of "
+            f"assignments, since it also has {others}; give a file of ids and outcomes without "
+            "these columns"
         )
-        raise InvalidFileError(source.name, [(0, name, why) for name in meant], NOTHING)
+        problems = [RowProblem(0, name, why, "not-an-outcome") for name in meant]
+        raise InvalidFileError(source.name, problems, NOTHING)
 
 
 def number_columns(spec: Spec) -> tuple[str, ...]:

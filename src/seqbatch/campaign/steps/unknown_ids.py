@@ -46,7 +46,7 @@ class UnknownIds:
         said = (
             f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
             f"around them, case and a final .0 are ignored ({told_apart(one)} may be "
-            f"{told_apart(meant)}): the ids were changed on the way."
+            f"{told_apart(meant)}): the ids seem to have been changed."
         )
         return (Doubt("changed-ids", (said,), rows=len(found), examples=(one, meant)),)
 
@@ -70,9 +70,10 @@ class NewIds:
             return ()
         one, meant = next(iter(found.items()))
         said = (
-            f"{len(found):,} of the first {len(self._ids):,} new ids are those of units that were "
-            "assigned before, but for leading zeros, spaces around them, case or a final .0 "
-            f"({told_apart(one)} may be {told_apart(meant)}); each of them is taken for a new unit"
+            f"{len(found):,} of the first {len(self._ids):,} new ids match units that were "
+            "already assigned when leading zeros, spaces around them, case and a final .0 are "
+            f"ignored ({told_apart(one)} may be {told_apart(meant)}); each of them counts as a "
+            "new unit"
         )
         return (Doubt("known-ids", (said,), rows=len(found), examples=(one, meant)),)
 

@@ -97,7 +97,7 @@ class Validating:
         prepared = self._trying(prepare, spec)
         if prepared is None:
             missed = [file.name for file in (units, outcomes) if file is not None]
-            self._unchecked += [f"{file}: the spec must be right first" for file in missed]
+            self._unchecked += [f"{file}: correct the spec first" for file in missed]
             return self._finished()
         self._found = replace(self._found, prepared=prepared)
         if existing is not None and prepared.now.name in existing.names():
@@ -129,7 +129,7 @@ class Validating:
             recorded = self._trying(self._record, self._scratch, name, outcomes)
             self._found = replace(self._found, recorded=recorded)
         else:
-            self._unchecked.append(f"{outcomes.name}: the ids of units must be right first")
+            self._unchecked.append(f"{outcomes.name}: correct the ids of units first")
 
     def _assign(self, prepared: Prepared, units: Source) -> Assigned:
         keep(self._scratch, self._logbook, prepared)

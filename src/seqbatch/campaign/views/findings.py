@@ -243,15 +243,14 @@ class Quality:
         for one in self.waves:
             if one.allocation_p is not None and one.allocation_p < SMALL:
                 said.append(
-                    f"Wave {one.wave}: actions were not given as often as the logged probabilities "
-                    f"say (p = {one.allocation_p:.1g}). Nothing here can be trusted before that is "
-                    "explained."
+                    f"Wave {one.wave}: the actions' shares do not match the logged probabilities "
+                    f"(p = {one.allocation_p:.1g}). Do not trust any result until you know why."
                 )
             if one.missing_p is not None and one.missing_p < SMALL:
                 said.append(
                     f"Wave {one.wave}: when it was closed, outcomes were missing more often under "
-                    f"some actions than under others (p = {one.missing_p:.1g}). If who is missing "
-                    "has to do with the outcome, lifts are off."
+                    f"some actions than under others (p = {one.missing_p:.1g}). If missingness "
+                    "depends on the outcome, the lifts are biased."
                 )
         return tuple(said)
 

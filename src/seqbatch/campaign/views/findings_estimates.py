@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 # Estimates of actions and of the run, in the reward's own sign.
 
 
-NOT_ALL = "In some wave it could not be given to everybody, or no outcome came back."
+NOT_ALL = "In some wave not every unit could get it, or no outcome was recorded."
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +219,7 @@ class Asking:
             value=named(value, "mean outcome as run"),
             over_random=named(random, "gain of the run over random assignment"),
             over_actions={
-                name: named(gain, f"gain of the run over {name} for everybody")
+                name: named(gain, f"gain of the run over {name} for all units")
                 for name, gain in zip(self.names, gains, strict=True)
             },
             over_best=named(best, "gain of the run over the best single action"),
@@ -230,7 +230,7 @@ class Asking:
         if len(same) == len(self.summaries):
             return gain
         waves = counted(len(same), "wave")
-        note = f"Over the {waves} in which the same actions were given as in the last."
+        note = f"Only the {waves} with the same actions as the last wave count."
         return replace(gain, note=f"{gain.note} {note}".strip())
 
     def _gain(self, contrast: Contrast, summaries: Sequence[WaveSummary]) -> Interval:
@@ -305,7 +305,7 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     if not last.evidence.statistics.count.any():
         return None
     made = judge_next_rule(_ActiveRows(asking), last, level=asking.level, less=asking.less)
-    about = f"gain of the rule to run next over {asking.names[0]} for everybody"
+    about = f"gain of the rule to run next over {asking.names[0]} for all units"
     return RuleAnswer(
         gain=named(made.gain, about),
         supported=made.supported,
@@ -404,7 +404,7 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
             threshold=columns.own_value(one.split.column, one.split.threshold),
             above=named(one.above, f"{about}, above"),
             below=named(one.below, f"{about}, below"),
-            difference=named(one.difference, f"{about}, above less below"),
+            difference=named(one.difference, f"{about}, above minus below"),
             adjusted_p=one.adjusted_p,
         )
         for one in judged.splits

@@ -61,35 +61,35 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
     if best is None:
         return []
     sure = says(found, around(best))
-    keep = f"Keep {found.control}" if ended else f"So far {found.control} is to be kept"
+    keep = f"Keep {found.control}" if ended else f"So far, keep {found.control}"
     if sure == "worse":
         return [f"{keep}: every other action is clearly worse."]
     if sure == "not clear":
         looks = found.stopping.looks
-        more = "" if looks and looks[-1].verdict == FUTILITY else " More outcomes would tell more."
+        more = "" if looks and looks[-1].verdict == FUTILITY else " More outcomes may decide it."
         return [
-            f"{keep} unless something else speaks for another action: nothing has been shown to be "
+            f"{keep}, unless you have other reasons to change: no action has been shown to be "
             f"better.{more}"
         ]
     if best.action in found.barred:
         return _barred(found, best, keep)
     who = f"every {found.measure.of}{'' if best.among == 1 else ' who may get it'}"
     single = f"Give {best.action} to {who}." if ended else (
-        f"So far {best.action} for {who} looks best.")  # fmt: skip
+        f"So far, {best.action} for {who} looks best.")  # fmt: skip
     return [single, *_finer(found)]
 
 
 def _barred(found: "Findings", best: "Answer", keep: str) -> list[str]:
     """Say what to do if the best action breaks a guardrail."""
     said = [
-        f"{best.action} brings most, but violates a guardrail: do not give it to every "
-        f"{found.measure.of} before that is settled."
+        f"Do not give {best.action} to every {found.measure.of} yet: it brings the most, but "
+        "violates a guardrail."
     ]
     other = best_given(found, within=True)
     if other is not None and says(found, around(other)) == "better":
-        return [*said, f"Among the actions within their guardrails {other.action} is best."]
+        return [*said, f"Among the actions within their guardrails, {other.action} is best."]
     if found.control in found.barred:
-        return [*said, f"{found.control} violates one, too."]
+        return [*said, f"{found.control} also violates a guardrail."]
     return [*said, f"{keep}: no action within its guardrails has been shown to be better."]
 
 
@@ -101,7 +101,10 @@ def _finer(found: "Findings") -> list[str]:
     if found.barred & shares.keys():
         return []
     given = ", ".join(f"{name} to {percent(share)}" for name, share in shares.items())
-    return [f"Giving each {found.measure.of} what fits best ({given}) {expected(found)}"]
+    return [
+        f"Giving each {found.measure.of} the action predicted to be best ({given}) "
+        f"{expected(found)}"
+    ]
 
 
 def given_shares(found: "Findings") -> dict[str, float]:
@@ -123,23 +126,23 @@ def expected(found: "Findings") -> str:
     gain, measure = found.rule.gain, found.measure
     lead = (
         f"is expected to bring {measure.amount(gain.estimate, gain.error)} than {found.control} "
-        f"for everybody ({measure.between(gain)}, approximate, by the last wave alone)"
+        f"for every {measure.of} ({measure.between(gain)}, approximate, from the last wave only)"
     )
     best = best_given(found)
     if best is not None and best.among < 1:
         # Some units may not get this action, so giving it to all units is not an option.
         return f"{lead}."
     if best is None or says(found, around(best)) != "better":
-        return f"{lead}.{'' if clear(gain) else f' {_not_shown(found.control)}'}"
+        return f"{lead}.{'' if clear(gain) else f' {_not_shown(found, found.control)}'}"
     # The single action's lift is uncertain as well, so the intervals must not overlap.
     one = around(best)
     beaten = gain.low > one.high if measure.direction == "max" else gain.high < one.low
-    return f"{lead}: more than {best.action} for everybody." if beaten else (
-        f"{lead}. {_not_shown(best.action)}")  # fmt: skip
+    return f"{lead}: better than {best.action} for every {measure.of}." if beaten else (
+        f"{lead}. {_not_shown(found, best.action)}")  # fmt: skip
 
 
-def _not_shown(action: str) -> str:
-    return f"That this beats {action} for everybody has not been shown."
+def _not_shown(found: "Findings", action: str) -> str:
+    return f"It has not been shown that this beats {action} for every {found.measure.of}."
 
 
 # ----------------------------------------------------------------------
@@ -190,7 +193,7 @@ def _lifts(found: "Findings") -> Table:
         if wider and lift.together is not None:
             row += found.measure.cells(lift.together)[1:]
         rows.append([*row, p_text(lift.interval.p_value)])
-    extra = ("all together from", "to together") if wider else ()
+    extra = ("jointly from", "jointly to") if wider else ()
     columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
     title = f"What each action brings over {found.control}"
     if any(lift.among < 1 for lift in found.lifts):
@@ -205,9 +208,9 @@ def _means(found: "Findings") -> Table:
     rows = [
         [mean.action, *found.measure.cells(mean.interval), len(mean.waves)] for mean in found.means
     ]
-    title = "The mean outcome if everybody got it"
+    title = "The mean outcome if all units got the action"
     if any(mean.among < 1 for mean in found.means):
-        title = "The mean outcome if everybody who may get it did"
+        title = "The mean outcome if all units that may get the action did"
     return Table(title, ("action", *_columns(found), "waves"), rows, words=("action",))
 
 
@@ -223,7 +226,7 @@ def _rule_table(found: "Findings") -> Table:
     if found.rule is None:
         return Table("", (), [])
     rows = [[name, f"{share:.1%}"] for name, share in found.rule.shares.items()]
-    title = f"The rule to run next ({found.rule.supported:.1%} of units had a chance of it)"
+    title = f"The rule to run next ({found.rule.supported:.1%} of units could have got its action)"
     return Table(title, ("action", "share of units"), rows, words=("action",))
 
 
@@ -253,7 +256,7 @@ def _splits(found: "Findings") -> Table:
     ]  # fmt: skip
     columns = ("units with", "action", "their lift", "lift of others", "difference",
                f"{percent(found.level)} from", "to", "p (Holm)")  # fmt: skip
-    title = "Splits suggested by the first wave, judged by the later ones"
+    title = "Splits found in the first wave, tested in the later ones"
     return Table(title, columns, rows, words=("units with", "action"), keys=2)
 
 
@@ -287,7 +290,7 @@ def _looks(found: "Findings") -> Table:
     ]  # fmt: skip
     columns = ("wave", "action", "information", "statistic", "boundary", "futility",
                "repeated from", "to", "rule says")  # fmt: skip
-    title = f"Looks ({found.stopping.rule}, alpha {found.stopping.alpha:g} in all)"
+    title = f"Looks ({found.stopping.rule}, total alpha {found.stopping.alpha:g})"
     return Table(title, columns, rows, words=("action", "rule says"), keys=2)
 
 
@@ -323,8 +326,8 @@ def _quality(found: "Findings") -> Table:
         for action, units in one.assigned.items()
     ]  # fmt: skip
     columns = ("wave", "action", "units", "expected", "outcomes", "absent", "missing",
-               "p (sample ratio)", "p (missing alike)")  # fmt: skip
-    title = "What had come in when each wave was closed"
+               "p (sample ratio)", "p (equally missing)")  # fmt: skip
+    title = "Outcomes recorded when each wave was closed"
     return Table(title, columns, rows, words=("action",), keys=2)
 
 
@@ -334,7 +337,7 @@ def _share(share: float | None) -> str:
 
 def _naive(found: "Findings") -> Table:
     every = [lift.naive for lift in found.lifts if lift.naive is not None]
-    return _intervals(found, "NOT VALID, for comparison: what most tools would print", every)
+    return _intervals(found, "NOT VALID, for comparison only: what most tools would print", every)
 
 
 def p_text(p: float | None) -> str:
@@ -429,15 +432,15 @@ def _rule_sentences(found: "Findings") -> list[str]:
     if rule is None:
         return []
     if not rule.gain.known:
-        return [f"No rule to run next can be judged. {rule.gain.note}"]
+        return [f"The rule to run next cannot be evaluated. {rule.gain.note}"]
     shares = given_shares(found)
     given = ", ".join(f"{name} to {percent(share)} of {found.measure.of}s"
                       for name, share in shares.items())  # fmt: skip
     # A single action's value is known better from all waves, and was stated already.
     one = for_everybody(found)
     brings = f"; that {expected(found)}" if one is None else "."
-    barred = " Guardrails have no part in this." if found.barred & shares.keys() else ""
-    return [f"To run next, by all data: {given}{brings}{barred}"]
+    barred = " This ignores guardrails." if found.barred & shares.keys() else ""
+    return [f"To run next, from all data: {given}{brings}{barred}"]
 
 
 def _stopping(found: "Findings") -> list[str]:
@@ -456,11 +459,11 @@ def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
 def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
     if now.masked:
         yield (
-            "The control is named in the key alone; while the campaign is masked, codes are "
-            f"compared with the first, {found.control}."
+            "Only the key names the control; while the campaign is masked, codes are compared "
+            f"with the first one, {found.control}."
         )
     elif not found.control_declared:
-        yield f"No control was declared; actions are compared with the first, {found.control}."
+        yield f"No control was declared; actions are compared with the first one, {found.control}."
     first = {action.name for action in now.spec.actions}
     for name in found.retired:
         yield (
@@ -471,32 +474,33 @@ def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
         if name not in first:
             yield f"{name} was added later: its estimate uses only the waves in which it was given."
     if found.measure.costs:
-        yield "What actions cost is part of all numbers."
+        yield "All numbers include the costs of actions."
 
 
 def _about_waves(found: "Findings") -> Iterable[str]:
     if found.open_wave is not None:
         yield _open(found.open_wave)
     if found.skipped:
-        yield f"Nothing is learned from {wave_list(found.skipped)}, as was said at the closing."
+        yield f"The policy does not learn from {wave_list(found.skipped)}, as declared at closing."
     if found.late:
         yield (
-            f"Since the last closing {counted(found.late, 'outcome')} of closed waves arrived or "
-            "changed: estimates and intervals include them; looks and closing tests do not."
+            f"Since the last wave was closed, {counted(found.late, 'outcome')} of closed waves "
+            "arrived or changed. Estimates and intervals include them; looks and closing tests do "
+            "not."
         )
     if found.absent:
-        yield f"{found.absent:,} units without a row count as declared."
+        yield f"{found.absent:,} units without a row count with the declared outcome."
     thin = sorted({one.wave for mean in found.means for one in mean.waves
                    if one.effective < ENOUGH})  # fmt: skip
     if thin:
         yield (
-            f"Fewer than {ENOUGH} effective outcomes of some action in {wave_list(thin)}: the "
+            f"Some action has fewer than {ENOUGH} effective outcomes in {wave_list(thin)}: the "
             "coverage of intervals has not been verified for so few."
         )
     if few := [mean.few for mean in found.means if mean.few]:
         yield (
-            f"Few events (outcomes other than the usual one): {', '.join(few)}. With fewer than "
-            f"{ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
+            f"Few events (outcomes that differ from the usual one): {', '.join(few)}. With fewer "
+            f"than {ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
         )
     for lift in found.lifts:
         if lift.few:
@@ -514,9 +518,8 @@ def _about_waves(found: "Findings") -> Iterable[str]:
         if lift.same_p < 0.01 and len(lift.waves) > 1:
             size = found.measure.number(lift.by_size, lift.interval.error)
             yield (
-                f"The {lift.interval.about} differs between waves (p = {lift.same_p:.1g}): look at "
-                f"the waves one by one. Averaged by their sizes it is {size} "
-                f"{found.measure.head}."
+                f"The {lift.interval.about} differs between waves (p = {lift.same_p:.1g}): read "
+                f"the waves one by one. Weighted by wave size, it is {size} {found.measure.head}."
             )
 
 
@@ -543,41 +546,43 @@ def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...
     gone = found.units - found.outcomes
     told: list[tuple[str, str]] = [
         (
-            "Units got the action that was assigned, by the logged probabilities.",
-            "Lists that were changed by hand; units that did not get what they should: then a lift "
-            "is that of assigning the action.",
+            "Units got their assigned action, drawn with the logged probabilities.",
+            "Lists changed by hand. If some units did not get their action, a lift is the effect "
+            "of assigning it.",
         ),
         (
-            "What one unit gets changes no other unit's outcome.",
+            "A unit's action does not change another unit's outcome.",
             "Units that talk to each other, or compete for the same stock.",
         ),
         (
-            "Each wave's part in the pooled estimate was fixed before its outcomes.",
-            "Sizes, actions or the end of the campaign chosen by what was seen, beyond the "
-            "declared rule.",
+            "Each wave's weight in the pooled estimate was fixed before its outcomes were seen.",
+            "Sizes, actions or the end of the campaign chosen by looking at outcomes, other than "
+            "by the declared rule.",
         ),
         (
             "An action's mean is an average over the waves.",
-            "Effects that change with time: see whether waves differ.",
+            "Effects that change over time: check whether waves differ.",
         ),
     ]
     if gone:
         by = "features and action" if found.missing == "by features" else "the action"
         told.append(
             (
-                f"Which {gone:,} outcomes are missing depends on {by} alone.",
-                "Units that stay silent because of their outcome.",
+                f"Which {gone:,} outcomes are missing depends only on {by}.",
+                "Units that do not respond because of their outcome.",
             )
         )
     if found.absent and now.absent is not None:
         told.append(
             (
                 f"Units without a row had the outcome {cell(now.absent)}.",
-                "Rows that are lost, or still to come.",
+                "Rows that were lost, or have not arrived yet.",
             )
         )
     if now.spec.cluster is None:
-        told.append(("Units are independent.", "Several units of one person: declare cluster."))
+        told.append(
+            ("Units are independent.", "Several units that belong to one person: declare cluster.")
+        )
     else:
         told.append(
             (

@@ -33,27 +33,30 @@ def analysis(now: Situation) -> Iterator[Part]:
     """Yield the declared analysis of the outcomes, for a statistician to read."""
     others = len(now.actions) - 1
     yield (
-        "Each wave is estimated for itself by doubly robust scores: G(a) = m(a) + 1{A = a} "
-        "(Y - m(A)) / (p(A) q(A)), with the model m of the outcomes, the logged probability p "
-        "and the share q of outcomes that come back. Waves are pooled with shares of the "
+        "Each wave is estimated separately by doubly robust scores: G(a) = m(a) + 1{A = a} "
+        "(Y - m(A)) / (p(A) q(A)), with a model m of the outcomes, the logged probability p "
+        "and the share q of outcomes that are recorded. Waves are pooled with shares of the "
         "variance that are fixed here, before the campaign:"
     )
     shares = planned(now).shares
     rows = [[wave, percent(round(share, 4))] for wave, share in enumerate(shares, start=1)]
     yield Table("Shares of the variance", ("wave", "share"), rows)
     several = (
-        f" The {others} comparisons cover together, by {_together(now.spec)}." if others > 1 else ""
+        f" The {others} comparisons have joint coverage, by {_together(now.spec)}."
+        if others > 1
+        else ""
     )
     yield f"Intervals are two-sided with 95% coverage, by Student's t.{several}"
     yield from _stopping(now, others)
     if now.spec.report.segments:
         yield (
-            f"Subgroups, declared here: {', '.join(now.spec.report.segments)}; corrected by "
-            "Holm's method."
+            f"Declared subgroups: {', '.join(now.spec.report.segments)}; their p-values are "
+            "corrected by Holm's method."
         )
     yield (
-        "Checked in every wave: that actions were given as often as logged, that outcomes are "
-        "missing alike, and that nothing drifts between waves."
+        "Checked in every wave: whether the actions' shares match the logged probabilities, "
+        "whether outcomes are missing equally often under all actions, and whether anything drifts "
+        "between waves."
     )
     yield Heading("References")
     yield Items(REFERENCES)
@@ -64,16 +67,16 @@ def _together(spec: Spec) -> str:
     if spec.stopping.rule != "none":
         return "Bonferroni's method, at all looks that the rule below allows for"
     if spec.eligible:
-        return "Bonferroni's method, since not all of them are about the same units"
+        return "Bonferroni's method, because not all of them concern the same units"
     if spec.grid.calendar:
-        return "Bonferroni's method, since shares are fixed as waves come"
+        return "Bonferroni's method, because shares are fixed wave by wave"
     return "Dunnett's method"
 
 
 def _stopping(now: Situation, others: int) -> Iterator[Part]:
     rule = now.spec.stopping
     if rule.rule == "none":
-        yield "No rule for stopping early is declared: results are judged once, at the end."
+        yield "No rule for early stopping is declared: results are tested once, at the end."
         return
     times = list(accumulate(planned(now).shares))
     bounds = boundaries(times, rule=rule.rule, alpha=rule.alpha / 2 / others)
@@ -93,17 +96,17 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         for wave, (time, bound) in enumerate(zip(times, bounds, strict=True), start=1)
     ]
     columns = ("after wave", "information", "boundary of the statistic")
-    yield Table("Boundaries for the first action that is shown", columns, rows)
+    yield Table("Boundaries until a first action has crossed its boundary", columns, rows)
     if len({action.cost for action in now.actions}) > 1:
         yield (
-            "An action that costs more or less than the control is judged once it would have at "
-            f"least {ENOUGH_EVENTS} events at break-even, where events are rare; before that "
-            "nothing is spent on it, and it is no ground to stop."
+            "If events are rare, an action that costs more or less than the control is tested only "
+            f"once it would have at least {ENOUGH_EVENTS} events at break-even. Before that, it "
+            "uses no part of the error and cannot stop the campaign."
         )
     if now.masked:
         yield (
-            "The rule compares with the control, which is named in the key alone: no look is "
-            "taken, and nothing is spent, until the campaign is unmasked."
+            "The rule compares with the control, which only the key names: until the campaign is "
+            "unmasked, there is no look, and no part of the error is used."
         )
 
 
@@ -126,8 +129,8 @@ def protocol(events: Sequence[Event]) -> Document:
         title=f"Protocol of campaign {declared.name}",
         first=_first(events[0], writing),
         sections=[
-            Section("question", "What is asked", list(writing.question())),
-            Section("units", "Who takes part", list(writing.units())),
+            Section("question", "The question", list(writing.question())),
+            Section("units", "The units", list(writing.units())),
             Section("waves", "Waves and sample size", list(writing.waves())),
             Section("assignment", "How units are assigned", list(writing.assignment())),
             Section("outcomes", "What is recorded", list(writing.outcomes())),
@@ -146,8 +149,8 @@ def _first(created: Event, writing: "_Writing") -> Section:
         f"Declared on {created.at[:10]} by {created.who}, before any unit was assigned: "
         f"{counted(len(now.actions), 'action')}, {counted(len(now.sizes), 'wave')}{size} "
         f"{writing.measure.of}s. {_sentence(plainly(now.policy))}.",
-        f"Hash of what was declared: {created.hash}. Keep this page to check later "
-        "that the campaign is still the one it describes.",
+        f"Hash of the declaration: {created.hash}. Keep this page: with it you can check later "
+        "that the campaign is the one it describes.",
     ]
     if now.masked:
         codes = ", ".join(action.name for action in now.actions)
@@ -173,22 +176,22 @@ class _Writing:
         names = [action.name for action in spec.actions]
         yield f"Actions: {', '.join(names)}."
         if costs := [f"{a.name} {a.cost:g}" for a in spec.actions if a.cost]:
-            yield f"Costs of one unit, part of all numbers: {', '.join(costs)}."
+            yield f"Costs per unit, included in all numbers: {', '.join(costs)}."
         wanted = "more" if measure.direction == "max" else "less"
         unit = "" if measure.unit is None else f", in {measure.unit}"
         yield f"Primary outcome: {measure.reward}{unit}; {wanted} is better."
         if self.now.masked:
-            yield "The control is named in the key; until it is opened nothing is compared with it."
+            yield "Only the key names the control; until unmasking, nothing is compared with it."
             return
         control = spec.control or names[0]
         others = [name for name in names if name != control]
-        first = "" if spec.control else " (none was declared, so it is the first)"
+        first = "" if spec.control else " (the first action, because none was declared)"
         yield f"Control: {control}{first}."
         yield Items(
             [
-                f"Null hypothesis {place}: the mean of {measure.reward} would be the same if "
-                f"everybody{_may(spec.eligible, name, control)} got {name} as if all got "
-                f"{control}."
+                f"Null hypothesis {place}: the mean of {measure.reward} over all "
+                f"{measure.of}s{_may(spec.eligible, name, control)} is the same under {name} as "
+                f"under {control}."
                 for place, name in enumerate(others, start=1)
             ]
         )
@@ -197,7 +200,7 @@ class _Writing:
         spec = self.spec
         yield f"A unit is one {spec.id_name}."
         if spec.cluster is not None:
-            yield f"Units of one {spec.cluster} are not independent; errors allow for it."
+            yield f"Units of one {spec.cluster} are not independent; standard errors allow for it."
         columns = ", ".join(spec.features.columns)
         yield f"Known before assignment and used by the model: {columns or 'nothing'}."
         if spec.eligible:
@@ -210,14 +213,14 @@ class _Writing:
         if self.spec.grid.calendar:
             yield (
                 f"{counted(len(now.sizes), 'wave')}, ended by the calendar; "
-                f"{sum(now.sizes):,} {measure.of}s are expected in all."
+                f"{sum(now.sizes):,} {measure.of}s are expected in total."
             )
         else:
             yield f"{counted(len(now.sizes), 'wave')} of {self.sizes} {measure.of}s."
         yield (
-            "Within a wave everybody is assigned before any outcome of it is used. A wave is "
-            f"closed when {percent(self.spec.required_outcomes)} of its outcomes are in, or "
-            "earlier with a reason on record."
+            "All units of a wave are assigned before any of its outcomes is used. A wave is "
+            f"closed when {percent(self.spec.required_outcomes)} of its outcomes are recorded, or "
+            "earlier with a recorded reason."
         )
         yield Heading("What will be detected")
         yield from self._precision()
@@ -240,24 +243,27 @@ class _Writing:
             f"{counted(now.encoder().dim, 'column')} in the model)."
         )
         rows = [[percent(p), number(detectable_lift(error, power=p), 2)] for p in POWERS]
-        yield Table("Lifts that are found, two-sided at 5%", ("power", f"lift ({scale})"), rows)
+        yield Table("Detectable lifts, two-sided at 5%", ("power", f"lift ({scale})"), rows)
         if len(now.actions) > 2 or self.spec.stopping.rule != "none":
-            yield "That is for one comparison and one look; several find less."
+            yield (
+                "That is for one comparison and one look; with several, only larger lifts are "
+                "detected."
+            )
         yield from self._less_precise()
 
     def _less_precise(self) -> Iterator[Part]:
         """Say that eligibility rules and limits make the estimates less precise than stated."""
         if self.spec.eligible:
             yield (
-                "These numbers are for actions that everybody may get. Units that may not "
-                "get both actions say nothing about a lift: with rules for "
+                "These numbers are for actions that every unit may get. Only units that may get "
+                "both actions inform a lift: for lifts that involve "
                 f"{', '.join(self.spec.eligible)}, divide the error by the square root of the "
                 "share of units that may get both."
             )
         if scarce := [name for name, one in self.spec.capacity.items() if _most(one)]:
             yield (
-                f"Limits on {', '.join(scarce)} are not reckoned with: an action that fewer units "
-                "get than without them has larger errors."
+                f"These numbers ignore the limits on {', '.join(scarce)}: an action that a limit "
+                "makes rarer has a larger error."
             )
 
     def assignment(self) -> Iterator[Part]:
@@ -270,13 +276,13 @@ class _Writing:
             "every unit and action before the outcome is known."
         )
         yield from self._limits()
-        who = "computed again by verify"
+        who = "Verification computes it again."
         if spec.rows == "elsewhere":
-            who = "computed by the database that keeps the rows; no row is kept here"
+            who = "The database that keeps the rows computes it; no row is kept here."
         yield (
-            f"The draw is by a keyed hash ({spec.draws}) of the unit's id, with the campaign's "
-            "name and its seed, which is not said here, because who knows it can foresee actions: "
-            f"the same whatever the order of units, and {who}."
+            f"An action is drawn by a keyed hash ({spec.draws}) of the unit's id, the campaign's "
+            "name and its seed. The seed is not printed here, because it would reveal future "
+            f"actions. The draw does not depend on the order of units. {who}"
         )
 
     def _limits(self) -> Iterator[Part]:
@@ -286,12 +292,12 @@ class _Writing:
             yield Heading("Limits")
             yield Items(said)
             yield (
-                "Where a limit binds, the policy's q is changed to keep to it: where q comes from "
-                "scores, who gets what is short are those for whom it is worth most; where actions "
-                "are drawn, the table of q nearest to it in relative entropy is used. What chance "
-                "alone gives an action is lowered only where less than that is left. What is left "
-                "is spread over the units still to come. The probability that is logged is the "
-                "one of the draw, after all of that."
+                "If a limit binds, the policy's q is changed to respect it. If q comes from "
+                "scores, a scarce action goes to the units that gain most from it; if actions are "
+                "drawn, the nearest table of q in relative entropy is used. The probability that "
+                "randomisation gives an action is lowered only if less than that is left. The rest "
+                "is spread over the units still to come. The logged probability is that of the "
+                "draw, after all these changes."
             )
 
     def outcomes(self) -> Iterator[Part]:
@@ -302,11 +308,15 @@ class _Writing:
         yield f"The primary outcome is {made}."
         if reward.range is not None:
             low, high = map(cell, reward.range)
-            yield f"It is between {low} and {high}: a row with another value is held, and not used."
+            yield f"It lies between {low} and {high}: a row outside this range is held, not used."
         if reward.absent is None:
             yield "A unit without an outcome counts as missing."
         else:
-            when = f", at the earliest {reward.after} after its assignment" if reward.after else ""
+            when = (
+                f", but not earlier than {reward.after} after its assignment"
+                if reward.after
+                else ""
+            )
             yield f"A unit without an outcome counts as {cell(reward.absent)}{when}."
         if self.spec.metrics:
             yield Items([_metric(one.column, one.direction, one.guardrail)
@@ -316,9 +326,10 @@ class _Writing:
 def _record(events: Sequence[Event]) -> list[Part]:
     """Return how the record is kept, and what has changed since the declaration."""
     parts: list[Part] = [
-        f"Every step is an event with its time, who and why, chained by hashes from "
-        f"{events[0].hash} on. seqbatch campaign verify computes every decision, estimate and look "
-        f"again, bit for bit. This page was made with seqbatch {version('seqbatch')}."
+        "Every step is recorded as an event with its time, author and reason. Events are chained "
+        f"by hashes, starting with {events[0].hash}. Verification computes every decision, "
+        "estimate and look again, bit for bit. This page was made with seqbatch "
+        f"{version('seqbatch')}."
     ]
     later = [
         f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}. Reason: "
@@ -328,7 +339,7 @@ def _record(events: Sequence[Event]) -> list[Part]:
     ]
     if later:
         return [*parts, Heading("Changed since"), Items(later)]
-    return [*parts, "Nothing was changed since."]
+    return [*parts, "Nothing has changed since the declaration."]
 
 
 def _may(eligible: dict[str, str], *names: str) -> str:

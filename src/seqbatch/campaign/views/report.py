@@ -67,14 +67,14 @@ def who_gets_what(of: Material) -> Section:
     rule = of.found.rule
     parts: list[Part] = []
     if rule is None or not rule.coefficients:
-        parts.append("No rule can be made: no action that is still given has an outcome.")
+        parts.append("There is no rule to run next: no action still in use has an outcome.")
     else:
         parts += _rule(of, rule)
     if of.found.splits:
         sure = [one for one in of.found.splits if one.adjusted_p < 1 - of.found.level]
         parts.append(
-            f"Of {len(of.found.splits)} differences between units that the first wave suggested, "
-            f"{len(sure) or 'none'} {'is' if len(sure) < 2 else 'are'} clear in the later waves."
+            f"The first wave suggested {counted(len(of.found.splits), 'difference')} between "
+            f"units; the later waves confirm {len(sure) or 'none'} of them."
         )
     return Section("who", title, [*parts, *placed(of.found)["who"]])
 
@@ -83,25 +83,25 @@ def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
     shares = given_shares(of.found)
     given = [f"{name} to {percent(share)}" for name, share in shares.items()]
     said = (
-        f"By the current estimate the best choice is: {', '.join(given)} of {of.found.measure.of}s."
+        f"The best choice by the current estimate: {', '.join(given)} of {of.found.measure.of}s."
         if given
         else "The current estimate prefers no action."
     )
     gain, measure = rule.gain, of.found.measure
     if gain.known:
-        unsure = "" if clear(gain) else " That is not clearly a difference."
+        unsure = "" if clear(gain) else " This difference is not clear."
         said += (
-            f" Expected over {of.found.control} for everybody, judged on the last wave alone: "
-            f"{measure.amount(gain.estimate, gain.error)} ({measure.between(gain)}, approximate)."
-            f"{unsure}"
+            f" Expected difference from {of.found.control} for every {measure.of}, estimated from "
+            f"the last wave only: {measure.amount(gain.estimate, gain.error)} "
+            f"({measure.between(gain)}, approximate).{unsure}"
         )
     else:
-        said += f" What it would bring is not known. {gain.note}"
+        said += f" Its gain is not known. {gain.note}"
     if of.found.barred & shares.keys():
-        said += " Guardrails have no part in this."
+        said += " This ignores guardrails."
     top = _top(rule)
     if not of.features:
-        return [said, "The model has no features: it prefers the same action for everybody."]
+        return [said, "The model has no features: it prefers the same action for every unit."]
     if len(top) < 2:
         return [said]
     strongest = _strongest(of, rule, top)
@@ -124,10 +124,9 @@ def _strongest(of: Material, rule: RuleAnswer, top: Sequence[str]) -> list[Repor
 def _words(top: Sequence[str], strongest: Sequence[ReportedFeature]) -> str:
     names = ", ".join(one.name for one in strongest[:3])
     return (
-        f"What tells most whether {top[0]} or {top[1]} is better for a unit: {names}. The table "
-        "says by how much, everything else being equal. This is a model, straight lines fitted to "
-        "the outcomes; it has no interval here, and what it says about units unlike those seen is "
-        "a guess."
+        f"The features that matter most for choosing between {top[0]} and {top[1]}: {names}. The "
+        "table shows by how much, all else being equal. These are predictions of a linear model "
+        "without intervals; for units unlike those seen so far, they are guesses."
     )
 
 
@@ -142,7 +141,7 @@ def _table(
         low = 0.0 if one.binary else one.mean
         rows.append([one.name, f"{number(low + step, 3)} instead of {number(low, 3)}",
                      f"{of.found.measure.scale * change:+.2g}"])  # fmt: skip
-    title = f"What speaks for {top[0]} rather than {top[1]} (if less than 0: the other way round)"
+    title = f"What favours {top[0]} over {top[1]} (below 0: what favours {top[1]})"
     if of.found.measure.direction == "min":
         title = f"How {top[0]} differs from {top[1]} (less is better)"
     return Table(title, ("feature", "change", of.found.measure.head), rows,
@@ -159,8 +158,8 @@ def _picture(of: Material, rule: RuleAnswer, features: Sequence[ReportedFeature]
         for value in (one.low, one.high)
     ]
     told = "; ".join(
-        f"{name} {number(a.outcome, 3)} where {one.name} is {number(a.value, 3)}, "
-        f"{number(b.outcome, 3)} where it is {number(b.value, 3)}"
+        f"{name} {number(a.outcome, 3)} if {one.name} is {number(a.value, 3)}, "
+        f"{number(b.outcome, 3)} if it is {number(b.value, 3)}"
         for one in features
         for name in names
         for a, b in [[p for p in points if (p.feature, p.action) == (one.name, name)]]
@@ -169,8 +168,9 @@ def _picture(of: Material, rule: RuleAnswer, features: Sequence[ReportedFeature]
     return Picture(
         lambda: predictions(points, title=head),
         f"The model's predictions in {head}: {told}.",
-        "The model's predictions for the features that matter most, all others at their average: "
-        "the line on top is the better action where more is better, the lowest where less is.",
+        "The model's predictions for the features that matter most, with all others at their "
+        f"average. The {'lowest' if of.found.measure.direction == 'min' else 'highest'} line is "
+        "the best action.",
     )
 
 
@@ -218,7 +218,7 @@ def _told(found: Findings) -> list[str]:
     ]  # fmt: skip
     return [
         found.sentences[0],
-        f"Of the other {len(kinds)} actions, compared with {found.control}: {', '.join(counts)}.",
+        f"The other {len(kinds)} actions, compared with {found.control}: {', '.join(counts)}.",
     ]
 
 
@@ -229,10 +229,10 @@ def _basis(of: Material) -> str:
     waves = counted(len(found.waves), "wave")
     absent = ""
     if found.absent:
-        absent = f", {found.absent:,} of them counted as {_absent(of)} because no row came for them"
+        absent = f", {found.absent:,} of them counted as {_absent(of)} because they have no row"
     return (
-        f"This rests on {of.units(found.units)} in {waves} and {counted(found.outcomes, 'outcome')}"
-        f"{absent}. The campaign is {_stands(of)}."
+        f"This is based on {of.units(found.units)} in {waves} and "
+        f"{counted(found.outcomes, 'outcome')}{absent}. The campaign is {_stands(of)}."
     )
 
 
@@ -246,7 +246,7 @@ def _stands(of: Material) -> str:
     if now.condition == "open":
         return f"in wave {now.wave} of {len(now.sizes)}"
     why = [event.why for event in of.events if event.kind == "abort"]
-    return f"aborted, with the reason: {why[-1]}" if why else now.condition
+    return f"aborted (reason: {why[-1]})" if why else now.condition
 
 
 def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
@@ -264,21 +264,20 @@ def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
         lambda: intervals(bars, title=title, zero=found.control),
         f"{title} ({wanted}), with {percent(found.level)} intervals: "
         f"{'; '.join(bar.words for bar in bars)}.",
-        f"Difference from {found.control} in {measure.head}; {wanted}. The line is the "
-        f"{percent(found.level)} interval, the dashed line no difference; {', '.join(shapes)}.",
+        f"Difference from {found.control} in {measure.head}; {wanted}. Solid lines are "
+        f"{percent(found.level)} intervals, the dashed line is no difference; {', '.join(shapes)}.",
     )
 
 
 def _how_to_read(found: Findings, *, several: bool) -> str:
     level = percent(found.level)
     stops = found.stopping.looks
-    holds = [*(["for all comparisons at once"] if several else []),
-             *(["whenever the rule stops the campaign"] if stops else [])]  # fmt: skip
-    at_once = f", {' and '.join(holds)}," if holds else ""
+    holds = [*([" for all comparisons at once"] if several else []),
+             *([" whenever the rule stops the campaign"] if stops else [])]  # fmt: skip
     return (
-        f"How to read this: a {level} interval is made so that{at_once} it holds the true value in "
-        f"{level} of campaigns like this one. An action is called clearly better or worse where "
-        "its interval lies on one side of no difference."
+        f"How to read this: in {level} of campaigns like this one, {level} intervals contain the "
+        f"true value{' and'.join(holds)}. An action is called clearly better or worse if its "
+        "interval does not include 0 (no difference)."
     )
 
 
@@ -290,30 +289,30 @@ def cautions(found: Findings) -> list[str]:
     said = []
     if thin:
         said.append(
-            f"Careful: some action has few outcomes in {wave_list(thin)}. For so few it has not "
-            "been shown that intervals hold as often as they say."
+            f"Careful: some action has few outcomes in {wave_list(thin)}. With so few, intervals "
+            "have not been shown to be as reliable as stated."
         )
     if scarce := [one.few for one in found.means if one.few]:
         said.append(
-            f"Careful: few events have come ({', '.join(scarce)}). Intervals of such means are "
-            "too narrow."
+            f"Careful: there are few events so far ({', '.join(scarce)}). The intervals of these "
+            "means are too narrow."
         )
     if few := [one.action for one in found.lifts if one.few]:
         said.append(
-            f"Careful: too few events to weigh what {', '.join(few)} brings against the difference "
-            "in costs. Such an interval is too narrow."
+            f"Careful: there are too few events to weigh the gain of {', '.join(few)} against the "
+            "difference in costs. The interval is too narrow."
         )
     gone = 1 - found.outcomes / found.units
     if gone > MUCH_MISSING:
         said.append(
-            f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers are about "
-            "everybody only if who is missing has nothing to do with what the outcome would be"
-            f"{', beyond what the features tell' if found.missing == 'by features' else ''}."
+            f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers hold for all "
+            f"{found.measure.of}s only if missing outcomes would not differ from recorded ones"
+            f"{' of units with the same features' * (found.missing == 'by features')}."
         )
     if moved:
         said.append(
-            f"Careful: what {', '.join(moved)} brings was not the same in all waves. The numbers "
-            "above are averages; look at the waves one by one."
+            f"Careful: the effect of {', '.join(moved)} differs between waves. The numbers above "
+            "are averages; read the waves one by one."
         )
     return said
 
@@ -321,29 +320,29 @@ def cautions(found: Findings) -> list[str]:
 def what_to_do(of: Material) -> list[str]:
     """Return what to do next, in order."""
     found = of.found
-    said = [f"Look into this before anything else: {warning}" for warning in found.quality.warnings]
+    said = [f"Check this first: {warning}" for warning in found.quality.warnings]
     said += violations(of.status.metrics)
     if of.now.stop:
-        going = " Going on all the same takes a reason, which is kept."
+        going = " You can continue only with a reason, which is recorded."
         said.append(
-            f"The rule that was fixed beforehand says: {of.now.stop}."
+            f"The stopping rule declared beforehand says: {of.now.stop}."
             f"{going if of.now.condition == 'open' else ''}"
         )
     elif of.now.condition == "open":
         said.append(_go_on(of))
     if found.known and not found.all_equal:
         said += recommended(found, ended=of.now.condition != "open" or bool(of.now.stop))
-    return said or ["Nothing can be recommended from this campaign."]
+    return said or ["This campaign supports no recommendation."]
 
 
 def _go_on(of: Material) -> str:
     now = of.now
     which = f"wave {now.wave} of {len(now.sizes)}"
     return {
-        "assign": f"Go on: give the {of.found.measure.of}s of {which} their actions.",
+        "assign": f"Continue: assign actions to the {of.found.measure.of}s of {which}.",
         "record": f"Wait for the outcomes of {which}, and record them. {or_close(now)}".rstrip(),
-        "close": f"The outcomes of {which} are in: close it, and learn from it.",
-    }.get(of.step or "", f"Go on with {which}.")
+        "close": f"Close {which}: its outcomes are recorded, and the policy can learn from them.",
+    }.get(of.step or "", f"Continue with {which}.")
 
 
 # ----------------------------------------------------------------------

@@ -27,8 +27,8 @@ def constraints_declared(of: Material) -> Iterator[str]:
     if of.created.masked:
         until = "it was unmasked" if of.now.unmasked else "it is unmasked"
         yield (
-            f"The campaign is masked: until {until}, actions are known by codes alone. The key has "
-            f"the fingerprint {of.created.key}."
+            f"The campaign is masked: until {until}, actions have only codes. The key has the "
+            f"fingerprint {of.created.key}."
         )
     yield from constraints_said(of.created.spec)
 
@@ -43,7 +43,7 @@ def limits_used(of: Material) -> Table | None:
         for wave, what, used, most, least in rows
     ]
     columns = ("wave", "limit of", "used", "at most", "at least")
-    return Table("Limits, and what was used", columns, shown, words=("limit of",), keys=2)
+    return Table("Limits and their use", columns, shown, words=("limit of",), keys=2)
 
 
 def _in_waves(of: Material) -> Iterator[Row]:
@@ -96,29 +96,29 @@ def methods(of: Material) -> Section:
     """Return the section on how the numbers were computed."""
     level = percent(of.found.level)
     said = [
-        "Every unit's chance of each action was logged before its outcome was known. Units that "
-        "were unlikely to get their action count for more, so that everybody is represented; a "
-        "model of the outcomes takes out what the features explain. Either of the two is enough "
-        "for the estimate to be right (it is called doubly robust).",
-        "A campaign that learns gives later waves to those who did well, by luck too. So each "
-        "wave is estimated for itself, and its part in the whole was fixed before its outcomes "
-        "were seen. That is what keeps the intervals right.",
-        f"Intervals have {level} coverage by Student's t. Where several actions are compared, the "
-        "intervals on the first screen are wider, so that all of them hold at once "
-        f"({_together(of)}). "
-        "Many p-values at once are corrected by Holm's method.",
-        "The gain of the rule to run next is judged on the last wave, each fifth of it by a rule "
-        "made without it; it is approximate.",
+        "Each unit's probability of each action was logged before its outcome was known. A unit "
+        "that was unlikely to get its action counts more, because it represents similar units that "
+        "got another one; a model of the outcomes removes the variation that the features explain. "
+        "The estimate is right if either the probabilities or the model are right (it is called "
+        "doubly robust).",
+        "A campaign that learns gives more units to actions that did well, sometimes by luck. "
+        "Therefore each wave is estimated separately, and its weight in the total was fixed before "
+        "its outcomes were seen. That keeps the intervals valid.",
+        f"Intervals have {level} coverage by Student's t. If several actions are compared, the "
+        f"intervals on the first screen are wider: all of them hold at once ({_together(of)}). "
+        "Multiple p-values are corrected by Holm's method.",
+        "The gain of the rule to run next is estimated from the last wave by cross-fitting: each "
+        "fifth of it is evaluated with a rule fitted to the rest. It is approximate.",
     ]
     if of.found.missing == "by features":
-        said.append("Outcomes that are missing are made up for by the features of their units.")
+        said.append("The estimates correct for missing outcomes with the features of their units.")
     parts: list[Part] = [
         *said,
         *placed(of.found)["methods"],
         Heading("References"),
         Items(REFERENCES),
     ]
-    return Section("methods", "How the numbers were made", parts)
+    return Section("methods", "How the numbers were computed", parts)
 
 
 def _together(of: Material) -> str:
@@ -146,7 +146,7 @@ def assumed(of: Material) -> Section:
 #: How policies choose that do not learn.
 CHOSEN = {
     "UniformRandom": "every action is equally likely in every wave.",
-    "FixedAction": "everybody gets the same action, but for units assigned at random.",
+    "FixedAction": "all units get the same action, except those assigned at random.",
 }
 #: How many events a page lists; of a longer history, only the first and the last.
 MOST_EVENTS = 60
@@ -167,8 +167,8 @@ def planned_and_done(of: Material) -> Section:
         for event in of.events
         if event.kind == "close" and event.why
     ]
-    parts += [Heading("What was changed on the way"), Items(changes)] if changes else [
-        "Nothing was changed on the way."]  # fmt: skip
+    parts += [Heading("Changes during the campaign"), Items(changes)] if changes else [
+        "Nothing was changed during the campaign."]  # fmt: skip
     return Section("conduct", "What was planned, and what happened", parts)
 
 
@@ -178,34 +178,34 @@ def _planned(of: Material) -> Iterator[str]:
     control = "none was declared" if spec.control is None else spec.control
     if now.masked:
         control = "named in the key"
-    yield f"Actions: {names}. The one that others are compared with: {control}."
+    yield f"Actions: {names}. Control: {control}."
     unit = "" if measure.unit is None else f", in {measure.unit}"
     wanted = "more" if measure.direction == "max" else "less"
     yield f"Outcome: {measure.reward}{unit}; {wanted} is better."
     if spec.grid.calendar:
         yield (
             f"{counted(len(now.sizes), 'wave')}, ended by the calendar; {of.units(sum(now.sizes))} "
-            "were expected in all."
+            "were expected in total."
         )
     else:
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         yield f"{counted(len(now.sizes), 'wave')} of {sizes} {measure.of}s."
-    usual = "later waves give each unit more often what the outcomes so far speak for."
+    usual = "later waves favour the actions that did best for similar units so far."
     yield (
         f"How actions are chosen: {CHOSEN.get(now.policy['kind'], usual)} In full: "
         f"{text(now.policy)}."
     )
     yield (
-        f"Always at random: {percent(spec.randomised)} of {measure.of}s; the least chance that an "
-        f"action has for the others: {percent(now.floor)}."
+        f"Always assigned at random: {percent(spec.randomised)} of {measure.of}s; for the others, "
+        f"every action has a probability of at least {percent(now.floor)}."
     )
     yield from constraints_declared(of)
     rule = spec.stopping
     yield (
-        "No rule for stopping early was declared."
+        "No rule for early stopping was declared."
         if rule.rule == "none"
-        else f"Rule for stopping early: {rule.rule}, with an error of {percent(rule.alpha)} in all"
-        + (f"; for futility, too, by bounds for a power of {percent(POWER)}." if rule.futility
+        else f"Rule for early stopping: {rule.rule}, with a total error of {percent(rule.alpha)}"
+        + (f"; also for futility, by bounds for a power of {percent(POWER)}." if rule.futility
            else ".")
     )  # fmt: skip
 
@@ -253,7 +253,7 @@ def _told(event: Event) -> str:
     what = {
         "amend": "amended",
         "abort": "ended early",
-        "continue": "went on against the rule",
+        "continue": "continued despite the stopping rule",
         "unmask": "unmasked",
     }
     return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
@@ -284,7 +284,7 @@ def allocation(of: Material) -> Section:
     picture = Picture(
         lambda: shares(given),
         f"Share of each action by wave. {told}.",
-        "The share of a wave that got each action: the stronger the colour, the more.",
+        "The share of each wave that got each action: the stronger the colour, the larger.",
     )
     return Section("allocation", "Who got which action", [picture, table])
 
@@ -295,11 +295,11 @@ def stopping(of: Material) -> Section:
     parts: list[Part] = []
     if found.looks:
         parts.append(
-            "After a wave each action's lead over the one it is compared with is divided by its "
-            "standard error. Beyond the boundary the lead is shown; boundaries are such that all "
-            "looks together err as seldom as declared. A repeated interval allows for that: all of "
-            "an action's, at every look, hold together as often as declared. Intervals of lifts on "
-            "the first screen allow for the looks, too; all others are for a single look."
+            "After a wave, each action's lift over the control is divided by its standard error. A "
+            "lift beyond the boundary counts as shown; the boundaries keep the error of all looks "
+            "together at the declared level. The repeated intervals of an action hold at all looks "
+            "together, with the declared error. Intervals of lifts on the first screen also allow "
+            "for the looks; all other intervals are for a single look."
         )
         parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
     elif found.rule != "none":
@@ -307,10 +307,10 @@ def stopping(of: Material) -> Section:
     elif found.inflated is not None:
         parts.append(inflation_text(found.inflated))
     else:
-        parts.append("No rule for stopping early was declared.")
+        parts.append("No rule for early stopping was declared.")
     if found.gone_on:
         parts.append(
-            Items([f"After wave {wave} it went on against the rule. Reason: {why}"
+            Items([f"After wave {wave} it continued despite the stopping rule. Reason: {why}"
                    for wave, why in found.gone_on.items()])
         )  # fmt: skip
     return Section("stopping", "Whether to stop", parts)
@@ -327,17 +327,16 @@ def audit(of: Material) -> Section:
         for change in event.payload.get("changes", ())
     ]  # fmt: skip
     columns = ("event", "when", "who", "what", "from", "to", "why")
-    parts: list[Part] = [f"{counted(len(of.events), 'event')} in all: {done}."]
+    parts: list[Part] = [f"{counted(len(of.events), 'event')} in total: {done}."]
     if amended:
         parts.append(Table("Amendments", columns, amended, words=columns[1:]))
     parts += [
         events_table(of.found.name, list(of.events)).shortened(MOST_EVENTS),
         f"Hash of event {of.now.sequence}, the newest: {of.now.hash}\n"
-        "It depends on every event before it. Keep it elsewhere (seqbatch campaign seal): whoever "
-        "changes, removes or inserts anything up to here later gets another hash.",
+        "It depends on every event before it. Keep it elsewhere, as a seal: if anything up to here "
+        "is changed, removed or inserted later, the hash changes.",
         f"Hash of all units, decisions, outcomes and estimates: {of.status.state}",
-        f"To have every hash checked, every estimate made again and every decision taken again: "
-        f"seqbatch campaign verify {of.found.name}",
+        "Verify the campaign to check every hash and to compute every estimate and decision again.",
     ]
     return Section("audit", "What is on record", parts)
 

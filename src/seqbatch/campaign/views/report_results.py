@@ -160,7 +160,7 @@ def nothing(of: Material) -> str | None:
 
 def outcomes(of: Material) -> Section:
     """Return the section on every action's mean with its interval, pooled and by wave."""
-    title = "What came back"
+    title = "Outcomes by action"
     if (why := nothing(of)) is not None:
         return Section("outcomes", title, [why])
     found, measure = of.found, of.found.measure
@@ -174,17 +174,18 @@ def outcomes(of: Material) -> Section:
     )
     parts: list[Part] = [picture] if bars else []
     if measure.costs:
-        parts.append("What actions cost is part of all numbers.")
+        parts.append("All numbers include the costs of actions.")
     if len(found.waves) > 1 and found.lifts:
         parts.append(
-            "What an action brings over another is averaged over the waves by itself: it need not "
-            "be exactly the difference of two means."
+            "A lift is averaged over the waves separately: it need not be exactly the difference "
+            "of two means."
         )
     parts += placed(found)["outcomes"]
     if found.means:
         parts.append(
-            "Effective outcomes are how many outcomes of the action a wave is worth, had they been "
-            f"given evenly; with fewer than {ENOUGH} it has not been shown that intervals hold."
+            "Effective outcomes are the number of equally weighted outcomes that would be as "
+            f"informative; with fewer than {ENOUGH}, the coverage of intervals has not been "
+            "verified."
         )
     return Section("outcomes", title, parts)
 
@@ -196,8 +197,8 @@ def value(of: Material) -> Section:
         return Section("value", title, [why])
     found = of.found
     parts: list[Part] = [
-        "A campaign that learns on the way gives more and more units what works. This is what that "
-        "was worth while it ran, as the outcomes say."
+        "A campaign that learns gives more and more units the actions that work. This section "
+        "estimates the value of that while the campaign ran."
     ]
     parts += placed(found)["value"]
     return Section("value", title, [*parts, *_against_plan(of)])
@@ -215,19 +216,19 @@ def _against_plan(of: Material) -> list[Part]:
     gain = run.over_random
     planned, most = promised(of.plan)
     least = "" if most is None else (
-        f" If that were so, no way of running these waves could have expected more than "
-        f"{number(measure.scale * most, 2)}, by the lower bound on what must be lost.")  # fmt: skip
+        f" If that is true, no method with these waves could have expected more than "
+        f"{number(measure.scale * most, 2)} (by the lower bound on regret).")  # fmt: skip
     sign = 1 if measure.direction == "max" else -1
     seen = Interval(about="", estimate=sign * gain.estimate, error=gain.error, df=gain.df,
                     level=gain.level, low=min(sign * gain.low, sign * gain.high),
                     high=max(sign * gain.low, sign * gain.high))  # fmt: skip
     effect, [noise] = of.plan.model.effect, noises
     return [
-        f"Against the plan, in {measure.head} over assigning everybody at random: planned "
+        f"Compared with the plan, in {measure.head} over random assignment: planned "
         f"{number(measure.scale * planned, 2)}, measured {measure.signed(seen)}. The plan "
         f"assumed that a perfect choice gains {number(measure.scale * effect, 2)} over a random "
-        f"one on average, and noise of {number(measure.scale * noise, 2)}.{least} Where the truth "
-        "is another, so is what can be gained."
+        f"one on average, and noise of {number(measure.scale * noise, 2)}.{least} If the truth "
+        "differs, so does the possible gain."
     ]
 
 
@@ -258,8 +259,8 @@ def metrics(of: Material) -> Section:
     kept = ["Every mean is within its guardrail."] if guarded and not broken else []
     return Section("metrics", "Guardrails and other metrics", [
         *([Items(broken)] if broken else kept),
-        f"Plain means of what was recorded{absent}: they watch for harm, and are no comparison of "
-        "actions.",
+        f"Plain means of recorded outcomes{absent}. They watch for harm; do not compare actions by "
+        "them.",
         Table("Metrics", columns, rows, words=words, keys=2),
     ])  # fmt: skip
 
@@ -283,7 +284,7 @@ def _checks(of: Material) -> list[str]:
     said = list(found.quality.warnings)
     tested = [one for one in waves if one.allocation_p is not None]
     if tested and all((one.allocation_p or 0) >= SMALL for one in tested):
-        said.append("Sample ratio: in every closed wave actions were given as often as planned.")
+        said.append("Sample ratio: in every closed wave, the actions' shares are as planned.")
     closed = [wave for wave in status.waves if wave.closed]
     units = sum(wave.assigned for wave in closed)
     absent = sum(wave.absent for wave in status.waves)
@@ -297,12 +298,12 @@ def _checks(of: Material) -> list[str]:
         said.append(f"Absent: {told}.")
     if len(found.waves) > 1:
         moved = [one.about for one in found.drift if one.p < DIFFERENT]
-        said.append(f"Drift: not the same in all waves: {', '.join(moved)}." if moved
-                    else "Drift: nothing is clearly different from wave to wave.")  # fmt: skip
+        said.append(f"Drift: these differ between waves: {', '.join(moved)}." if moved
+                    else "Drift: nothing clearly differs between waves.")  # fmt: skip
     held = status.conflicts + status.quarantined
     said.append(
         f"Held rows: {counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined "
-        "(rows that were sent again count again)." if held else "Held rows: none."
+        "(rows that were sent twice count twice)." if held else "Held rows: none."
     )  # fmt: skip
     said.append(f"{clipped_text(status.clipped)}." if status.clipped else "Clipped values: none.")
     return [*said, *(note for note in found.notes if note not in found.quality.warnings)]

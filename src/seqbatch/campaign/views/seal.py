@@ -15,7 +15,7 @@ from typing import Any
 
 from seqbatch.campaign.record.events import canonical, current
 from seqbatch.campaign.record.store import Reader, Store
-from seqbatch.errors import InvalidArgumentError, InvalidFileError
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, RowProblem
 from seqbatch.output_files import atomically
 
 NEEDED = 'signing needs the package cryptography: pip install "seqbatch[signing]"'
@@ -64,10 +64,11 @@ class Seal:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             kinds = {name: type(value) for name, value in found.items()}
             if kinds != {field.name: field.type for field in fields(cls)}:
-                raise ValueError("the names or types of its values are not a seal's")
+                raise ValueError("its values do not have the names and types of a seal")
             return cls(**found)
         except (ValueError, AttributeError, OSError) as error:
-            problem = (0, "", f"must be a seal, written by seal: {error}")
+            reason = f"must be a seal of a campaign: {error}"
+            problem = RowProblem(0, "", reason, "not-a-seal")
             raise InvalidFileError(str(path), [problem], "nothing was compared") from None
 
 
@@ -105,13 +106,13 @@ def broken(reader: Reader, seal: Seal, *, signer: str | Path | None = None) -> l
     newest = 0 if last is None else last.sequence
     if newest < seal.event:
         found.append(
-            f"the seal is of event {seal.event}, and the newest event here is {newest}: the last "
-            "events were cut off, or this is an older copy"
+            f"the seal is of event {seal.event}, but the newest event here is {newest}: the last "
+            "events were removed, or this is an older copy"
         )
     elif reader.event(seal.event).hash != seal.hash:
-        found.append(f"event {seal.event} is not the one that was sealed: its hash is another")
+        found.append(f"event {seal.event} is not the one that was sealed: its hash differs")
     if seal.signature and not _holds(seal):
-        found.append("the signature does not fit the seal: it was changed after it was signed")
+        found.append("the signature does not match the seal: it was changed after it was signed")
     if signer is not None and (not seal.signature or seal.key != _public(Path(signer))):
         found.append(f"the seal was not signed by the owner of {signer}")
     return found
@@ -142,7 +143,7 @@ def _key(path: Path, *, private: bool) -> Any:
     """Read an Ed25519 key in OpenSSH or OpenSSL format."""
     serialization = _library("cryptography.hazmat.primitives.serialization")
     kind = "private" if private else "public"
-    rule = f"the file of an Ed25519 {kind} key without a passphrase, as ssh-keygen makes it"
+    rule = f"the file of an Ed25519 {kind} key without a passphrase, made by ssh-keygen"
     readers = [getattr(serialization, f"load_{form}_{kind}_key") for form in ("ssh", "pem")]
     try:
         content = path.read_bytes()
@@ -165,5 +166,5 @@ def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError:
-        rule = "left out where cryptography is not installed"
+        rule = "left out if cryptography is not installed"
         raise InvalidArgumentError("key", rule, name, NEEDED) from None

@@ -147,9 +147,9 @@ def or_close(now: Situation) -> str:
     """
     if now.absent is None or not now.observed or step_from(now) != "record":
         return ""
-    when = f", at the earliest {now.wait} after its assignment" if now.wait else ""
+    when = f", but not earlier than {now.wait} after its assignment" if now.wait else ""
     return (
-        f"Once no more outcomes are to come, close wave {now.wave}: a unit without one then counts "
+        f"Once you expect no more outcomes, close wave {now.wave}: a unit without one then counts "
         f"as {now.absent:g}{when}."
     )
 
@@ -160,8 +160,8 @@ def or_close(now: Situation) -> str:
 
 #: The note shown if a wave's data cannot support a weighted mean.
 UNKNOWN = (
-    "where some units of a wave could not get an action, nothing tells what it would do for all of "
-    "them; its weighted mean is left out"
+    "if some units of a wave could not get an action, its effect on all of them is unknown; its "
+    "weighted mean is left out"
 )
 
 
@@ -379,8 +379,8 @@ def _wave(now: Situation, number: int, counts: Counts | None) -> WaveStatus:
 
 #: The explanation of what the column `randomised` leaves out.
 FIRST_WAVE = (
-    "Randomised units are those of the share that the spec keeps for chance alone; in the first "
-    "wave all others get their action at random, too."
+    "Randomised units are those of the share that the spec assigns at random; in the first wave, "
+    "all other units also get a random action."
 )
 
 
@@ -525,10 +525,10 @@ def absences(recorded: int, absent: int, value: float | None, unit: str | None) 
     """Say how many outcomes were recorded, and how many absent units were counted.
 
     >>> absences(120, 180, 0.0, "EUR")
-    '120 recorded, 180 counted as 0 EUR because absent'
+    '120 recorded, 180 absent and counted as 0 EUR'
     """
     counts = "as declared" if value is None else f"as {measured(cell(value), unit)}"
-    return f"{recorded:,} recorded, {absent:,} counted {counts} because absent"
+    return f"{recorded:,} recorded, {absent:,} absent and counted {counts}"
 
 
 def _state(status: Status, wave: WaveStatus) -> str:
@@ -571,7 +571,7 @@ def remarks(status: Status) -> list[str]:
     if status.conflicts or status.quarantined:
         said.insert(
             0,
-            "Held rows so far (resubmitted rows count again): "
+            "Held rows so far (rows that were sent twice count twice): "
             f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
         )
     said[:0] = status.worth

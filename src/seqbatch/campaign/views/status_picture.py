@@ -57,8 +57,8 @@ def picture(status: "Status") -> "alt.HConcatChart":
         y=alt.Y("mean:Q", title=_axis(status), scale=alt.Scale(zero=False)),
     )
     chart: alt.HConcatChart = alt.hconcat(
-        shares.properties(width=240, height=280, title="Who got what"),
-        means.properties(width=360, height=280, title="What came back"),
+        shares.properties(width=240, height=280, title="Assigned actions"),
+        means.properties(width=360, height=280, title="Outcomes"),
     )
     return chart
 

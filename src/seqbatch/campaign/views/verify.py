@@ -53,8 +53,8 @@ from seqbatch.errors import CampaignStateError, InvalidSpecError, SeqbatchError,
 
 C = TypeVar("C", UnitChunk, OutcomeChunk)
 STOPPED = (
-    "no id can be looked up while a file of units is damaged; chunks of other units that were "
-    "therefore not decided on again: {:,}. Verify once more when the file is restored"
+    "a file of units is damaged, so no id can be looked up; chunks of other units that were not "
+    "replayed for this reason: {:,}. Restore the file, then verify again"
 )
 #: The first words of a finding for a record that the store could not read.
 _UNREADABLE = "cannot be read: StoreError: "
@@ -78,9 +78,9 @@ def _tombstones(store: Store) -> list[Finding]:
     for tombstone in store.tombstones():
         place = f"tombstone of campaign {tombstone.name!r}"
         if hash_of(tombstone.name, tombstone) != tombstone.hash:
-            found.append(Finding(0, place, "is not what was signed"))
+            found.append(Finding(0, place, "does not match its hash"))
         if tombstone.previous != previous:
-            found.append(Finding(0, place, "the one before it is missing"))
+            found.append(Finding(0, place, "the tombstone before it is missing"))
         previous = tombstone.hash
     return found
 
@@ -145,8 +145,8 @@ class _Verifying:
         notes: tuple[str, ...] = ()
         if self._findings.rounded:
             notes = (
-                f"numbers computed again differ by up to {self._findings.rounded:.1g}, within "
-                f"rounding ({ROUNDING:g}): another machine or another library made them",
+                f"recomputed numbers differ by up to {self._findings.rounded:.1g}, within rounding "
+                f"({ROUNDING:g}): they come from another machine or another version of a library",
             )
         notes += tuple(
             UNPROVEN.format(event.payload["wave"])
@@ -163,28 +163,28 @@ class _Verifying:
     def _chain(self) -> None:
         previous = ""
         if not self._events:
-            self._findings.add(0, "events", "there are none; a campaign begins with one")
+            self._findings.add(0, "events", "there are none; a campaign starts with one")
         for place, event in enumerate(self._events, start=1):
             if event.sequence != place:
                 self._findings.add(event.sequence, "sequence", f"should be number {place}")
             if event.previous != previous:
                 self._findings.add(
-                    event.sequence, "previous", "is not the hash of the event before"
+                    event.sequence, "previous", "is not the hash of the previous event"
                 )
             if hash_of(self._reader.name, event) != event.hash:
-                self._findings.add(event.sequence, "hash", "the event is not what was signed")
+                self._findings.add(event.sequence, "hash", "the event does not match it")
             previous = event.hash
         if self._events:
             spec = self._events[0].payload.get("spec", {})
             named = spec.get("name") if isinstance(spec, dict) else None
             if named != self._reader.name:
                 self._findings.add(
-                    1, "name", f"the store says {self._reader.name!r}, the event {named!r}"
+                    1, "name", f"the store has {self._reader.name!r}, the event {named!r}"
                 )
         self._keys()
         fold = self._reader.fold()
         if fold is not None and fold.event > len(self._events):
-            self._findings.add(fold.event, "event", "there was such an event, and it is missing")
+            self._findings.add(fold.event, "event", "was recorded, but is missing")
 
     def _keys(self) -> None:
         """Check that the key used to unmask the campaign matches its fingerprint."""
@@ -194,21 +194,21 @@ class _Verifying:
             said = event.payload
             key = Key(self._reader.name, said["codes"], said["control"], said["salt"])
             if key.fingerprint != self._events[0].payload.get("key"):
-                self._findings.add(event.sequence, "key", "is not the one that was made at create")
+                self._findings.add(event.sequence, "key", "is not the one of the declaration")
 
     def _record(self, record: UnitChunk | OutcomeChunk | StateRecord, place: str) -> None:
         """Check a record's hash, and that the record belongs to an event."""
         if hash_of(self._reader.name, record) != record.hash:
-            self._findings.add(record.event, place, "its bytes are not those that were hashed")
+            self._findings.add(record.event, place, "does not match its hash")
         if record.event in self._hashes:
             self._hashes[record.event].append(record.hash)
         else:
-            self._findings.add(record.event, place, "belongs to no event; its event is missing")
+            self._findings.add(record.event, place, "its event is missing")
 
     def _rows(self) -> None:
         for event in self._events:
             if rows_hash(self._hashes[event.sequence]) != event.rows_hash:
-                self._findings.add(event.sequence, "rows", "are not those that were signed")
+                self._findings.add(event.sequence, "rows", "do not match the event's hash")
 
     def _outcome_chunks(self) -> None:
         guard = self._findings.guard
@@ -242,7 +242,7 @@ class _Verifying:
             ids, numbers.tolist(), self._reader.owners(ids).tolist(), strict=True
         ):
             if number != owner:
-                problem = f"the index says unit number {owner}, the record {number}"
+                problem = f"the index has unit number {owner}, the record {number}"
                 self._findings.add(event, f"outcome id {text!r}", problem)
 
     def _state_records(self) -> None:
@@ -312,7 +312,8 @@ def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
                 raise
             raise StoreError(
                 f"{self.store.label}: campaign {self.name} is damaged ({found}). Nothing was "
-                "changed. Restore the database; verify the campaign to see all there is."
+                "changed. Restore the database; verify the campaign to list all damage.",
+                code="damaged",
             ) from error
 
     return guarded

@@ -190,7 +190,7 @@ def differences(
         if found != expected and not (found is not None and _alike(found, expected)):
             said = "nothing" if found is None else f"{_told(found[:-1])} of event {found[-1]}"
             place = f"outcome of unit number {number}, version {version}"
-            yield place, f"the index says {said}, the record {_told(expected[:-1])}"
+            yield place, f"the index has {said}, the record {_told(expected[:-1])}"
 
 
 def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
@@ -203,7 +203,7 @@ def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     values = recorded["value"].to_numpy()
     for row in np.flatnonzero(sums != values).tolist():
         place = f"outcome of unit number {recorded['number'][row].as_py()}"
-        yield place, f"the reward is {values[row]!r}, its columns sum to {sums[row]!r}"
+        yield place, f"the reward is {values[row]!r}, but its columns sum to {sums[row]!r}"
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -243,8 +243,8 @@ class StoredAbsences:
             return None
         stored = self._counts.get(event, 0)
         return (
-            f"the rows make {len(gone.numbers):,} units count as {gone.value:g}, stored are "
-            f"{stored:,}, or others"
+            f"by the rows, {len(gone.numbers):,} units count as {gone.value:g}; the record has "
+            f"{stored:,}, or different ones"
         )
 
     def _digest(self, event: int) -> str:
@@ -286,9 +286,9 @@ def wrong_look(
     again, sums = look(reader, now, before, states[0])
     plain = None if again is None else again.plain()
     if not alike(stored, plain):
-        return f"the rows give {plain}, not {stored}"
+        return f"the rows give {plain}, the record has {stored}"
     if not _same_sums(sums, states[1]):
-        return "the rows give other sums than those kept for the next look"
+        return "the sums stored for the next look differ from those of the rows"
     return None
 
 
@@ -332,7 +332,7 @@ def wrong_proposal(now: Situation, state: Any, event: Event) -> str | None:
         return None
     again = proposed(now, state)
     plain = None if again is None else again.plain()
-    return None if alike(stored, plain) else f"the rows give {plain}, not {stored}"
+    return None if alike(stored, plain) else f"the rows give {plain}, the record has {stored}"
 
 
 def wrong_adoption(now: Situation, events: Sequence[Event], event: Event) -> str | None:
@@ -350,11 +350,11 @@ def wrong_adoption(now: Situation, events: Sequence[Event], event: Event) -> str
         return None
     made = events[payload["adopted"] - 1].payload.get("proposal")
     if made is None or now.proposal != made:
-        return f"event {payload['adopted']} made no proposal that could be adopted then"
+        return f"event {payload['adopted']} made no proposal that was open for adoption"
     ahead = payload["sizes"][now.wave - 1 :]
     if (ahead, payload["explored"]) != (made["sizes"], made["explored"]):
         return (
-            f"sizes {ahead} with {payload['explored']:g} at random were adopted, proposed were "
+            f"adopted sizes {ahead} with {payload['explored']:g} at random; the proposal was "
             f"{made['sizes']} with {made['explored']:g}"
         )
     return None
@@ -406,7 +406,7 @@ class StateChecks:
         self.recomputed += 1
         if self._findings.beyond_rounding(agreement(state, kept)):
             self._findings.add(event.sequence, f"state after wave {stored.wave}",
-                       "learning the stored rows again gives other numbers")  # fmt: skip
+                       "learning from the stored rows again gives different numbers")  # fmt: skip
 
     def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._past.after(event.sequence - 1)
@@ -421,7 +421,7 @@ class StateChecks:
             said = event.payload["learned"]
             if learned != said:
                 self._findings.add(
-                    event.sequence, "learned", f"the rows give {learned}, not {said}"
+                    event.sequence, "learned", f"the rows give {learned}, the record has {said}"
                 )
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
@@ -436,7 +436,7 @@ class StateChecks:
         if problem := self._absent.problem(event.sequence, gone):
             self._findings.add(event.sequence, "absent units", problem)
         if gone.waiting != after.waiting:
-            problem = f"the times of events give {gone.waiting}, not {after.waiting}"
+            problem = f"by the events' times {gone.waiting}, by the record {after.waiting}"
             self._findings.add(event.sequence, "waiting assignments", problem)
         news = news.counting(gone.ledger(parts=0))
         state = closed(learner, unpack_state(before.content, now), self._reader, news)
@@ -477,10 +477,10 @@ def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str,
     if numbers != units:
         yield from islice(_units(reader, units), NAMED)
     if values != outcomes:
-        yield "outcomes", f"{values:,} are indexed, {outcomes:,} were recorded"
+        yield "outcomes", f"{values:,} are in the index, {outcomes:,} were recorded"
         yield from islice(_outcomes(reader), NAMED)
     if ids > outcomes:
-        yield "outcome ids", f"{ids:,} are indexed, {outcomes:,} were recorded"
+        yield "outcome ids", f"{ids:,} are in the index, {outcomes:,} were recorded"
         yield from islice(_ids(reader), NAMED)
 
 
@@ -583,7 +583,7 @@ class DecisionChecks:
         numbers = self._reader.numbers(units)
         expected = np.arange(chunk.first, chunk.first + len(units))
         for row in np.flatnonzero(numbers != expected)[:NAMED]:
-            problem = f"the index says number {numbers[row]}, not {expected[row]}"
+            problem = f"the index has number {numbers[row]}, the record {expected[row]}"
             if numbers[row] < 0:
                 problem = "is not in the index"
             self._findings.add(chunk.event, f"unit {units[row].as_py()!r}", problem)
@@ -592,7 +592,7 @@ class DecisionChecks:
         now = self._past.after(chunk.event - 1)
         if chunk.wave != now.wave:
             self._findings.add(
-                chunk.event, f"unit chunk {chunk.chunk}", f"is not of wave {now.wave}"
+                chunk.event, f"unit chunk {chunk.chunk}", f"does not belong to wave {now.wave}"
             )
         self._lots(chunk.event, now, units)
         drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
@@ -621,7 +621,7 @@ class DecisionChecks:
             start += len(piece.units)
         said = self._past.events[piece.event - 1].payload.get("limits")
         if said is not None and again.prices is not None and not _same(said, again.plain(now)):
-            problem = f"a replay gives the prices {again.plain(now)}, stored is {said}"
+            problem = f"a replay gives the prices {again.plain(now)}, the record has {said}"
             self._findings.add(piece.event, "limits", problem)
 
     def _known(self, now: Situation) -> Any:
@@ -645,7 +645,7 @@ class DecisionChecks:
         limit = int(draw["highest_lot"], 16)
         for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
             place = f"unit {units[row].as_py()!r}"
-            self._findings.add(event, place, "has a lot above the highest that was drawn")
+            self._findings.add(event, place, "its lot is above the highest one drawn")
         self._drawn[event] = max(self._drawn.get(event, 0), int(drawn.max()))
 
     def highest_lots(self) -> None:
@@ -653,7 +653,7 @@ class DecisionChecks:
         for event, highest in self._drawn.items():
             said = self._past.events[event - 1].payload["draw"]["highest_lot"]
             if highest < int(said, 16):
-                problem = f"the highest drawn is said to be {said}, a replay gives {highest:016x}"
+                problem = f"the highest one drawn is {highest:016x}, the record has {said}"
                 self._findings.add(event, "lots", problem)
 
     def _compare(
@@ -675,7 +675,7 @@ class DecisionChecks:
         for row in np.flatnonzero(differs)[:NAMED]:
             problem = (
                 f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
-                f"stored is {names[stored.actions[row]]} with {stored.scores[row]!r}"
+                f"the record has {names[stored.actions[row]]} with {stored.scores[row]!r}"
             )
             self._findings.add(event, f"unit {units[row].as_py()!r}", problem)
 

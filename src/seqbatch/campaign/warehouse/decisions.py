@@ -66,9 +66,9 @@ class Stages:
         """Return one query; refuse one with more columns than the database takes."""
         if len(items) > self._sql.columns:
             raise CampaignStateError(
-                f"the statement would have a stage of {len(items):,} columns, and {self._sql.name} "
-                f"takes at most {self._sql.columns:,}. Use fewer features, or assign, record and "
-                "close.",
+                f"the statement would have a stage of {len(items):,} columns, but "
+                f"{self._sql.name} allows at most {self._sql.columns:,}. Use fewer features, or "
+                "assign, record and close.",
                 code="not-in-sql",
             )
         lines = [name if text == name else f"{text} AS {name}" for text, name in items]
@@ -115,14 +115,14 @@ def inexpressible(now: Situation) -> list[str]:
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
     reasons = {
-        'draws are not by md5, which databases have (declare draws = "md5")': spec.draws != "md5",
+        'draws do not use md5 (declare draws = "md5")': spec.draws != "md5",
         "units are drawn together (a balanced draw, strata, capacities or a budget)": spec.balanced,
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
         f"the policy is {now.policy['kind']}: {', '.join(beyond)}": bool(beyond),
         f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
-        f"dates are spelled by a format ({', '.join(dates)})": bool(dates),
-        f"numbers are spelled by a format ({', '.join(spelled)})": bool(spelled),
+        f"dates have a format ({', '.join(dates)})": bool(dates),
+        f"numbers have a format ({', '.join(spelled)})": bool(spelled),
     }
     return [reason for reason, there in reasons.items() if there]
 

@@ -29,7 +29,7 @@ from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.exact_sums import products_of
 from seqbatch.engine import merge_tree
-from seqbatch.errors import InvalidFileError
+from seqbatch.errors import InvalidFileError, RowProblem
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
@@ -218,9 +218,9 @@ class FrozenRule:
         """
         require_summable(self.now)
         now, (given, problems) = self.now, self._read(batch)
-        if wrong := {f"{column} {why}".strip(): row for row, (column, why) in problems.items()}:
-            found = [(row + 1, "", problem) for problem, row in wrong.items()]
-            raise InvalidFileError("a batch of units", found, "nothing was summed up")
+        if wrong := {f"{each.column} {each.reason}".strip(): each for each in problems.values()}:
+            found = [RowProblem(each.row, "", said, each.code) for said, each in wrong.items()]
+            raise InvalidFileError("a batch of units", found, "no sums were computed")
         ids, decided = given.column(0).to_pylist(), self._decided(given)
         value, absent, outside = self._judged(batch)
         seen = ~np.isnan(value)
@@ -260,8 +260,8 @@ class FrozenRule:
         """
         return tally.table(self.now, marked(statement))
 
-    def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, tuple[str, str]]]:
-        """Return the units' columns, ids first, and the column and reason of each invalid row."""
+    def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, RowProblem]]:
+        """Return the units' columns, ids first, and the problem of each invalid row."""
         # Keep all problems: a unit whose problem is dropped would get an action.
         encoder, problems = self.now.encoder(wave=self.now.wave), Problems(most=None)
         ids, wrong = read_ids(batch, encoder.unit_columns)
@@ -279,9 +279,9 @@ class FrozenRule:
             given = given.append_column(name, kept)
         if encoder.eligibility is not None:
             problems.add(0, "", encoder.eligibility.nothing(given))
-        found: dict[int, tuple[str, str]] = {}
-        for row, column, reason in problems.found:
-            found.setdefault(row - 1, (column, reason))
+        found: dict[int, RowProblem] = {}
+        for each in problems.found:
+            found.setdefault(each.row - 1, each)
         return given, found
 
     def _decided(self, given: pa.Table) -> Decided:
@@ -306,7 +306,7 @@ class FrozenRule:
     def _answers(
         self,
         batch: pa.RecordBatch,
-        problems: dict[int, tuple[str, str]],
+        problems: dict[int, RowProblem],
         kept: Any,
         decided: Decided,
     ) -> pa.RecordBatch:
@@ -318,7 +318,7 @@ class FrozenRule:
         names = pa.array([action.name for action in now.actions])
         actions = pa.array(decided.actions)
         own = decided.probabilities[np.arange(len(kept)), decided.actions]
-        said = {row: briefly(*problem) for row, problem in problems.items()}
+        said = {row: briefly(each.column, each.reason) for row, each in problems.items()}
         made: dict[str, Any] = {
             **id_columns(read_ids(batch, now.spec.unit)[0], now.spec.unit),
             "action": names.take(actions).take(rows),

@@ -129,10 +129,10 @@ def require_summable(now: Situation) -> None:
     spec = now.spec
     reasons = {
         'sums depend on the order of rows (declare sums = "exact")': spec.sums != "exact",
-        "the first wave is still to teach the scaling of its columns "
+        "the scaling of columns is not yet learned from the first wave "
         f"({', '.join(spec.features.learning)})": now.wave == 1 and bool(spec.features.learning),
-        "absent outcomes count after a wait alone (reward.after)": now.wait is not None,
-        "the reward is spelled by a format": spec.reward.format is not None,
+        "absent outcomes count only after a wait (reward.after)": now.wait is not None,
+        "the reward has a format": spec.reward.format is not None,
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise CampaignStateError(
@@ -147,7 +147,8 @@ def _require_tables(*tables: str | None) -> None:
     for table in tables:
         if table is not None and table.lower() in STAGES:
             raise InvalidArgumentError(
-                "table", f"called otherwise than a stage of the statement ({', '.join(STAGES)})",
+                "table",
+                f"named differently from the stages of the statement ({', '.join(STAGES)})",
                 repr(table), "Name its schema too, as schema.table.",
             )  # fmt: skip
 
@@ -185,9 +186,9 @@ def _plain(name: str) -> str:
 
 #: The note of a verification about such waves.
 UNPROVEN = (
-    "the rows of wave {} are kept elsewhere: its estimate follows from the sums on record, which "
-    "are said to come from the campaign's own statement. That they follow from the rows is for who "
-    "has the rows to check, by running the statement again"
+    "the rows of wave {} are kept elsewhere: its estimate follows from the recorded sums, which "
+    "were recorded as the result of the campaign's statement. To check them against the rows, "
+    "run the statement again where the rows are"
 )
 
 
@@ -202,12 +203,12 @@ def wrong_statement(now: Situation, state: Any, text: str) -> str:
     """Return why a statement is not the one for the open wave's sums; "" if it is."""
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
-        return "is no statement of sums that seqbatch wrote"
+        return "is not a statement for sums that seqbatch wrote"
     if problem := _of_another(now, about):
         return problem
     sql = dialect_of(about["dialect"])
     own = summed_up(now, rule_of(now, state), sql, str(about["units"]), str(about["outcomes"]))
-    return "" if own == text else "was changed: the campaign's own statement is another one"
+    return "" if own == text else "was changed: it differs from the campaign's statement"
 
 
 def _of_another(now: Situation, about: dict[str, Any]) -> str:
@@ -231,4 +232,4 @@ def wrong_evidence(now: Situation, state: Any, said: dict[str, Any]) -> str:
     if problem := wrong_statement(now, state, said["statement"]):
         return f"the statement {problem}"
     kept = [row["statement"] == said["fingerprint"] for row in said["sums"]]
-    return "" if all(kept) else "sums are not those of the statement"
+    return "" if all(kept) else "sums are not the result of the statement"

@@ -1,7 +1,7 @@
 """A wave's sums as SQL, and the reading and checking of the result."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, 
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item
 from seqbatch.core.exact_sums import ExactSums
-from seqbatch.errors import InvalidFileError
+from seqbatch.errors import InvalidFileError, RowProblem
 
 # ----------------------------------------------------------------------
 # Sums by cell: all units of a cell have the same categories and booleans.
@@ -227,8 +227,9 @@ def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
     wanted, found = names_of(now), source.columns()
     spelled = {name.lower(): name for name in found}
     if missing := [name for name in wanted if name not in spelled]:
-        said = "is missing; hand over the whole result of the statement"
-        raise InvalidFileError(source.name, [(0, name, said) for name in missing])
+        said = "is missing; give the whole result of the statement"
+        gone = [RowProblem(0, name, said, "no-such-column") for name in missing]
+        raise InvalidFileError(source.name, gone)
     columns = [spelled[name] for name in wanted]
     rows: list[Row] = []
     for batch in source.batches(columns):
@@ -248,35 +249,40 @@ def _cell(name: str, value: Any) -> Any:
     return text
 
 
-def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Any:
+def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator[RowProblem]:
     """Yield the problems of a result's rows."""
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
     if not rows:
-        yield 0, "", "the result has no rows: the table of units is empty"
+        said = "the result has no rows: the table of units is empty"
+        yield RowProblem(0, "", said, "no-rows")
     for place, row in enumerate(rows, start=1):
         if row["statement"] != fingerprint:
-            yield place, "statement", "is not the fingerprint of this statement"
+            said = "is not the fingerprint of this statement"
+            yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
-            said = (
-                f"{row['units']} units have no action: the statement to assign says what is wrong"
-            )
-            yield place, "action", said
+            said = f"{row['units']} units have no action: run the assign statement to see why"
+            yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:
-            yield place, "action", f"must be one of {', '.join(names)}; received {row['action']!r}"
+            said = f"must be one of {', '.join(names)}; received {row['action']!r}"
+            yield RowProblem(place, "action", said, "unknown-action")
         elif keys.count(keys[place - 1]) > 1:
-            yield place, "action", "has two rows for the same part and seen"
+            said = "has two rows with the same part and seen"
+            yield RowProblem(place, "action", said, "repeated")
         elif bad := [name for name in row if name not in TEXTS and not _whole(name, row)]:
-            yield place, bad[0], f"must be a whole number; received {row[bad[0]]!r}"
+            said = f"must be a whole number; received {row[bad[0]]!r}"
+            yield RowProblem(place, bad[0], said, "not-a-number")
         elif row["units"] != row["distinct_units"]:
             said = f"{row['units']} units have {row['distinct_units']} different ids"
-            yield place, "distinct_units", f"{said}: a unit is in the table more than once"
+            said = f"{said}: a unit is in the table more than once"
+            yield RowProblem(place, "distinct_units", said, "repeated-units")
         elif row["conflicting"] or row["outside"]:
             said = (
-                f"{row['conflicting']} units have outcomes that differ, {row['outside']} beyond "
-                "the declared range; choose or correct before summing up"
+                f"{row['conflicting']} units have several different outcomes, and "
+                f"{row['outside']} an outcome outside the declared range; correct them before "
+                "you compute the sums"
             )
-            yield place, "conflicting", said
+            yield RowProblem(place, "conflicting", said, "conflicting")
 
 
 def _whole(name: str, row: Row) -> bool:

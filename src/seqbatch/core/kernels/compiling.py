@@ -18,9 +18,9 @@ def _keeps() -> bool:
         njit(cache=True)(nothing)
     except RuntimeError:
         warnings.warn(
-            "Compiled code cannot be kept, because neither the package's folder nor the home may "
-            "be written: every process compiles for some seconds up to a minute. Name a folder "
-            "that may be written in the environment variable NUMBA_CACHE_DIR.",
+            "Compiled code cannot be cached, because neither the package's folder nor the home "
+            "folder is writable: every process compiles again, which takes up to a minute. Set the "
+            "environment variable NUMBA_CACHE_DIR to a writable folder.",
             stacklevel=2,
         )
         return False

@@ -48,7 +48,7 @@ router = APIRouter(include_in_schema=False, prefix="/campaigns/{name}")
 
 @router.get("/done/{once}")
 async def done(request: Request, name: Name, once: str, visitor: Visiting) -> Response:
-    """What was done, and what comes next."""
+    """Show what was done, and the next step."""
     store = request.app.state.store
     answer = await run_in_threadpool(lambda: told(kept(store, visitor, once)))
     now = await standing(request, name)
@@ -77,7 +77,7 @@ class Glance:
 
 @list_router.get("/")
 async def campaigns(request: Request, visitor: Visiting) -> Response:
-    """The campaigns that the token is for, those that wait for somebody first."""
+    """List the campaigns that the token may see, open ones first."""
     store: SQLStore = request.app.state.store
 
     def found() -> list[Glance]:
@@ -104,7 +104,7 @@ def _glance(store: SQLStore, name: str) -> Glance:
 
 @router.get("/report")
 async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """The report as a page of the dashboard."""
+    """Show the report as a page of the dashboard."""
     state = request.app.state
     now = await standing(request, name)
 
@@ -124,7 +124,7 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
 
 @router.get("/protocol")
 async def protocol(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """What was declared before the first unit."""
+    """Show the protocol: what was declared before the first unit."""
     campaign = Campaign(request.app.state.store, name)
     now = await standing(request, name)
     made = await bounded(request, lambda: _every(protocol_document(campaign.events())))
@@ -147,14 +147,14 @@ async def document(
     what: Literal["report", "protocol"] = "report",
     file_format: Annotated[views.Document, Query(alias="format")] = "html",
 ) -> Response:
-    """The report or the protocol as a file."""
+    """Return the report or the protocol as a file."""
     make = views.report if what == "report" else views.protocol
     return await make(request, name, file_format)
 
 
 @router.get("/files")
 async def files(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """What can be downloaded."""
+    """List the files to download."""
     now = await standing(request, name)
     return page(request, "files.html", name=name, now=now)
 
@@ -167,7 +167,7 @@ async def export(
     what: Literal["units", "outcomes", "held", "events"] = "units",
     file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
 ) -> Response:
-    """What is stored, as a file."""
+    """Return an export as a file."""
     return await views.exported(request, name, what, file_format, mark=mark_of(file_format))
 
 
@@ -190,7 +190,7 @@ class Seen:
 
 @router.get("")
 async def overview(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """Waves, actions, what is missing, what was learned, and what comes next."""
+    """Show a campaign: waves, actions, missing outcomes, results and the next step."""
     state, campaign = request.app.state, Campaign(request.app.state.store, name)
 
     def looked() -> Seen:
@@ -219,7 +219,7 @@ def _remarks(status: Status) -> list[str]:
 
 @router.get("/findings")
 async def findings(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """What was learned, how sure that is, and what to do."""
+    """Show what was learned, how certain it is, and what to do."""
     state = request.app.state
     now = await standing(request, name)
     try:
@@ -248,7 +248,7 @@ class Done:
 async def history(
     request: Request, name: Name, _visitor: Visiting, before: Annotated[int, Query(ge=1)] = 2**62
 ) -> Response:
-    """Everything that was done, the newest first."""
+    """List the events, newest first."""
     campaign = Campaign(request.app.state.store, name)
     now = await standing(request, name)
     every = await bounded(request, campaign.events)

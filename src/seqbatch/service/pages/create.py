@@ -75,7 +75,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     names = ", ".join(action.name for action in now.actions)
-    better = {"max": "more", "min": "less"}[now.spec.reward.direction]
+    better = {"max": "higher", "min": "lower"}[now.spec.reward.direction]
     summary = [
         f"{counted(len(now.actions), 'action')}: {names}.",
         f"Compared with: {now.spec.control or now.actions[0].name}.",
@@ -104,12 +104,12 @@ def _first_wave(prepared: Prepared, found: Validated, file: str) -> list[str]:
         said.append(f"The first wave has room for {counted(now.sizes[0], 'unit')}.")
     if found.left_over:
         said.append(
-            f"It has no room for {found.left_over:,} of the file: assigning can draw as many as "
-            "fit, at random, and leave the others for later waves."
+            f"It has no room for {found.left_over:,} units of the file: you can draw as many as "
+            "fit at random, and leave the others for later waves."
         )
     if now.policy.get("first") == "uniform":
         share = f"1 in {len(now.actions)}"
-        said.append(f"Nothing is known yet, so that each action is drawn with probability {share}.")
+        said.append(f"Nothing is known yet, so each action is drawn with probability {share}.")
     return said
 
 
@@ -212,7 +212,7 @@ class SpecForm:
             return (0, 1)
         if not self.low and not self.high:
             return None
-        low = _number("reward: the least outcome (from)", self.low, field="reward")
+        low = _number("reward: the smallest outcome (from)", self.low, field="reward")
         return low, _number("reward: the largest outcome (to)", self.high, field="reward")
 
 
@@ -331,7 +331,7 @@ def _whole(name: str, text: str) -> int:
 
 def _sizes(text: str) -> list[int]:
     if unclear := UNCLEAR.search(text):
-        rule = "numbers such as 1500, without commas in them and with a space between two"
+        rule = "numbers such as 1500, without commas and separated by spaces"
         raise InvalidArgumentError("sizes", rule, repr(unclear[0][:40]))
     parts: Iterable[str] = re.split(r"[;,\s]+", text.strip(" ,;"))
     return [_whole("sizes", part) for part in parts]
@@ -358,7 +358,7 @@ async def begin(request: Request, _visitor: Visiting) -> Response:
 
 @router.post("")
 async def upload(request: Request, visitor: Visiting) -> Response:
-    """Keep the file and lead to what is in it."""
+    """Keep the file, and redirect to the form that describes it."""
     form, file = await read_upload(request, visitor)
     query = urlencode(_handed_on(form))
     return RedirectResponse(f"/new/{file.fingerprint}{f'?{query}' if query else ''}", 303)
@@ -366,7 +366,7 @@ async def upload(request: Request, visitor: Visiting) -> Response:
 
 @router.get("/{fingerprint}")
 async def describe(request: Request, fingerprint: str, visitor: Visiting) -> Response:
-    """What is in the file, as a form that can be corrected."""
+    """Show what was found in the file, as a form to correct."""
     file = _file(request, visitor, fingerprint)
     form = Form(request.query_params.multi_items())
     try:
@@ -379,7 +379,7 @@ async def describe(request: Request, fingerprint: str, visitor: Visiting) -> Res
 
 @router.post("/{fingerprint}")
 async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Response:
-    """Make a spec of what was filled in; show it in words, or the form again."""
+    """Make a spec from the form, and show it in words; if invalid, show the form again."""
     form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
     filled, store = typed(form), request.app.state.store
     if form.ticked(AGAIN):
@@ -418,7 +418,7 @@ async def review(request: Request, fingerprint: str, visitor: Visiting) -> Respo
 
 @router.post("/{fingerprint}/create")
 async def create(request: Request, fingerprint: str, visitor: Visiting) -> Response:
-    """Create the campaign, once, and lead to what comes next."""
+    """Create the campaign once, and redirect to the next step."""
     form, store = await read_form(request, visitor), request.app.state.store
     text, call = form.text("spec"), form.call(request, visitor)
     try:
@@ -433,7 +433,7 @@ async def create(request: Request, fingerprint: str, visitor: Visiting) -> Respo
 
 @router.get("/{fingerprint}/created/{name}")
 async def done(request: Request, fingerprint: str, name: Name, visitor: Visiting) -> Response:
-    """What was created, and the same file for its first wave while it is kept."""
+    """Show the new campaign, and offer its file for the first wave while it is kept."""
     try:
         file = _file(request, visitor, fingerprint)
     except ProblemError:

@@ -85,7 +85,7 @@ class Form:
         """Return the identity of the call: the same form sent again gets the same answer."""
         key = self.text(ONCE)
         if not 8 <= len(key) <= LONGEST_KEY - 10 or not key.isascii() or not key.isprintable():
-            raise ProblemError(422, "form-refused", f"the form must carry its field {ONCE!r}.")
+            raise ProblemError(422, "form-refused", f"the form must have the field {ONCE!r}.")
         asked = [(name, value) for name, value in self.fields if name != CSRF]
         said = json.dumps([request.method, request.url.path, asked])
         return IdempotentCall(
@@ -198,7 +198,9 @@ def kept(store: SQLStore, visitor: Visitor, once: str, *, part: str = "") -> Sto
     found = answers.find(store, call) if once.isprintable() else None
     if found is None:
         raise ProblemError(
-            404, "not-found", "there is no such answer, or none any more: they are kept for a week."
+            404,
+            "not-found",
+            "this answer does not exist or has expired: answers are kept for a week.",
         )
     return found
 

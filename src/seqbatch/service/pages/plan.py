@@ -5,7 +5,7 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -125,37 +125,19 @@ def answer_of(plan: Plan) -> PlanAnswer:
     whole = not plan.request.quick
     sizes = ", ".join(f"{size:,}" for size in plan.grid.sizes)
     return PlanAnswer(
-        heading=in_waves(answer(plan)),
+        heading=answer(plan, noun="wave"),
         short=f"{counted(plan.batches, 'wave')} of {sizes} units",
         whole=whole,
         facts=_facts(plan),
-        words=[in_waves(line) for line in reasons(plan)],
-        assumed=in_waves(" ".join(assumptions(plan))),
+        words=reasons(plan, noun="wave"),
+        assumed=" ".join(assumptions(plan, noun="wave")),
         waves=_waves(plan),
         picture=_picture(plan),
-        tables=[_told(table) for table in (tables(plan) if whole else [costs_table(plan)])],
+        tables=tables(plan, noun="wave") if whole else [costs_table(plan, noun="wave")],
         sizes=tuple(plan.grid.sizes),
         actions=plan.model.actions,
         randomised=plan.model.conduct.randomised,
     )
-
-
-def in_waves(text: str) -> str:
-    """Replace "batch", the planner's term, by "wave", the campaign's term.
-
-    >>> in_waves("3 batches, as asked for. More batches (max_batches) may.")
-    '3 waves, as asked for. More waves may.'
-    """
-    text = text.replace(" (max_batches)", "")
-    for theory, campaign in (("batches", "waves"), ("batch", "wave")):
-        text = text.replace(theory, campaign)
-        text = text.replace(theory.capitalize(), campaign.capitalize())
-    return text
-
-
-def _told(table: Table) -> Table:
-    columns = tuple("waves" if name == "M" else in_waves(name) for name in table.columns)
-    return replace(table, title=in_waves(table.title), columns=columns)
 
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
@@ -163,10 +145,14 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     facts = [
         ("waves", str(plan.batches)),
         ("first wave", counted(plan.grid.sizes[0], "unit")),
-        ("of the possible gain", f"{row.earned:.0%}"),
+        ("share of the possible gain", f"{row.earned:.0%}"),
         ("randomised", percent_cut(plan.model.conduct.randomised)),
     ]
-    return facts if found is None else [*facts, ("lift found, 80% power", number(found.lift_80, 3))]
+    return (
+        facts
+        if found is None
+        else [*facts, ("detectable lift, 80% power", number(found.lift_80, 3))]
+    )
 
 
 def _waves(plan: Plan) -> list[WaveBar]:
@@ -203,7 +189,7 @@ def _picture(plan: Plan) -> RegretPicture:
     online = number(plan.online.regret, 3)
     words = (
         f"Expected regret by number of waves: {told}; fully online: {online}. "
-        f"{counted(plan.batches, 'wave').capitalize()}: {in_waves(chosen(plan))}."
+        f"{counted(plan.batches, 'wave').capitalize()}: {chosen(plan)}."
     )
     return RegretPicture(points, at(plan.online.regret), online, words)
 
@@ -288,7 +274,7 @@ class Plans:
         turn = self._turns.setdefault(session, Turn())
         if turn.asking > WAITING:
             raise ProblemError(
-                429, "busy", "several plans of this session wait already; try again.",
+                429, "busy", "too many plans of this session are waiting; try again later.",
                 headers={"Retry-After": "2"},
             )  # fmt: skip
         turn.asking += 1
@@ -359,36 +345,37 @@ class Control:
 
 
 CONTROLS = (
-    Control(name="units", label="Units in all", low=100, high=1_000_000, log=True, value="20000",
-            help="Customers, patients, visits: whoever gets one action each.", suffix="units"),
+    Control(name="units", label="Total units", low=100, high=1_000_000, log=True, value="20000",
+            help="Customers, patients or visits: each gets one action.", suffix="units"),
     Control(name="actions", label="Actions", low=2, high=20, value="3",
-            help="With the control, such as doing nothing."),
-    Control(name="features", label="Features of a unit", high=60, value="5",
-            help="Numbers known before: age, past orders, an indicator for each region."),
+            help="Including the control, such as doing nothing."),
+    Control(name="features", label="Features per unit", high=60, value="5",
+            help="Numbers known before assignment: age, past orders, an indicator per region."),
     Control(name="effect", label="Effect", low=0.01, high=2, log=True, value="0.2", step=0.001,
-            help="What a perfect assignment gains per unit over a random one.",
-            suffix="of reward", instead="Not known: plan for many effects around a fifth of the "
+            help="Gain per unit of a perfect assignment over a random one.",
+            suffix="of reward", instead="Unknown: plan for many effects around a fifth of the "
             "noise"),
     Control(name="waves", label="Waves", low=1, high=8, value="3",
-            help="Outcomes are used between two waves.", instead="Recommend a number"),
+            help="Each wave uses the outcomes of earlier waves.", instead="Recommend a number"),
     Control(name="randomised", label="Randomised share", value="10", suffix="%",
-            help="Units that get a random action whatever was learned, for honest measurement."),
+            help="Units that get a random action whatever was learned, for unbiased estimates."),
     Control(name="missing", label="Missing outcomes", high=90, value="0", suffix="%", more=True,
-            help="Outcomes that will never come."),
+            help="Share of outcomes that will never arrive."),
     Control(name="noise", label="Noise", low=0.05, high=20, log=True, value="1", step=0.001,
             more=True, suffix="of reward",
-            help="Standard deviation of an outcome; 0.3 for yes or no with one yes in ten."),
+            help="Standard deviation of an outcome; 0.3 for yes or no with 10% yes."),
     Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
-            step=0.001, more=True, help="The randomised share is then raised until this "
-            "is found with 80% power.", suffix="of reward", instead="None in particular"),
+            step=0.001, more=True, help="The planner raises the randomised share "
+            "until this lift is detected with 80% power.", suffix="of reward",
+            instead="No particular lift"),
 )  # fmt: skip
 
 
 @router.get("/plan")
 async def planner(request: Request, visitor: Visiting, part: str = "") -> Response:
-    """The form, with an answer where the address asks a question.
+    """Show the planner's form, with an answer if the URL has inputs.
 
-    A part alone is for the script of the page: "quick" for a first answer, "whole" for all of it.
+    The page's script requests parts: "quick" for a first answer, "whole" for the full one.
     """
     form = Form([(name, text) for name, text in request.query_params.multi_items() if name != PART])
     template = "plan_answer.html" if part else "planner.html"
@@ -414,7 +401,7 @@ def question_of(form: Form) -> Question:
     """Return the inputs of a form; refuse invalid numbers, with the field's name."""
     waves = _whole(form, "waves")
     if waves is not None and waves > MOST_WAVES:
-        advice = "Plan more of them at the command line."
+        advice = "To plan more waves, use the command line."
         raise InvalidArgumentError("waves", f"at most {MOST_WAVES}", waves, advice)
     return Question(
         units=_whole(form, "units") or 0, actions=_whole(form, "actions") or 0,
@@ -467,5 +454,6 @@ def _number(form: Form, name: str) -> float | None:
 
 def _refusal(error: InvalidArgumentError) -> Mapping[str, str]:
     """Return the error by field name; shares are given in percent."""
-    name = "waves" if error.name == "batches" else error.name
-    return {name: in_percent(in_waves(str(error))) if name in SHARES else in_waves(str(error))}
+    if error.name == "batches":
+        error = InvalidArgumentError("waves", error.rule, error.received, error.advice)
+    return {error.name: in_percent(str(error)) if error.name in SHARES else str(error)}

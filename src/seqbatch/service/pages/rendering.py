@@ -47,9 +47,9 @@ def on_pages(remedy: Remedy) -> str:
             return "."
         case "amend":
             if spelled := remedy.options.get("reward_format"):
-                return f' a change of how outcomes are spelled to "{spelled}" and a reason'
+                return f' a change of the outcome format to "{spelled}" (with a reason)'
             # Pages have no fields for the other remedies.
-            return f" a call of amend over HTTP with {amendment(remedy)}"
+            return f" an amendment over HTTP with {amendment(remedy)}"
         case _:
             return ""
 
@@ -140,7 +140,7 @@ class Next:
 def next_of(now: Situation) -> Next:
     """Return the next step in a situation."""
     if now.stop and now.condition == "open":
-        said = f"The rule that was fixed beforehand says: {now.stop}."
+        said = f"The stopping rule says: {now.stop}."
         return Next(said, "Read the findings", "findings")
     step = step_from(now)
     if step == "assign":
@@ -152,32 +152,32 @@ def next_of(now: Situation) -> Next:
     if step == "report":
         return Next(f"The campaign is {now.condition}.", "Read the report", "report")
     return Next(
-        "Its rows are kept elsewhere: the statement of seqbatch campaign sql is run there.",
-        "See what is on record", "history",
+        "Its rows are kept elsewhere: run the statement from seqbatch campaign sql there.",
+        "See the events", "history",
     )  # fmt: skip
 
 
 def _assign(now: Situation) -> str:
     if now.left is None:
-        return f"Give the units of wave {now.wave} their actions."
-    return f"Give {counted(now.left, 'more unit')} of wave {now.wave} their actions."
+        return f"Assign the units of wave {now.wave}."
+    return f"Assign {counted(now.left, 'more unit')} to wave {now.wave}."
 
 
 def _record(now: Situation) -> str:
     units = now.units[now.wave - 1]
-    said = f"Record the outcomes of wave {now.wave}: {now.observed:,} of {units:,} are in"
+    said = f"Record the outcomes of wave {now.wave}: {now.observed:,} of {units:,} have arrived"
     if now.absent is None:
         needed = percent(now.spec.required_outcomes)
-        return f"{said}, and at least {needed} are needed to close it."
+        return f"{said}, and closing it takes at least {needed}."
     if closing := or_close(now):
         return f"{said}. {closing}"
-    when = f", at the earliest {now.wait} after its assignment" if now.wait else ""
-    return f"{said}. At the closing a unit without one counts as {now.absent:g}{when}."
+    when = f", but not before {now.wait} after its assignment" if now.wait else ""
+    return f"{said}. When you close the wave, a unit without one counts as {now.absent:g}{when}."
 
 
 def _close(now: Situation) -> str:
     units = now.units[now.wave - 1]
-    return f"Close wave {now.wave}: {now.observed:,} of its {units:,} outcomes are in."
+    return f"Close wave {now.wave}: {now.observed:,} of its {units:,} outcomes have arrived."
 
 
 # ----------------------------------------------------------------------

@@ -62,8 +62,8 @@ async def visitor(request: Request) -> Visitor:
     if token is None:
         raise ProblemError(
             401, "unauthorised",
-            "You are not signed in, or your session has ended. Nothing was done: sign in, and do "
-            "it again.",
+            "You are not signed in, or your session has ended. Nothing was done. Sign in and try "
+            "again.",
         )  # fmt: skip
     found = Visitor(token, secret)
     request.state.visitor = found
@@ -88,8 +88,8 @@ def require_form_token(secret: str, received: str) -> None:
     if not secret or not hmac.compare_digest(form_token(secret).encode(), received.encode()):
         raise ProblemError(
             403, "form-refused",
-            "this form was not made for this session, or the session has ended. Nothing was done. "
-            "Go back, reload the page and send it again.",
+            "this form belongs to another session, or the session has ended. Nothing was done. "
+            "Go back, reload the page and send the form again.",
         )  # fmt: skip
 
 
@@ -102,8 +102,8 @@ def require_own_origin(request: Request) -> None:
     ):
         raise ProblemError(
             403, "form-refused",
-            "this form was sent by a page of another site. Nothing was done. Behind a proxy, see "
-            "that it passes the header Host on.",
+            "this form was sent by a page of another site. Nothing was done. Behind a proxy, "
+            "make sure that it forwards the header Host.",
         )  # fmt: skip
 
 

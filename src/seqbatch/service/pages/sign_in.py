@@ -33,29 +33,29 @@ YEAR = 365 * 24 * 3600
 
 @router.get("/static/{file}")
 async def static_file(file: str) -> Response:
-    """A file that pages load; its address changes with it."""
+    """Return a static file; its URL changes with its content."""
     if file not in STATIC:
-        raise ProblemError(404, "not-found", "there is no such file.")
+        raise ProblemError(404, "not-found", "this file does not exist.")
     headers = {"content-type": STATIC[file], "cache-control": f"public, max-age={YEAR}, immutable"}
     return Response(static(file), headers=headers)
 
 
 @router.get("/sign-in")
 async def sign_in_page(request: Request) -> Response:
-    """The form, with a cookie that it belongs to."""
+    """Show the sign-in form, and set the cookie that it belongs to."""
     return _sign_in_page(request, local(request.query_params.get("next", "/")))
 
 
 @router.post("/sign-in")
 async def sign_in(request: Request) -> Response:
-    """Begin a session of a token."""
+    """Start a session for a token."""
     require_own_origin(request)
     form = await read_fields(request)
     require_form_token(cookie(request, GUEST), form.text(CSRF))
     wanted, access = local(form.text("next", "/")), request.app.state.access
     token: Token | None = await access.token(form.text("token"), request)
     if token is None:
-        said = "This is no token, or one that has expired or was revoked."
+        said = "This token is invalid, expired or revoked."
         return _sign_in_page(request, wanted, said=said, status=401)
     # Limit the rate, because every session is written to the store.
     request.app.state.rate.require(token.id)
@@ -73,7 +73,7 @@ async def sign_in(request: Request) -> Response:
 
 @router.post("/sign-out")
 async def sign_out(request: Request, visitor: Visiting) -> Response:
-    """End the session, with what was kept for it."""
+    """End the session, and delete its uploads."""
     await read_form(request, visitor)
     await _end(request, visitor)
     answer = RedirectResponse("/sign-in", status_code=303)

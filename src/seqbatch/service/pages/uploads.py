@@ -79,7 +79,7 @@ class Uploads:
         if sum(map(_size, self._folder.glob("*/*"))) > self._settings.upload_bytes:
             raise ProblemError(
                 429, "busy",
-                "as many files wait for their confirmation as there is room for; try again later.",
+                "too many uploads are waiting to be confirmed; try again later.",
                 headers={"Retry-After": "60"},
             )  # fmt: skip
         own, kind, hashed = self._folder / key, _format(name), hashlib.sha256()
@@ -113,9 +113,9 @@ class Uploads:
                 return Kept(**found, path=path)
         raise ProblemError(
             404, "not-found",
-            "this file is not here any more: uploads are kept for "
-            f"{self._settings.upload_seconds / 60:g} minutes, for whoever sent them. Nothing was "
-            "done. Upload it again.",
+            "this upload has expired or belongs to another session: uploads are kept for "
+            f"{self._settings.upload_seconds / 60:g} minutes. Nothing was done. Upload the file "
+            "again.",
         )  # fmt: skip
 
     def drop(self, key: str, fingerprint: str = "*") -> None:
@@ -193,8 +193,8 @@ def _format(name: str) -> str:
     if found is None:
         raise ProblemError(
             415, "unsupported",
-            f"the file must be named with one of {', '.join(ENDINGS)}; received {name!r}. Save a "
-            "sheet as CSV first; unpack a compressed file.",
+            f"the file's name must end with one of {', '.join(ENDINGS)}; received {name!r}. Save a "
+            "spreadsheet as CSV first; unpack a compressed file.",
         )  # fmt: skip
     return found
 

@@ -56,7 +56,7 @@ LISTED = 500
 
 @router.get("/units")
 async def units(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """The form, and what the file must hold."""
+    """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
     columns = list(dict.fromkeys(now.encoder(wave=now.wave).columns))
     return page(request, "units.html", name=name, now=now, columns=columns)
@@ -64,7 +64,7 @@ async def units(request: Request, name: Name, _visitor: Visiting) -> Response:
 
 @router.post("/units")
 async def upload_units(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Keep the file and lead to what is found in it."""
+    """Keep the file, and redirect to its check."""
     form, file = await read_upload(request, visitor)
     how = form.text("how", "all")
     query = f"?how={how}" if how in ("draw", "partial") else ""
@@ -75,7 +75,7 @@ async def upload_units(request: Request, name: Name, visitor: Visiting) -> Respo
 async def check_units(
     request: Request, name: Name, fingerprint: str, visitor: Visiting, how: How = "all"
 ) -> Response:
-    """What assigning the file would do, or every row that speaks against it."""
+    """Show what assigning the file would do, or its problems."""
     state = request.app.state
     uploads: Uploads = state.uploads
     file = uploads.find(visitor.key, fingerprint)
@@ -120,8 +120,8 @@ def _assign(
             campaign = Campaign(base, name, who=visitor.token.name)
             if (wave := form.whole("wave")) != (now := campaign.situation()).wave:
                 raise CampaignStateError(
-                    f"the file was checked for wave {wave} of campaign {name}, and the open one is "
-                    f"{now.wave} now. Nothing was assigned. Check the file again.",
+                    f"the file was checked for wave {wave} of campaign {name}, but the open wave "
+                    f"is now {now.wave}. Nothing was assigned. Check the file again.",
                     code="wave-changed",
                 )
             result = campaign.assign(
@@ -151,7 +151,7 @@ async def assignments(
     once: str,
     visitor: Visiting,
 ) -> Response:
-    """The actions of the units of a file that was confirmed, as a file."""
+    """Return the actions of a confirmed file's units, as a file."""
     store = request.app.state.store
     return sent(await run_in_threadpool(lambda: kept(store, visitor, once, part=FILE)))
 
@@ -186,7 +186,7 @@ def _content(path: Path, mark: bytes) -> Iterator[bytes]:
 
 @router.get("/outcomes")
 async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """The form, and what the file must hold."""
+    """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
     spec = now.spec
     columns = [*spec.unit, *number_columns(spec), *([spec.outcome] if spec.outcome else [])]
@@ -195,7 +195,7 @@ async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response
 
 @router.post("/outcomes")
 async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Keep the file and lead to what is found in it."""
+    """Keep the file, and redirect to its check."""
     _, file = await read_upload(request, visitor)
     return RedirectResponse(f"/campaigns/{name}/outcomes/{file.fingerprint}", status_code=303)
 
@@ -204,7 +204,7 @@ async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Re
 async def check_outcomes(
     request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False
 ) -> Response:
-    """What would become of each row: the four counts, and those that would be held."""
+    """Show what would happen to the rows: the counts, and the rows that would be held."""
     state = request.app.state
     uploads: Uploads = state.uploads
     file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
@@ -255,10 +255,10 @@ def _in_words(result: Recorded) -> dict[str, Any]:
 
 @router.get("/close")
 async def what_will_happen(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """What closing the open wave would do.
+    """Show what closing the open wave would do.
 
-    It is tried, for what would be refused and for what counts as absent. What the estimate and the
-    declared rule would say is not shown: that would be a look that nobody recorded.
+    Closing is tried and rolled back. The page does not show the estimate or the stopping rule's
+    verdict: that would be an unrecorded look.
     """
     store = request.app.state.store
     now = await standing(request, name)
@@ -285,7 +285,7 @@ def _tried(store: SQLStore, name: str) -> tuple[Closed | None, str]:
 
 @router.post("/close")
 async def close(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Close the wave that the page was about."""
+    """Close the wave that the page showed."""
     form = await read_form(request, visitor)
     if (wave := form.whole("wave")) is None:
         raise ProblemError(422, "form-refused", "the form must name the wave that it closes.")
@@ -304,7 +304,7 @@ async def close(request: Request, name: Name, visitor: Visiting) -> Response:
 
 @router.get("/change")
 async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
-    """What can be changed."""
+    """Show the forms that change a campaign."""
     now = await standing(request, name)
     proposal = None
     if now.proposal is not None:
@@ -314,7 +314,7 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
 
 @router.post("/amend")
 async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Change sizes, actions and how outcomes are spelled; what was assigned stays."""
+    """Change sizes, actions and the outcome format; units keep their actions."""
     form = await read_form(request, visitor)
     asked = _amendment(form, await standing(request, name))
     return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
@@ -346,15 +346,15 @@ def _sizes(text: str) -> list[int] | None:
     if UNCLEAR.search(text) or not all(re.fullmatch("[0-9]{1,12}", word) for word in words):
         raise ProblemError(
             422, "invalid-argument",
-            "sizes must be whole numbers such as 400 1600, without commas in them and with a space "
-            f"between two; received {text[:100]!r}.",
+            "sizes must be whole numbers such as 400 1600, without commas and separated by spaces; "
+            f"received {text[:100]!r}.",
         )  # fmt: skip
     return [int(word) for word in words]
 
 
 @router.post("/adopt")
 async def adopt(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Make the proposed sizes the campaign's."""
+    """Adopt the proposed sizes."""
     form = await read_form(request, visitor)
     reason = form.text("reason")
 
@@ -368,7 +368,7 @@ async def adopt(request: Request, name: Name, visitor: Visiting) -> Response:
 
 @router.post("/continue")
 async def go_on(request: Request, name: Name, visitor: Visiting) -> Response:
-    """Go on although the declared rule says to stop."""
+    """Continue the campaign despite its stopping rule."""
     form = await read_form(request, visitor)
     reason = form.text("reason")
     return await do(request, visitor, name, form, lambda c: c.go_on(reason=reason), did="continue")
@@ -380,7 +380,7 @@ async def abort(request: Request, name: Name, visitor: Visiting) -> Response:
     form = await read_form(request, visitor)
     if not form.ticked("sure"):
         raise ProblemError(
-            422, "invalid-argument", "tick the box that says that the campaign ends for good."
+            422, "invalid-argument", "tick the box to confirm that the campaign ends permanently."
         )
     reason = form.text("reason")
     return await do(request, visitor, name, form, lambda c: c.abort(reason=reason), did="abort")

@@ -67,11 +67,11 @@ def declared(spec: dict[str, Any] | str) -> Spec:
 
 @router.get(
     "",
-    summary="List the campaigns that the token is for.",
+    summary="List the campaigns that the token may see.",
     responses={200: {"model": CampaignsAnswer}, **responses()},
 )
 async def list_campaigns(request: Request, token: Caller) -> Response:
-    """In the order of their creation."""
+    """The campaigns are listed in the order of their creation."""
     store: SQLStore = request.app.state.store
 
     def listed() -> list[dict[str, Any]]:
@@ -83,12 +83,12 @@ async def list_campaigns(request: Request, token: Caller) -> Response:
 
 @router.post(
     "/validate",
-    summary="Say what create, assign and record would say; keep nothing.",
+    summary="Check a spec, units and outcomes; store nothing.",
     openapi_extra=reads(ValidateBody, changes=False),
     responses={200: {"model": ValidateAnswer}, **responses(413, 415, 422, 429)},
 )
 async def validate_spec(request: Request, token: Caller) -> Response:
-    """Everything that would be refused is in `problems`."""
+    """`problems` lists everything that create, assign and record would refuse."""
     body, _ = await read_json(request, ValidateBody)
     store: SQLStore = request.app.state.store
 
@@ -136,7 +136,7 @@ def _tried(found: Validated, label: str) -> dict[str, Any]:
     responses={201: {"model": CampaignAnswer}, **responses(404, 409, 413, 415, 422, 429)},
 )
 async def create(request: Request, token: Caller) -> Response:
-    """A masked campaign is created at the command line, where its key is written to a file."""
+    """Create masked campaigns at the command line, which writes the key to a file."""
     body, hashed = await read_json(request, SpecBody)
     store, call = request.app.state.store, call_of(request, token, hashed)
     return sent(await bounded(request, lambda: created(store, token, call, declared(body.spec))))
@@ -149,7 +149,7 @@ def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Sp
         raise InvalidSpecError.at(
             ("masked",),
             "masked: a masked campaign must be created with `seqbatch campaign create --key "
-            "FILE`: its key is written to a file there, and must not pass through here.",
+            "FILE`: that writes its key to a file, so the key never passes through the service.",
         )
     prepared = prepare(spec, defaults=store.defaults)
 
@@ -162,56 +162,56 @@ def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Sp
 
 @router.get(
     "/{name}",
-    summary="Show a campaign in short, and what comes next.",
+    summary="Show a summary of a campaign, and the next step.",
     responses={200: {"model": CampaignAnswer}, **responses(404)},
 )
 async def show(request: Request, name: Name) -> Response:
-    """For its waves and actions ask for its status."""
+    """The status shows its waves and actions."""
     campaign = Campaign(request.app.state.store, name)
     return sent(as_json(in_short(await run_in_threadpool(campaign.situation))))
 
 
 @router.post(
     "/{name}/close",
-    summary="Close the open wave: check it, re-estimate, open the next.",
+    summary="Close the open wave: check it, update the estimate, open the next wave.",
     openapi_extra=reads(CloseBody),
     responses={200: {"model": Closed}, **responses(404, 409, 413, 415, 422)},
 )
 async def close(request: Request, name: Name, token: Caller) -> Response:
-    """Name the wave: one that is closed already gets its answer again."""
+    """Pass the number of the wave: if it is closed already, you get the same answer again."""
     return await _change(request, name, token, CloseBody, Campaign.close)
 
 
 @router.post(
     "/{name}/amend",
-    summary="Change a campaign between two waves; what was assigned stays.",
+    summary="Amend a campaign between two waves; units keep their actions.",
     openapi_extra=reads(AmendBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
 async def amend(request: Request, name: Name, token: Caller) -> Response:
-    """Sizes, actions, the floor, what absent units count as, and how numbers are spelled."""
+    """You can change sizes, actions, the floor, the value of absent units and number formats."""
     return await _change(request, name, token, AmendBody, Campaign.amend)
 
 
 @router.post(
     "/{name}/continue",
-    summary="Go on although the declared stopping rule says to stop.",
+    summary="Continue a campaign despite its stopping rule.",
     openapi_extra=reads(ReasonBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
 async def go_on(request: Request, name: Name, token: Caller) -> Response:
-    """The reason is kept."""
+    """The reason is recorded."""
     return await _change(request, name, token, ReasonBody, Campaign.go_on)
 
 
 @router.post(
     "/{name}/abort",
-    summary="End a campaign early; outcomes may still be recorded.",
+    summary="End a campaign early; you can still record outcomes.",
     openapi_extra=reads(ReasonBody),
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
 async def abort(request: Request, name: Name, token: Caller) -> Response:
-    """The reason is kept."""
+    """The reason is recorded."""
     return await _change(request, name, token, ReasonBody, Campaign.abort)
 
 

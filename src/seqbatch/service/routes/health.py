@@ -12,30 +12,32 @@ from seqbatch.service.problems import responses
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/health", summary="Say that the process lives.")
+@router.get("/health", summary="Check that the process is running.")
 async def health() -> dict[str, str]:
-    """Open to everybody, and says nothing else."""
+    """No token is needed."""
     return {"status": "ok"}
 
 
-@router.get("/ready", summary="Say whether the store answers.", responses={503: responses()[503]})
+@router.get(
+    "/ready", summary="Check that the store can be read.", responses={503: responses()[503]}
+)
 async def ready(request: Request) -> dict[str, str]:
-    """Open to everybody: 503 where the store cannot be read."""
+    """No token is needed. The call answers 503 if the store cannot be read."""
     await run_in_threadpool(request.app.state.store.names)
     return {"status": "ready"}
 
 
 @router.get(
     "/metrics",
-    summary="Counts for Prometheus.",
+    summary="Return metrics for Prometheus.",
     response_class=PlainTextResponse,
     dependencies=[Depends(caller)],
     responses=responses(),
 )
 async def metrics(request: Request) -> PlainTextResponse:
-    """Calls by route and status, their durations, and how many shared a transaction.
+    """The metrics count calls by route and status, durations, and calls that shared a transaction.
 
-    Of all workers together, those of others as of a second ago.
+    They cover all workers; those of other workers may be a second old.
     """
     text = await run_in_threadpool(request.app.state.metrics.text)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -43,11 +45,11 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get(
     "/v1/openapi.json",
-    summary="This description.",
+    summary="Return the OpenAPI schema.",
     dependencies=[Depends(caller)],
     responses=responses(),
 )
 async def description(request: Request) -> JSONResponse:
-    """The OpenAPI schema of the service."""
+    """The schema describes every call of this service."""
     found: dict[str, Any] = request.app.openapi()
     return JSONResponse(found)

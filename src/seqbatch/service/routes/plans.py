@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1", tags=["planning"], dependencies=[Depends(caller
     responses={200: {"model": dict[str, Any]}, **responses(413, 415, 422, 429)},
 )
 async def plan(request: Request) -> Response:
-    """Nothing is kept."""
+    """Nothing is stored."""
     body, _ = await read_json(request, PlanBody)
     options = body.model_dump()
     found = await planned(request, lambda progress: planning.plan(**options, progress=progress))

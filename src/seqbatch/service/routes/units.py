@@ -54,7 +54,7 @@ MOST_WARNINGS, LONGEST_WARNING = 8, 300
 
 @router.post(
     "/{name}/assignments",
-    summary="Give units their actions; units that have one get the same answer again.",
+    summary="Assign an action to each unit; units that already have one keep it.",
     openapi_extra=reads(AssignmentsBody, files=True),
     responses={
         200: {"model": AssignmentsAnswer, "content": dict.fromkeys(FILES, FILE)},
@@ -65,16 +65,19 @@ async def assign(
     request: Request,
     name: Name,
     token: Caller,
-    partial: Annotated[bool, Query(description="Of a file: take the first that fit.")] = False,
-    draw: Annotated[bool, Query(description="Of a file: draw as many as fit from it.")] = False,
+    partial: Annotated[
+        bool, Query(description="For files: assign the first units that fit.")
+    ] = False,
+    draw: Annotated[bool, Query(description="For files: draw as many as fit at random.")] = False,
     answer_format: Annotated[
-        Format | None, Query(alias="format", description="The answer's, where not the file's.")
+        Format | None,
+        Query(alias="format", description="Format of the answer (default: the file's)."),
     ] = None,
 ) -> Response:
-    """JSON is answered with JSON, a file with a file of the assignments.
+    """The answer to JSON is JSON; the answer to a file is a file of assignments.
 
-    What a file did is in the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over;
-    what looks odd in it in Seqbatch-Warnings, a list as JSON.
+    For a file, the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over hold the
+    result, and Seqbatch-Warnings holds a JSON list of warnings.
     """
     if media_type(request) in FILES:
         options = {"partial": partial, "draw": draw}
@@ -137,7 +140,7 @@ def _content(path: Path) -> Iterator[bytes]:
 
 @router.post(
     "/{name}/outcomes",
-    summary="Take outcomes in, and say what became of each row.",
+    summary="Record outcomes; the answer says what happened to the rows.",
     openapi_extra=reads(OutcomesBody, files=True),
     responses={200: {"model": OutcomesAnswer}, **responses(404, 409, 413, 415, 422)},
 )
@@ -145,11 +148,11 @@ async def record(
     request: Request,
     name: Name,
     token: Caller,
-    correct: Annotated[bool, Query(description="Of a file: replace known values.")] = False,
-    reason: Annotated[Reason, Query(description="Of a file: why.")] = "",
-    dry_run: Annotated[bool, Query(description="Of a file: keep nothing.")] = False,
+    correct: Annotated[bool, Query(description="For files: replace recorded values.")] = False,
+    reason: Annotated[Reason, Query(description="For files: the reason.")] = "",
+    dry_run: Annotated[bool, Query(description="For files: record nothing.")] = False,
 ) -> Response:
-    """Rows that are held (conflicts, quarantined) are listed with their reasons."""
+    """The answer lists held rows (conflict or quarantined) with their reasons."""
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
         options = {"correct": correct, "reason": reason, "dry_run": dry_run}

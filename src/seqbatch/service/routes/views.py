@@ -20,7 +20,8 @@ from seqbatch.service.roles import may
 router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])
 
 AtEvent = Annotated[
-    int | None, Query(ge=1, lt=2**63, description="As it was right after this event.")
+    int | None,
+    Query(ge=1, lt=2**63, description="Show the campaign as it was right after this event."),
 ]
 Document = Literal["html", "md", "json"]
 DOCUMENTS = {
@@ -38,27 +39,29 @@ PAGE = (
 
 @router.get(
     "/status",
-    summary="Show where a campaign stands.",
+    summary="Show the status of a campaign.",
     responses={200: {"model": Status}, **responses(404, 422, 429)},
 )
 async def status(request: Request, name: Name, at_event: AtEvent = None) -> Response:
-    """Waves, actions, outcomes, limits, and what there is to know about the estimate."""
+    """The status covers waves, actions, outcomes, limits and notes on the estimate."""
     campaign = Campaign(request.app.state.store, name)
     return sent(as_json(await bounded(request, lambda: campaign.status(at_event=at_event))))
 
 
 @router.get(
     "/findings",
-    summary="Say what was learned: what works, by how much, how sure that is, what to run next.",
+    summary="Show what was learned: what works, by how much, how certain it is, what to run next.",
     responses={200: {"model": dict[str, Any]}, **responses(404, 409, 422, 429)},
 )
 async def findings(
     request: Request,
     name: Name,
-    level: Annotated[float, Query(gt=0, lt=1, description="The intervals' coverage.")] = 0.95,
+    level: Annotated[
+        float, Query(gt=0, lt=1, description="Confidence level of the intervals.")
+    ] = 0.95,
     at_event: AtEvent = None,
 ) -> Response:
-    """The intervals hold after adaptive waves."""
+    """The intervals are valid after adaptive waves."""
     campaign = Campaign(request.app.state.store, name)
     found = await bounded(request, lambda: campaign.findings(level=level, at_event=at_event))
     return sent(as_json(found.plain()))
@@ -66,17 +69,17 @@ async def findings(
 
 @router.get(
     "/events",
-    summary="Show what was done, by whom, when and why.",
+    summary="List the events: what was done, by whom, when and why.",
     responses={200: {"model": EventsAnswer}, **responses(404, 422, 429)},
 )
 async def events(
     request: Request,
     name: Name,
     token: Caller,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Those after this event.")] = 0,
-    most: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Return events after this one.")] = 0,
+    most: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of events.")] = 100,
 ) -> Response:
-    """In order; ask for further pages with `after`. Viewers get only the public fields."""
+    """Events are in order; use `after` for the next page. Viewers see only the public fields."""
     campaign = Campaign(request.app.state.store, name)
     every = await bounded(request, campaign.events)
     page = every[after : after + most]
@@ -87,7 +90,7 @@ async def events(
 
 @router.get(
     "/report",
-    summary="A report to forward: the answer, what to do next, and everything behind it.",
+    summary="Return a report to share: the answer, what to do next and the details.",
     responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
 )
 async def report(
@@ -96,7 +99,7 @@ async def report(
     file_format: Annotated[Document, Query(alias="format")] = "html",
     at_event: AtEvent = None,
 ) -> Response:
-    """The page opens and prints without a network."""
+    """The page needs no network connection."""
     campaign = Campaign(request.app.state.store, name)
     return await _file(
         request, f"{name}-report.{file_format}", DOCUMENTS[file_format],
@@ -106,13 +109,13 @@ async def report(
 
 @router.get(
     "/protocol",
-    summary="What was declared before the first unit, in words that a committee reads.",
+    summary="Return the protocol: what was declared before the first unit, for a committee.",
     responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
 )
 async def protocol(
     request: Request, name: Name, file_format: Annotated[Document, Query(alias="format")] = "html"
 ) -> Response:
-    """The page opens and prints without a network."""
+    """The page needs no network connection."""
     campaign = Campaign(request.app.state.store, name)
     return await _file(
         request, f"{name}-protocol.{file_format}", DOCUMENTS[file_format],
@@ -122,7 +125,7 @@ async def protocol(
 
 @router.get(
     "/export",
-    summary="What is stored, as a file: units with decisions and outcomes, outcomes, held, events.",
+    summary="Export units with decisions and outcomes, outcomes, held rows or events as a file.",
     responses={200: sends(*FILES), **responses(404, 409, 422, 429)},
 )
 async def export(
@@ -132,7 +135,7 @@ async def export(
     file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
-    """Texts that a spreadsheet would run are marked as texts in CSV files."""
+    """In CSV files, text that a spreadsheet would run as a formula is escaped."""
     return await exported(request, name, what, file_format, at_event=at_event)
 
 

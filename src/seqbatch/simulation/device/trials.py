@@ -237,10 +237,10 @@ def require_readable(policy: Policy, problem: Problem) -> BasePolicy:
         if not reasons:
             return policy
     else:
-        reasons = ["it is not one of this package, and its rule may not be all"]
+        reasons = ["it is not part of this package, so its rule may be incomplete"]
     raise InvalidArgumentError(
         "method",
-        "'auto' or 'direct' where a policy's rule is not plain numbers that a device reads",
+        "'auto' or 'direct' if a device cannot read the policy's rule as plain numbers",
         f"'device' with {type(policy).__name__}: {'; '.join(reasons)}",
     )
 

@@ -159,16 +159,21 @@ class FileRows(RowsElsewhere):
         try:
             content = _read(self.path)
         except FileNotFoundError:
-            raise StoreError(f"file {self.name}: is missing. {DAMAGED}") from None
+            raise StoreError(
+                f"file {self.name} is missing. {DAMAGED}", code="file-missing"
+            ) from None
         except OSError as error:
             reason = f"cannot be read: {error.strerror}. Make it readable, or restore it"
-            raise StoreError(f"file {self.name}: {reason} from a copy of the lake.") from None
+            raise StoreError(
+                f"file {self.name} {reason} from a copy of the lake.",
+                code="file-unreadable",
+            ) from None
         if len(content) != said["bytes"]:
             reason = f"has {len(content):,} bytes, not the {said['bytes']:,} that were written"
-            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+            raise StoreError(f"file {self.name} {reason}. {DAMAGED}", code="file-damaged")
         if hashlib.sha256(content).hexdigest() != said["sha256"]:
-            reason = "its bytes are not those that were written"
-            raise StoreError(f"file {self.name}: {reason}. {DAMAGED}")
+            reason = "does not hold the bytes that were written"
+            raise StoreError(f"file {self.name} {reason}. {DAMAGED}", code="file-damaged")
         return content
 
 
@@ -254,9 +259,10 @@ class Files:
         """Refuse a new campaign whose folder holds files of another ledger's campaign."""
         if any(self._folder.glob("*/event-*.parquet")):
             raise StoreError(
-                f"{self._folder}: has files of a campaign that the ledger does not know: it is an "
-                "older one, or another lake's. Nothing was touched. Restore the ledger that knows "
-                "them, move the folder away, or choose another name."
+                f"{self._folder} has files of a campaign that is not in the ledger. The ledger "
+                "may be an older copy, or belong to another lake. Nothing was touched. Restore "
+                "the right ledger, move the folder away, or choose another campaign name.",
+                code="unknown-files",
             )
 
     def remove(self) -> None:
@@ -324,8 +330,9 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"{path}: cannot be written: {error.strerror or error}. Nothing was changed; the same "
-            "call can be made again."
+            f"{path} cannot be written: {error.strerror or error}. Nothing was changed; you can "
+            "make the same call again.",
+            code="file-not-written",
         ) from error
 
 

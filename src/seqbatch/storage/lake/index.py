@@ -62,7 +62,7 @@ class Ids:
     def add(self, hashes: AnyArray, numbers: Integers) -> bool:
         """Add texts by their hashes; if any is already present, add nothing and return False."""
         if numbers.max(initial=0) >= MOST:
-            raise StoreError(f"a campaign of a lake has at most {MOST:,} units.")
+            raise StoreError(f"a campaign in a lake can have at most {MOST:,} units.")
         self._make_room(len(hashes))
         added = texts.add(self._slots, hashes, numbers)
         if added < len(hashes):

@@ -241,7 +241,11 @@ def open_lake(text: str, *, create: bool) -> "LakeStore":
         there = _ledgers(folder)
     if there and there != [ADDRESS if ledger else LEDGER]:
         where = (folder / ADDRESS).read_text().strip() if ADDRESS in there else folder / LEDGER
-        raise StoreError(f"{PREFIX}{folder}: its ledger is {where}. Nothing was touched. Name it.")
+        raise StoreError(
+            f"{PREFIX}{folder}: this lake's ledger is {where}. Nothing was touched. Name the "
+            "lake together with that ledger.",
+            code="other-ledger",
+        )
     return PostgresLake(folder, ledger) if ledger else SQLiteLake(folder)
 
 
@@ -258,9 +262,10 @@ def _require_ledger(folder: Path) -> None:
     lost = not (folder / ADDRESS).exists() and not (ledger.exists() and ledger.stat().st_size)
     if lost and any(folder.glob("*/units/event-*.parquet")):
         raise StoreError(
-            f"{PREFIX}{folder}: has files of campaigns, and its ledger is lost: {LEDGER} is "
-            f"missing or empty, and there is no {ADDRESS}. Nothing was touched. Restore it from a "
-            "copy of the lake."
+            f"{PREFIX}{folder} has files of campaigns but no ledger: {LEDGER} is missing or "
+            f"empty, and there is no {ADDRESS}. Nothing was touched. Restore the ledger from a "
+            "copy of the lake.",
+            code="ledger-lost",
         )
 
 
@@ -271,18 +276,20 @@ def _make(folder: Path, *, create: bool) -> None:
     empty = all(name.startswith((LEDGER, ADDRESS)) for name in names)
     if folder.exists() and not (folder.is_dir() and empty):
         raise StoreError(
-            f"{PREFIX}{folder}: is not a lake, and not an empty folder. Nothing was touched. Name "
-            "another."
+            f"{PREFIX}{folder} is neither a lake nor an empty folder. Nothing was touched. Name "
+            "another folder.",
+            code="not-a-lake",
         )
     if not create:
         raise StoreError(
-            f"{PREFIX}{folder}: there is no such lake. Creating a campaign makes one; or name "
-            "another."
+            f"{PREFIX}{folder}: this lake does not exist. Create a campaign to make it, or name "
+            "another lake.",
+            code="no-such-store",
         )
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{PREFIX}{folder}: cannot be made: {error.strerror}.") from None
+        raise StoreError(f"{PREFIX}{folder} cannot be created: {error.strerror}.") from None
 
 
 class LakeStore(SQLStore):
@@ -368,5 +375,7 @@ class PostgresLake(LakeStore, PostgresStore):
             self.close()
             raise StoreError(
                 f"{PREFIX}{self.folder}: its ledger is {known}, not {self.label}. Nothing was "
-                f"touched. Name that one, or say in {address} that it moved."
+                "touched. Name that ledger; or, if it has moved, write its new address into "
+                f"{address}.",
+                code="other-ledger",
             )

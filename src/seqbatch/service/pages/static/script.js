@@ -3,7 +3,7 @@
 // sliders and answers into the planner.
 "use strict";
 
-const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "your zone";
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local";
 for (const time of document.querySelectorAll("time[datetime]")) {
   const at = new Date(time.dateTime);
   if (!Number.isNaN(at.getTime())) {
@@ -12,7 +12,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   }
 }
 for (const place of document.querySelectorAll("[data-zone]")) {
-  place.textContent = `in your zone (${zone})`;
+  place.textContent = `in your time zone (${zone})`;
 }
 
 for (const form of document.querySelectorAll("form[method=post]")) {
@@ -97,7 +97,7 @@ if (planner) {
     } catch (error) {
       if (signal.aborted) return;
       place.removeAttribute("aria-busy");
-      said.textContent = "The service does not answer. Move something to ask again.";
+      said.textContent = "The service does not answer. Change a number to try again.";
     }
   };
 
