@@ -3,6 +3,9 @@
 import polars as pl
 import pytest
 
+from seqbatch.campaign import Campaign
+from seqbatch.campaign.files.reading import Source
+from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units
 from tests.refusals import refused
 
@@ -298,3 +301,38 @@ def test_a_file_of_assignments_is_no_file_of_outcomes(store):
     with refused("invalid-rows", column="score", problem="not-an-outcome"):
         campaign.record(answers)
     assert campaign.record(answers.select("id", "wave", "score")).accepted == 300
+
+
+def meanwhile(monkeypatch, act):
+    """Do something once, while the rows of a file are read."""
+    batches, todo = Source.batches, [act]
+
+    def acting(self, *args, **options):
+        yield from batches(self, *args, **options)
+        if self.file and todo:
+            todo.pop()()
+
+    monkeypatch.setattr(Source, "batches", acting)
+
+
+def test_a_file_is_read_before_others_must_wait(store, store_url, tmp_path, monkeypatch):
+    campaign, rows = assigned(store)
+    rows.write_csv(tmp_path / "outcomes.csv")
+    again = Campaign(open_store(store_url), campaign.name)
+    meanwhile(monkeypatch, lambda: again.record(rows[:10]))
+    assert counts(campaign.record(tmp_path / "outcomes.csv")) == (290, 10, 0, 0)
+    again.store.close()
+    assert campaign.verify().sound
+
+
+def test_an_amendment_while_a_file_is_read_is_noticed(store, store_url, tmp_path, monkeypatch):
+    campaign, rows = assigned(store)
+    campaign.record(rows)
+    campaign.close()
+    rows.write_csv(tmp_path / "outcomes.csv")
+    again = Campaign(open_store(store_url), campaign.name)
+    meanwhile(monkeypatch, lambda: again.amend(reward_format="1.234,56", reason="other"))
+    with refused("amended-meanwhile"):
+        campaign.record(tmp_path / "outcomes.csv")
+    again.store.close()
+    assert campaign.events()[-1].kind == "amend"

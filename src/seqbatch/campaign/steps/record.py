@@ -1,11 +1,12 @@
 """Record outcomes from a file: give every row a verdict, and store all except duplicates."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +23,15 @@ from seqbatch.campaign.files.number_format import (
 )
 from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
+from seqbatch.campaign.files.units import SMALL
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.unknown_ids import UnknownIds
 from seqbatch.core.arrays import Integers, Places
 from seqbatch.errors import (
+    CampaignStateError,
     Doubt,
     InvalidArgumentError,
     InvalidFileError,
@@ -264,6 +266,105 @@ class Recorded:
         }
 
 
+class OutcomeRows:
+    """The rows of an outcome file, read before the transaction, in which others must wait.
+
+    Parameters
+    ----------
+    source, spec
+        The file, and the spec of the campaign.
+    spool
+        A temporary file for the rows; None to read a table in memory again.
+    """
+
+    def __init__(self, source: Source, spec: Spec, spool: IO[bytes] | None) -> None:
+        self.source = source
+        self._spool = spool
+        self._columns = check_columns(spec, source)
+        self._read_as = spec.unit, spec.outcome, _formats(spec)
+        self._unclear = UnclearDots(source, unspelled_columns(spec))
+
+    def read(self, spec: Spec, report: Callable[[int], None]) -> None:
+        """Read the file once, and refuse values of a wrong type."""
+        row = 0
+        with closing(ahead(self.source.batches(self._columns))) as batches:
+            for batch in batches:
+                _require_numbers(spec, batch, self.source)
+                self._unclear.look(batch, row)
+                row += batch.num_rows
+                if self._spool is not None:
+                    self._spool.write(_packed(batch))
+                report(row)
+        self.source.require_unchanged()
+        self._refuse_unclear(spec)
+
+    def require_fit(self, spec: Spec) -> None:
+        """Refuse to go on if the campaign's formats were amended while the file was read."""
+        if self._read_as != (spec.unit, spec.outcome, _formats(spec)):
+            raise CampaignStateError(
+                f"campaign {spec.name} was amended while {self.source.name} was read. Nothing was "
+                "recorded; try again.",
+                code="amended-meanwhile",
+            )
+
+    def pieces(self) -> Iterator[tuple[Any, Integers]]:
+        """Yield the pieces of the file, with the line numbers of their rows."""
+        row = 0
+        for batch in self._batches():
+            yield batch, self.source.lines(np.arange(row + 1, row + 1 + batch.num_rows))
+            row += batch.num_rows
+
+    def _batches(self) -> Iterator[Any]:
+        if self._spool is None:
+            yield from self.source.batches(self._columns)
+            return
+        end = self._spool.tell()
+        self._spool.seek(0)
+        while self._spool.tell() < end:
+            yield from pa.ipc.open_stream(self._spool)
+
+    def _refuse_unclear(self, spec: Spec) -> None:
+        """Refuse a file with ambiguous numbers (1.234 may mean 1234)."""
+        if found := self._unclear.problems(DECLARE):
+            columns = dict.fromkeys(each.column for each in found)
+            ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
+            raise self.source.invalid(self.source.placed(found), NOTHING, remedies=ways)
+
+
+def _packed(batch: Any) -> Any:
+    """Return a piece as an Arrow stream; each piece has its own category levels."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@contextmanager
+def read_outcomes(
+    source: Source, spec: Spec, report: Callable[[int], None]
+) -> Iterator[OutcomeRows]:
+    """Read a file of outcomes, and store it temporarily unless it is in memory already."""
+    with ExitStack() as stack:
+        spool = None
+        if source.file_format != "table":
+            # An unnamed file, which no other process can write to.
+            spool = stack.enter_context(tempfile.SpooledTemporaryFile(max_size=SMALL))
+        rows = OutcomeRows(source, spec, cast("IO[bytes] | None", spool))
+        rows.read(spec, report)
+        yield rows
+
+
+def _require_numbers(spec: Spec, batch: Any, source: Source) -> None:
+    """Refuse a file whose values are of a type that holds no numbers, such as dates."""
+    for name in (*number_columns(spec), *([WAVE] if row_verdicts.names_wave(spec) else [])):
+        if name in batch.schema.names:
+            kind = batch.column(name).type
+            # An empty column has only missing values, and each row is held separately.
+            if not (holds_numbers(kind) or pa.types.is_null(kind)):
+                problem = RowProblem(0, name, f"must be numbers; received {kind}", "wrong-type")
+                raise InvalidFileError(source.name, [problem], NOTHING)
+
+
 class Recording:
     """One call of record within its transaction."""
 
@@ -287,12 +388,12 @@ class Recording:
         # The line of each unit's outcome in the file, 0 if it has none; zeros take no memory.
         self._standing = np.zeros(self._now.assigned, dtype=np.int64)
 
-    def run(self, source: Source, *, why: str, report: Callable[[int], None]) -> Recorded:
+    def run(self, rows: OutcomeRows, *, why: str, report: Callable[[int], None]) -> Recorded:
         """Give every row of a file its verdict, and store all rows except duplicates."""
-        columns, row = check_columns(self._now, source), 0
-        unclear = UnclearDots(source, unspelled_columns(self._now.spec))
+        rows.require_fit(self._now.spec)
+        source, row = rows.source, 0
         # Many threads read and pack the rows; a single thread gives the verdicts, in file order.
-        pieces = ahead(self._pieces(source, columns, unclear))
+        pieces = ahead(rows.pieces())
         read = over(self._readable, pieces)
         judged = (self._judged(piece, found, source.place) for piece, found in read)
         with closing(pieces), closing(read), closing(over(self._kept, judged)) as kept:
@@ -300,8 +401,6 @@ class Recording:
                 self._add(chunk)
                 row += made
                 report(row)
-        source.require_unchanged()
-        self._refuse_unclear(source, unclear)
         if source.ragged:
             self._keep_ragged(source)
             row += len(source.ragged)
@@ -328,36 +427,6 @@ class Recording:
         partly = self._misspelled.partly(formats)
         changed = self._unknown.doubts(self._change, rows)
         return (*changed, *other_formats(self._now.spec, formats, partly))
-
-    def _require_numbers(self, batch: Any, source: Source) -> None:
-        """Refuse a file whose values are of a type that holds no numbers, such as dates."""
-        spec = self._now.spec
-        for name in (*number_columns(spec), *([WAVE] if row_verdicts.names_wave(spec) else [])):
-            if name in batch.schema.names:
-                kind = batch.column(name).type
-                # An empty column has only missing values, and each row is held separately.
-                if not (holds_numbers(kind) or pa.types.is_null(kind)):
-                    problem = RowProblem(0, name, f"must be numbers; received {kind}", "wrong-type")
-                    raise InvalidFileError(source.name, [problem], NOTHING)
-
-    def _refuse_unclear(self, source: Source, unclear: UnclearDots) -> None:
-        """Refuse a file with ambiguous numbers (1.234 may mean 1234)."""
-        if found := unclear.problems(DECLARE):
-            spec = self._now.spec
-            columns = dict.fromkeys(each.column for each in found)
-            ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
-            raise source.invalid(source.placed(found), NOTHING, remedies=ways)
-
-    def _pieces(
-        self, source: Source, columns: list[str], unclear: UnclearDots
-    ) -> Iterator[tuple[Any, Integers]]:
-        """Yield the pieces of the file, with the line numbers of their rows."""
-        row = 0
-        for batch in source.batches(columns):
-            self._require_numbers(batch, source)
-            unclear.look(batch, row)
-            yield batch, source.lines(np.arange(row + 1, row + 1 + batch.num_rows))
-            row += batch.num_rows
 
     def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
         return piece, row_verdicts.readable(self._now.spec, piece[0])
@@ -497,19 +566,19 @@ class Recording:
         return event.sequence
 
 
-def check_columns(now: Situation, source: Source) -> list[str]:
+def check_columns(spec: Spec, source: Source) -> list[str]:
     """Return the columns to read: unit, reward, metrics, outcome id, and wave if present."""
     there = source.columns()
-    wanted = [*now.spec.unit, *number_columns(now.spec)]
-    missing = [name for name in (*wanted, now.spec.outcome) if name and name not in there]
+    wanted = [*spec.unit, *number_columns(spec)]
+    missing = [name for name in (*wanted, spec.outcome) if name and name not in there]
     if missing:
         problems = [no_such_column(name, there) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
-    _refuse_answers(number_columns(now.spec), there, source)
-    if now.spec.outcome:
-        wanted.append(now.spec.outcome)
+    _refuse_answers(number_columns(spec), there, source)
+    if spec.outcome:
+        wanted.append(spec.outcome)
     # A feature with this name has another meaning.
-    if WAVE in there and WAVE not in wanted and WAVE not in now.spec.features.columns:
+    if WAVE in there and WAVE not in wanted and WAVE not in spec.features.columns:
         wanted.append(WAVE)
     return wanted
 
@@ -556,11 +625,17 @@ def record(
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     try:
-        with outcomes, store.change(name) as change:
-            recording = Recording(change, logbook, correct=correct, file=outcomes.file)
-            result = recording.run(outcomes, why=why, report=partial(report, "recording"))
-            if dry_run:
-                raise _DryRunError(replace(result, event=None))
-            return result
+        with outcomes, ExitStack() as stack:
+            with store.read(name) as reader:
+                now = current(reader)
+            now.require_rows()
+            checking = partial(report, "checking")
+            rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
+            with store.change(name) as change:
+                recording = Recording(change, logbook, correct=correct, file=outcomes.file)
+                result = recording.run(rows, why=why, report=partial(report, "recording"))
+                if dry_run:
+                    raise _DryRunError(replace(result, event=None))
+                return result
     except _DryRunError as done:
         return done.result
