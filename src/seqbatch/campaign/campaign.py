@@ -10,12 +10,14 @@ from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.steps.amend import abort, amend, delete, go_on, unmask
+from seqbatch.campaign.steps.amend import abort, amend, go_on
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
 from seqbatch.campaign.steps.assign import Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
 from seqbatch.campaign.steps.create import Prepared, create, prepare
+from seqbatch.campaign.steps.delete import delete
 from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings

@@ -1,8 +1,6 @@
-"""Access control: authentication by token, and rate limits."""
+"""Access control: authentication by token, and which campaigns a token may see."""
 
-import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,100 +10,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from seqbatch.service import roles
-from seqbatch.service.call_limits import Settings
+from seqbatch.service.call_limits import Settings, WrongTokens
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import tokens
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
-
-# ----------------------------------------------------------------------
-# Rate limits
-
-
-class Rate:
-    """Token-bucket rate limits of all API tokens, in one process.
-
-    Parameters
-    ----------
-    rate
-        Calls per second at which a bucket refills.
-    burst
-        Calls that a full bucket holds.
-    clock
-        Returns the time in seconds.
-
-    Examples
-    --------
-    >>> seconds = iter([0.0, 0.0, 0.0, 1.0])
-    >>> rate = Rate(1.0, 2, clock=lambda: next(seconds))
-    >>> rate.wait("a"), rate.wait("a"), rate.wait("a"), rate.wait("a")
-    (0.0, 0.0, 1.0, 0.0)
-    """
-
-    #: Number of tokens to remember; tokens without recent calls have full buckets.
-    MOST = 10_000
-
-    def __init__(
-        self, rate: float, burst: int, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def wait(self, token: str, *, take: bool = True) -> float:
-        """Take a call from a token's bucket; return 0, or the seconds until one is available."""
-        now = self._clock()
-        left, since = self._left.pop(token, (float(self._burst), now))
-        left = min(left + (now - since) * self._rate, self._burst)
-        missing = max(1.0 - left, 0.0)
-        if len(self._left) >= self.MOST:
-            self._left.pop(next(iter(self._left)))
-        # Re-insert the token as the newest, so the least recently used one is dropped first.
-        self._left[token] = (left - 1.0 if take and not missing else left, now)
-        return missing / self._rate
-
-    def require(self, token: str) -> None:
-        """Refuse a call if the token's bucket is empty."""
-        if seconds := self.wait(token):
-            what = f"{self._rate:g} calls per second, in bursts of at most {self._burst:,}"
-            raise _later("too-many", f"this token may make {what}; try again later.", seconds)
-
-
-class WrongTokens:
-    """Limits the wrong tokens from an address, because each costs a look-up in the store.
-
-    Parameters
-    ----------
-    a_minute
-        Wrong tokens that an address may send per minute.
-    clock
-        Returns the time in seconds.
-    """
-
-    def __init__(self, a_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = a_minute
-        self._rate = Rate(a_minute / 60, a_minute, clock=clock)
-
-    def require_few(self, address: str) -> None:
-        """Refuse an address that has sent too many wrong tokens."""
-        if seconds := self._rate.wait(address, take=False):
-            what = f"this address sent more than {self._most:,} invalid tokens per minute"
-            how = "try again later, with a token that `seqbatch token list` shows as active."
-            raise _later("wrong-tokens", f"{what}; {how}", seconds)
-
-    def add(self, address: str) -> None:
-        """Count a wrong token."""
-        self._rate.wait(address)
-
-
-def _later(kind: str, text: str, seconds: float) -> ProblemError:
-    return ProblemError(429, kind, text, headers={"Retry-After": str(math.ceil(seconds))})
-
-
-# ----------------------------------------------------------------------
-# Authentication
-
 
 _bearer = HTTPBearer(
     auto_error=False, description="A token from `seqbatch token create`, as `Bearer sqb_...`."

@@ -19,8 +19,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqbatch.service import access, problems
-from seqbatch.service.access import Rate
-from seqbatch.service.call_limits import Settings
+from seqbatch.service.call_limits import Rate, Settings
 from seqbatch.service.group_commit import Groups
 from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics

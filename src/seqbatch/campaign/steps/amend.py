@@ -1,8 +1,7 @@
-"""Amend a campaign: sizes, actions, formats, outcomes; unmask, continue, abort or delete it."""
+"""Amend a campaign: sizes, actions, formats, absent outcomes; continue or abort it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,9 +14,8 @@ from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.situation import Situation, amended, relearns
-from seqbatch.campaign.record.store import Change, Event, StateRecord, Store, Tombstone
+from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
-from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.reward_and_limits import Measured, check_absent, waiting
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
@@ -434,61 +432,3 @@ def adopt(store: Store, name: str, logbook: Logbook, *, why: str) -> Proposal:
     """Adopt the proposed sizes, in one transaction; return the proposal."""
     with store.change(name) as change:
         return Amending(change, logbook).adopt(why=why)
-
-
-# ----------------------------------------------------------------------
-# Unmask a campaign with its key: the actions get their names back.
-
-
-def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: str) -> Event:
-    """Unmask a campaign in one transaction; its event records the names."""
-    require_reason(why)
-    found = Key.read(key)
-    with store.change(name) as change:
-        now = current(change)
-        if not now.key:
-            raise CampaignStateError(f"campaign {name} is not masked.", code="not-masked")
-        if now.unmasked:
-            raise CampaignStateError(f"campaign {name} is already unmasked.", code="unmasked")
-        if found.fingerprint != now.key:
-            raise InvalidArgumentError(
-                "key",
-                f"the one that was made with the campaign (fingerprint {now.key})",
-                f"the key of campaign {found.campaign!r} (fingerprint {found.fingerprint})",
-            )
-        return logbook.write(
-            change,
-            now,
-            kind="unmask",
-            why=why,
-            payload={"codes": found.codes, "control": found.control, "salt": found.salt},
-            rows=[],
-        )
-
-
-# ----------------------------------------------------------------------
-# Delete a campaign without outcomes, such as a trial run or one with a wrong spec.
-
-
-def delete(store: Store, name: str, logbook: Logbook, *, why: str, force: bool) -> Tombstone:
-    """Delete a campaign in one transaction; its tombstone stays, and its name is free again."""
-    require_reason(why)
-    with store.change(name) as change:
-        now = current(change)
-        _, chunks = change.next_chunks()
-        if chunks or (now.closes and now.spec.rows == "elsewhere"):
-            advice = "Abort it, and create" if now.condition == "open" else "Create"
-            raise CampaignStateError(
-                f"campaign {name} has recorded outcomes, so it cannot be deleted. {advice} "
-                "another under a new name.",
-                code="has-outcomes",
-            )
-        if now.assigned and not force:
-            raise CampaignStateError(
-                f"campaign {name} has assigned {counted(now.assigned, 'unit')}. Deleting it "
-                "also deletes the record of which unit got which action. If no unit has "
-                "received its action yet, you can still delete it",
-                Remedy("delete", force=True, reason=why),
-                code="has-units",
-            )
-        return logbook.bury(change, now, why=why)
