@@ -140,7 +140,7 @@ def test_values_beyond_the_range_are_counted_and_units_with_problems_refused(sto
     assert sum(found["outside"].to_pylist()) == 3
     assert texts(found).equals(texts(wanted).select(texts(found).columns), null_equal=True)
     unfit = joined(units.with_columns(spend=pl.lit(None, dtype=pl.Float64)), outcomes)
-    with pytest.raises(InvalidFileError, match="spend is missing"):
+    with refused("invalid-rows", field="spend"):
         tallied(rule, unfit)
 
 
