@@ -93,8 +93,13 @@ def wave_estimate(waves, kind, action=None, keep=everybody, q=None):
     kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
     C = sum(one[1] for one in made) / n
     r = sum(row["y"] is not None for row, _ in kept) / n
-    df = max(1, min(2 * n / (kurtosis - 1), arms**2 * r * n / C))
-    moderated = (df * v + 10 * noise(waves) * C / (r * n)) / (df + 10)
+    usual = noise(waves) * C / (r * n)
+    by_kurtosis = 2 * n / (kurtosis - 1)
+    if v <= 1e-20 * usual:
+        # Equal scores, as of a gain over random in a uniform wave: the rest is rounding.
+        v, by_kurtosis = 0.0, math.inf
+    df = max(1, min(by_kurtosis, arms**2 * r * n / C))
+    moderated = (df * v + 10 * usual) / (df + 10)
     return {"theta": theta, "v": v, "moderated": moderated, "C": C, "df": df, "n": n}
 
 
