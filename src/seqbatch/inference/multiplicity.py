@@ -122,7 +122,11 @@ class Exceedance:
         """Return the probabilities if the error is known."""
         panel = np.clip(np.floor(bounds + FAR).astype(np.int64), 0, 2 * int(FAR) - 1)
         inside = np.clip(2 * (bounds + FAR - panel) - 1, -1, 1)
-        return np.polynomial.legendre.legval(inside, self.coefficients[:, panel], tensor=False)
+        found: Floats = np.asarray(
+            np.polynomial.legendre.legval(inside, self.coefficients[:, panel], tensor=False),
+            dtype=np.float64,
+        )
+        return found
 
     def student(self, bound: float, df: float) -> float:
         """Return the probability if the error is estimated with these degrees of freedom."""

@@ -10,9 +10,13 @@ from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any, TypeVar
 
-from numba import config, njit
-from numba.misc.appdirs import AppDirs
+import numba
+from numba import njit
+from numba.misc import appdirs
 
+# Modules without types.
+config: Any = numba.config
+user_folders: Any = appdirs.AppDirs
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 HERE = Path(__file__).parent
 
@@ -23,7 +27,7 @@ def _folder() -> Path | None:
     Its name has the version and a hash of all kernel files. Numba compares only the file of a
     kernel, and would keep old code of another kernel that is called in it.
     """
-    own = (HERE / "__pycache__", Path(AppDirs("numba", appauthor=False).user_cache_dir))
+    own = (HERE / "__pycache__", Path(user_folders("numba", appauthor=False).user_cache_dir))
     for root in (Path(config.CACHE_DIR),) if config.CACHE_DIR else own:
         folder = root / f"seqbatch-{version('seqbatch')}-{_hash(HERE)}"
         try:
