@@ -1,12 +1,15 @@
 """Each compiled kernel against its plain twin."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core.caching import CacheImpl
+from numba import njit
 
+import seqbatch
 from seqbatch.core import kernels
 from seqbatch.core.kernels import compiling
 
@@ -164,9 +167,63 @@ def test_kernels_are_listed_before_they_are_loaded_and_nothing_else_is():
 
 def test_where_nothing_can_be_written_code_is_compiled_every_time_and_that_is_said(monkeypatch):
     """A package of the system's, and a user without a home."""
-    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    def refuse(**_):
+        raise PermissionError
+
+    monkeypatch.setattr(compiling, "TemporaryFile", refuse)
     with pytest.warns(UserWarning, match="environment variable NUMBA_CACHE_DIR"):
-        assert not compiling._keeps()
+        assert compiling._folder() is None
+
+
+def test_compiled_code_is_kept_by_version_and_by_all_kernel_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling, "HERE", tmp_path)
+    (tmp_path / "outer.py").write_text("1")
+    (tmp_path / "inner.py").write_text("2")
+    before = compiling._folder()
+    assert before.parent == tmp_path
+    assert before.name.startswith(f"seqbatch-{seqbatch.__version__}-")
+    assert compiling._folder() == before
+    (tmp_path / "inner.py").write_text("3")
+    assert compiling._folder() not in (None, before)
+
+
+def test_kernels_are_kept_in_that_folder_and_functions_of_others_are_not():
+    assert Path(kernels.means.stats.cache_path).is_relative_to(compiling.FOLDER)
+    theirs = njit(cache=True)(zero)
+    assert not Path(theirs.stats.cache_path).is_relative_to(compiling.FOLDER)
+
+
+def zero():
+    return 0
+
+
+EDITED = """
+import sys
+from pathlib import Path
+from seqbatch.core.kernels import compiling
+compiling.HERE = Path(sys.argv[1])
+compiling.FOLDER = compiling._folder()
+import outer
+print(outer.twice(3))
+"""
+
+
+def test_a_kernel_that_is_called_in_another_file_may_be_edited(tmp_path):
+    """Numba alone would load the old code of both: the file of the outer one has not changed."""
+    head = "from seqbatch.core.kernels.compiling import kernel\n"
+    outer = f"from inner import one\n{head}@kernel()\ndef twice(x):\n    return one(x) * 2\n"
+    (tmp_path / "outer.py").write_text(outer)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    said = []
+    for step in ("1", "5"):
+        inner = f"{head}@kernel()\ndef one(x):\n    return x + {step}\n"
+        (tmp_path / "inner.py").write_text(inner)
+        words = [sys.executable, "-B", "-c", EDITED, str(tmp_path)]
+        said.append(subprocess.run(words, env=environment, check=True, capture_output=True).stdout)
+    assert said == [b"8\n", b"16\n"]
 
 
 def test_what_kernels_need_is_loaded_once_by_a_thread_of_its_own():

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import multivariate_t, norm, t
 
 from seqbatch.inference import (
     boundaries,
@@ -13,7 +13,8 @@ from seqbatch.inference import (
     holm,
     spent,
 )
-from tests.oracles.inference import crossing
+from seqbatch.inference.boundaries import Density, error_of_looks
+from tests.oracles.inference import boundaries_on_a_grid, crossing, outside_dunnett
 from tests.refusals import refused
 
 #: Lan and DeMets, one-sided 0.025, equal looks.
@@ -58,6 +59,66 @@ def test_earlier_boundaries_do_not_depend_on_later_looks(times, rule):
     made = boundaries(times, rule=rule)
     assert boundaries(times[:-1], rule=rule) == pytest.approx(made[:-1])
     assert all(one > 1.9 for one in made)
+
+
+#: Looks of all sizes, with gaps that a path hardly moves in.
+CLOSE = [
+    (0.5, 0.500001, 1.0),
+    (0.5, 0.5000001, 0.5000002, 1.0),
+    (0.2, 0.2001, 0.6, 0.60001, 1.0),
+    (0.0001, 0.5, 0.500001, 1.0),
+    (0.5, 0.999999, 1.0),
+    (0.3, 0.3000001, 0.31, 0.7, 0.70001, 0.700012, 0.9, 0.91, 0.99999, 1.0),
+]
+
+
+@pytest.mark.parametrize("rule", ["obrien-fleming", "pocock"])
+@pytest.mark.parametrize("times", CLOSE)
+def test_looks_however_close_by_a_fine_grid(rule, times):
+    spending = np.diff([0.0, *(spent(time, rule=rule) for time in times)])
+    made = boundaries(times, rule=rule)
+    assert made == pytest.approx(boundaries_on_a_grid(times, spending), abs=1e-5)
+
+
+#: Information that waves add, from one unit among ten million to all of it, in any order.
+GAINS = st.lists(st.floats(-7.0, 0.0).map(lambda power: 10.0**power), min_size=2, max_size=10)
+
+
+def looks_after(gains):
+    total = sum(gains)
+    return [min(time / total, 1.0) for time in np.cumsum(gains)]
+
+
+@given(GAINS, st.sampled_from(["obrien-fleming", "pocock"]), st.sampled_from([0.025, 0.005, 0.2]))
+def test_boundaries_for_every_gap(gains, rule, alpha):
+    """A look errs at most as often as it may, and at least as often as a boundary in addition."""
+    times = looks_after(gains)
+    totals = [spent(time, rule=rule, alpha=alpha) for time in times]
+    made = boundaries(times, rule=rule, alpha=alpha)
+    for bound, before, total in zip(made, [0.0, *totals], totals, strict=False):
+        if bound == np.inf:
+            assert total - before < 1e-15
+        else:
+            assert norm.isf(total) - 1e-6 <= bound <= norm.isf(total - before) + 1e-6
+
+
+@given(GAINS, st.floats(0.5, 3.0))
+def test_nodes_do_not_grow_with_the_smallness_of_a_gap(gains, bound):
+    state = None
+    for look, time in enumerate(looks_after(gains), start=1):
+        state = Density.first(time) if state is None else state.carried(time)
+        # Nine panels for the whole, and as many around each earlier boundary.
+        panels = 10 + 2 * (look - 1) * 12
+        assert len(state.centres) + 20 * len(state.panels.low) <= 20 * panels
+        state = state.kept(-bound, bound)
+
+
+@given(GAINS)
+def test_a_look_that_adds_nothing_changes_no_error(gains):
+    times = looks_after(gains)
+    close = [each for time in times for each in (time * (1 - 1e-12), time)]
+    apart = error_of_looks(times, bound=1.96)
+    assert error_of_looks(close, bound=1.96) == pytest.approx(apart, abs=1e-5)
 
 
 def test_fractions_must_grow():
@@ -116,6 +177,49 @@ def test_dunnetts_tables(two_sided, df):
         dunnett_critical([0.5**0.5] * count, df=df, two_sided=two_sided) for count in range(1, 6)
     ]
     assert made == pytest.approx(DUNNETT[two_sided, df], abs=0.0051)
+
+
+@pytest.mark.parametrize("df", [1, 1.5, 2, 7.3, 1e3, 1e7, np.inf])
+def test_one_comparison_is_students_t(df):
+    for level in (0.5, 0.95, 0.999):
+        expected = t.isf((1 - level) / 2, df)
+        assert dunnett_critical([0.6], df=df, level=level) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("df", [1, 1.3, 2, 5, 40, 1e4, 999_999, np.inf])
+@pytest.mark.parametrize("loadings", [[0.5**0.5] * 2, [0.3, 0.9], [0.9987, 0.99, 0.1]])
+def test_dunnett_for_any_degrees_of_freedom(loadings, df):
+    bound = dunnett_critical(loadings, df=df)
+    # At df = 1, 0.1% of the bound is 0.1% of the error; for other df it is more.
+    assert outside_dunnett(bound, tuple(loadings), df) == pytest.approx(0.05, rel=1e-3)
+
+
+@pytest.mark.parametrize("df", [1, 4, 30])
+def test_dunnett_is_the_multivariate_t(df):
+    bound = dunnett_critical([0.5**0.5] * 2, df=df, two_sided=False)
+    shape = [[1.0, 0.5], [0.5, 1.0]]
+    inside = multivariate_t([0, 0], shape, df=df).cdf([bound, bound], random_state=1)
+    assert inside == pytest.approx(0.95, abs=1e-4)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.floats(0.0, 0.9999), min_size=2, max_size=6),
+    st.floats(0.0, 7.0).map(lambda power: 10.0**power),
+    st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+    st.booleans(),
+)
+def test_dunnett_lies_between_one_comparison_and_bonferroni(loadings, df, level, two_sided):
+    made = dunnett_critical(loadings, df=df, level=level, two_sided=two_sided)
+    tail = (1 - level) / (2 if two_sided else 1)
+    low, high = t.isf(tail, df), t.isf(tail / len(loadings), df)
+    assert low * (1 - 1e-4) - 1e-4 <= made <= high * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("df", [0.5, 0, -3, np.nan])
+def test_dunnett_needs_a_degree_of_freedom(df):
+    with refused("invalid-argument", field="df"):
+        dunnett_critical([0.5, 0.5], df=df)
 
 
 def test_dunnett_with_unequal_loadings_by_brute_force():

@@ -397,6 +397,39 @@ def test_declared_segments_add_up():
         summarise(waves, partitions=[Declared("age")])
 
 
+@pytest.mark.parametrize("gone", [None, float("nan")])
+@pytest.mark.parametrize("names", [("left", "right"), (1, 2)])
+def test_units_without_a_level_are_a_segment(gone, names):
+    """Of one wave all levels are known: its segments are the same as those of the others."""
+    waves = []
+    for place, rows in enumerate(campaign(seed=2, sizes=LARGE)):
+        half = np.where(rows.groups["half"] == "left", *names).astype(object)
+        if place:
+            half[:: place + 1] = gone
+        waves.append(replace(rows, groups={"half": half}))
+    summaries = summarise(waves, partitions=[Declared("half")])
+    for summary in summaries:
+        assert sum(part.units for part in summary.segments.values()) == summary.overall.units
+    made = within_segments(summaries, Lift(1), SHARES, [Declared("half")])
+    assert [one.segment for one in made.findings] == [*names, None]
+    assert "half = missing" in str(made)
+    known = [rows.some(np.array([each in names for each in rows.groups["half"]])) for rows in waves]
+    parts = summarise(known, partitions=[Declared("half")])
+    left, right = Declared("half"), names[0]
+    assert parts[-1].segments[left, right].units == summaries[-1].segments[left, right].units
+
+
+def test_levels_of_several_types_and_unknown_clusters_are_refused():
+    (rows,) = campaign(sizes=(4,))
+    given = (rows.features, rows.actions, rows.probabilities, rows.outcomes)
+    mixed = np.array(["a", 1, None, 2.0], dtype=object)
+    with refused("invalid-argument", field="half"):
+        Rows.of(*given, groups={"half": mixed})
+    assert Rows.of(*given, groups={"half": [1, None, 2, 2.5]}).count == 4
+    with refused("invalid-argument", field="clusters"):
+        Rows.of(*given, clusters=["a", None, "a", "b"])
+
+
 def test_drift_is_found_where_there_is_some():
     waves = campaign(seed=10, sizes=(2_000, 2_000), missing=0.0)
     assert not drift(summarise(waves), (0.5, 0.5)).found(alpha=0.001)

@@ -55,19 +55,16 @@ class Copy:
         sound = shutil.copy2(path, self.root.parent / "sound.py")
         path.write_text(mutant.applied(path.read_text(encoding="utf-8")), encoding="utf-8")
         try:
-            verdict, noticed = self.tested(mutant.selection, compile_anew="kernels" in mutant.file)
+            verdict, noticed = self.tested(mutant.selection)
         finally:
             shutil.copy2(sound, path)
         return {"verdict": verdict, "by": noticed, "seconds": round(time.monotonic() - started, 1)}
 
-    def tested(self, selection, *, compile_anew=False):
+    def tested(self, selection):
         """Run tests in the copy; return the verdict on its program and the first that failed."""
         words = [sys.executable, "-m", "pytest", *OPTIONS, *selection]
         paths = os.pathsep.join([str(self.root / "src"), str(self.root)])
         environment = {**os.environ, "PYTHONPATH": paths}
-        if compile_anew:
-            # A compiled loop does not know that another one, which became part of it, has changed.
-            environment["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=self.root.parent)
         try:
             run = subprocess.run(
                 words, cwd=self.root, env=environment, capture_output=True, text=True,

@@ -3,10 +3,11 @@
 A wave is a list of rows: dicts with x (list, constant first), a, p (list), y (None if missing).
 """
 
+import functools
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import signal, special, stats
 
 
 def ridge(past, action, leave_out=None):
@@ -92,8 +93,13 @@ def wave_estimate(waves, kind, action=None, keep=everybody, q=None):
     kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
     C = sum(one[1] for one in made) / n
     r = sum(row["y"] is not None for row, _ in kept) / n
-    df = max(1, min(2 * n / (kurtosis - 1), arms**2 * r * n / C))
-    moderated = (df * v + 10 * noise(waves) * C / (r * n)) / (df + 10)
+    usual = noise(waves) * C / (r * n)
+    by_kurtosis = 2 * n / (kurtosis - 1)
+    if v <= 1e-20 * usual:
+        # Equal scores, as of a gain over random in a uniform wave: the rest is rounding.
+        v, by_kurtosis = 0.0, math.inf
+    df = max(1, min(by_kurtosis, arms**2 * r * n / C))
+    moderated = (df * v + 10 * usual) / (df + 10)
     return {"theta": theta, "v": v, "moderated": moderated, "C": C, "df": df, "n": n}
 
 
@@ -224,3 +230,61 @@ def crossing(bounds, times, draws, drift=0.0):
         alive &= ~out
         before = time
     return crossed
+
+
+def boundaries_on_a_grid(times, spending, cells=2**20):
+    """Return boundaries by the masses of a Brownian path in many equal cells.
+
+    Each increment spreads the mass of a cell, as if even within it, over all cells. What is above
+    the boundary stops; the boundary is where the mass above it is what the look may spend.
+    """
+    far = 9 * math.sqrt(times[-1])
+    ends = np.linspace(-far, far, cells + 1)
+    wide = ends[1] - ends[0]
+    mass, found, before = None, [], 0.0
+    for time, error in zip(times, spending, strict=True):
+        deviation = math.sqrt(time - before)
+        if mass is None:
+            mass = np.diff(stats.norm.cdf(ends / deviation))
+        else:
+            steps = min(math.ceil(9 * deviation / wide) + 1, cells)
+            z = np.arange(-steps - 1, steps + 2) * wide / deviation
+            below = z * stats.norm.cdf(z) + stats.norm.pdf(z)
+            mass = signal.fftconvolve(mass, np.diff(below, 2) * deviation / wide, mode="same")
+        if error < 1e-13:
+            found.append(math.inf)
+        else:
+            above = np.cumsum(mass[::-1])[::-1]
+            cell = np.flatnonzero(above >= error)[-1]
+            place = ends[cell + 1] - (error - (above[cell] - mass[cell])) / mass[cell] * wide
+            found.append(place / math.sqrt(time))
+            mass[cell] *= (place - ends[cell]) / wide
+            mass[cell + 1 :] = 0.0
+        before = time
+    return found
+
+
+@functools.cache
+def outside_curve(loadings):
+    """Return bounds and how likely some of several normal statistics exceeds each of them."""
+    shared = np.linspace(-9, 9, 6001)
+    chances = stats.norm.pdf(shared) * (shared[1] - shared[0])
+    bounds, outside = np.linspace(0, 9, 1501), []
+    for bound in bounds:
+        inside = np.ones_like(shared)
+        for loading in loadings:
+            rest = math.sqrt(1 - loading**2)
+            below, above = (-bound - shared * loading) / rest, (bound - shared * loading) / rest
+            inside *= special.ndtr(above) - special.ndtr(below)
+        outside.append(float(chances @ (1 - inside)))
+    return bounds, outside
+
+
+def outside_dunnett(bound, loadings, df):
+    """Return the same if the error is estimated: the mean over many values of chi-square."""
+    bounds, outside = outside_curve(loadings)
+    if df == math.inf:
+        return float(np.interp(bound, bounds, outside))
+    chance = (np.arange(100_000) + 0.5) / 100_000
+    scales = np.sqrt(2 * special.gammaincinv(df / 2, chance) / df)
+    return float(np.interp(bound * scales, bounds, outside).mean())

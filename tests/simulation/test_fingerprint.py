@@ -1,5 +1,7 @@
 """Objects that cannot be compared with an earlier run are refused by name, before any work."""
 
+import importlib
+import json
 import random
 import re
 import subprocess
@@ -14,10 +16,11 @@ import polars as pl
 import pytest
 from numba import njit
 
+import seqbatch
 from seqbatch.environments import Uniform
 from seqbatch.grids import GridRule
 from seqbatch.policies import SBUCB
-from seqbatch.simulation import Line, sweep
+from seqbatch.simulation import Line, resumable_tasks, sweep
 from seqbatch.simulation.resumable_tasks import fingerprint
 from tests.refusals import refused
 
@@ -141,3 +144,153 @@ def test_a_chain_of_objects_is_refused_in_words():
         chain = Slotted(chain)
     with refused("invalid-argument", field="the settings of a run"):
         fingerprint(chain)
+
+
+#: A user's module, its helper, and changes of what the first one uses of both.
+USED = {
+    "mine": """
+import threading
+import numpy as np
+import polars
+import helpers
+from helpers import third
+from seqbatch.policies import SBPE
+
+LOCK = threading.Lock()
+FACTOR = 2.0
+TABLE = {"a": np.arange(3), "b": [1, 2]}
+UNUSED = 1
+
+def twice(x):
+    return x * FACTOR
+
+def use(x):
+    def inner(y):
+        return helpers.first(y) + twice(y) + TABLE["b"][0] + np.sum(y)
+    with LOCK:
+        return inner(x) if isinstance(x, SBPE) else polars.Series([third(x)])
+
+class Plain:
+    def method(self):
+        return use(self)
+
+    @property
+    def attribute(self):
+        return twice(self)
+""",
+    "helpers": """
+BASE = 7
+
+def first(x):
+    return second(x)
+
+def second(x):
+    return x + BASE
+
+def third(x):
+    return first(x) * 3 if x else use_again(x)
+
+def use_again(x):
+    return third(x - 1)
+
+def unused(x):
+    return 0
+""",
+}
+CHANGES = {
+    "a global number": ("mine", "FACTOR = 2.0", "FACTOR = 2.5"),
+    "a cell of a global array": ("mine", "np.arange(3)", "np.arange(3) + 1"),
+    "a helper beside it": ("mine", "x * FACTOR", "x / FACTOR"),
+    "a default of a helper": ("mine", "def twice(x)", "def twice(x=1)"),
+    "a number that a helper's helper uses": ("helpers", "BASE = 7", "BASE = 8"),
+    "a helper's helper": ("helpers", "x + BASE", "x - BASE"),
+    "a helper that was imported by name": ("helpers", "* 3", "* 4"),
+}
+IGNORED = {
+    "a global number that is not used": ("mine", "UNUSED = 1", "UNUSED = 2"),
+    "a function that is not used": ("helpers", "return 0", "return 1"),
+}
+
+
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """Return a function that imports the modules anew, after a change of their text."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def made(module="mine", old="", new=""):
+        for name, text in USED.items():
+            (tmp_path / f"{name}.py").write_text(text.replace(old, new) if name == module else text)
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return importlib.import_module("mine")
+
+    yield made
+    for name in USED:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_function_uses_by_name_counts(imported, change):
+    before = fingerprint(imported().use)
+    assert fingerprint(imported(*CHANGES[change]).use) != before
+    assert fingerprint(imported().use) == before
+
+
+@pytest.mark.parametrize("change", IGNORED)
+def test_what_a_function_does_not_use_may_change(imported, change):
+    before = fingerprint(imported().use)
+    assert fingerprint(imported(*IGNORED[change]).use) == before
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if "helper's" in name])
+def test_what_methods_use_in_other_modules_counts(imported, change):
+    before = fingerprint(imported().Plain())
+    assert fingerprint(imported(*CHANGES[change]).Plain()) != before
+    assert fingerprint(imported().Plain()) == before
+
+
+REGISTRY = {}
+
+
+def registered(function):
+    REGISTRY[function.__name__] = function
+    return function
+
+
+@registered
+def one(x):
+    return REGISTRY["other"](x)
+
+
+@registered
+def other(x):
+    return one(x) if x else registered
+
+
+class Shared:
+    """A class whose method uses an instance of it."""
+
+    def method(self):
+        return SHARED
+
+
+SHARED = Shared()
+
+
+def test_functions_that_use_each_other_and_the_table_that_holds_them():
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(REGISTRY)
+    assert fingerprint(SHARED)
+
+
+def test_a_run_of_another_version_is_not_resumed(tmp_path, monkeypatch):
+    given = {
+        "environments": {"u": Uniform(dim=2, actions=2)}, "horizons": [100], "trials": 1,
+        "lines": {"a": Line(SBUCB(gamma=1.0), GridRule(kind="uniform"))}, "out": tmp_path,
+    }  # fmt: skip
+    sweep(**given)
+    assert json.loads((tmp_path / "run.json").read_text())["seqbatch"] == seqbatch.__version__
+    monkeypatch.setattr(resumable_tasks, "version", lambda _: "9.9")
+    with refused("invalid-argument", field="out"):
+        sweep(**given)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import ceil, e, log, pi, sqrt
+from math import ceil, e, hypot, inf, log, pi, sqrt
 
 import numpy as np
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
@@ -23,8 +23,10 @@ from seqbatch.errors import InvalidArgumentError
 RULES = ("obrien-fleming", "pocock")
 #: Beyond this, the normal distribution is negligible.
 FAR = 9.0
-#: Gauss-Legendre nodes per panel of at most two standard deviations of an increment.
+#: Gauss-Legendre nodes per panel of at most two standard deviations.
 NODES = 20
+#: Gauss-Legendre nodes for all that is within reach (FAR) of an increment.
+FINE_NODES = 64
 
 
 def spent(information: float, *, rule: str, alpha: float = 0.025) -> float:
@@ -106,57 +108,121 @@ def require_information(information: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, eq=False)
+class Panels:
+    """A density on intervals, as one polynomial per interval.
+
+    Parameters
+    ----------
+    low, high
+        The ends of the intervals.
+    coefficients
+        Legendre coefficients, one column per interval.
+    """
+
+    low: Floats
+    high: Floats
+    coefficients: Floats
+
+    def masses(self, low: Floats, high: Floats) -> tuple[Integers, Floats, Floats]:
+        """Return quadrature points of the density between each low and high.
+
+        Returns
+        -------
+        tuple of arrays
+            For each overlap of a range with an interval: the range's index, the points, and the
+            density times the quadrature weight at each point.
+        """
+        start = np.maximum(low[:, None], self.low)
+        end = np.minimum(high[:, None], self.high)
+        ranges, own = np.nonzero(start < end)
+        start, end = start[ranges, own], end[ranges, own]
+        nodes, weights = gauss_legendre(FINE_NODES)
+        half = ((end - start) / 2)[:, None]
+        points = start[:, None] + half * (nodes + 1)
+        first, length = self.low[own, None], (self.high - self.low)[own, None]
+        density = np.polynomial.legendre.legval(
+            2 * (points - first) / length - 1, self.coefficients[:, own, None], tensor=False
+        )
+        return ranges, points, density * weights * half
+
+
+@dataclass(frozen=True, eq=False)
 class Density:
     """The distribution of the statistic Z at a look, on paths that have not stopped before.
 
-    It is a mixture of normals around `centres`, with `weights` and the common standard deviation
-    `deviation`. :meth:`kept` truncates it to the paths between two boundaries.
+    It is what earlier looks left, plus a normal increment with standard deviation `deviation`.
+    What they left is a sum of points `centres` with `weights`, and of `panels` that are too wide
+    for points: wider than two deviations. :meth:`kept` truncates the distribution to the paths
+    between two boundaries.
+
+    The cost does not depend on how small an increment is. Wherever the increment is much narrower
+    than a panel, only the part of the panel within reach of the increment is integrated.
 
     Parameters
     ----------
     time
         The information fraction.
-    centres, weights
-        The mixture that earlier looks left.
+    mean
+        The mean of Z if no path stopped before; 0 under the null hypothesis.
+    centres, weights, panels
+        What earlier looks left.
     deviation
         The standard deviation of the increment of Z.
-    drift
-        The mean of Z at full information; 0 under the null hypothesis.
+    edges
+        Where earlier boundaries cut the distribution, on today's scale, and the standard deviation
+        of all increments since. The density changes quickly only there.
     low, high
         Where paths stop.
     """
 
     time: float
+    mean: float
     centres: Floats
     weights: Floats
+    panels: Panels
     deviation: float
-    drift: float = 0.0
-    low: float = -FAR
-    high: float = FAR
+    edges: tuple[tuple[float, float], ...] = ()
+    low: float = -inf
+    high: float = inf
 
     @classmethod
-    def first(cls, time: float, drift: float = 0.0) -> "Density":
-        """Return Z at the first look: normal with mean drift times sqrt t."""
-        return cls(time, np.array([drift * sqrt(time)]), np.ones(1), 1.0, drift)
+    def first(cls, time: float, mean: float = 0.0) -> "Density":
+        """Return Z at the first look: normal with this mean."""
+        nothing = Panels(np.empty(0), np.empty(0), np.empty((NODES, 0)))
+        return cls(time, mean, np.array([mean]), np.ones(1), nothing, 1.0)
 
     def above(self, bound: float) -> float:
         """Return the probability of being above a bound now without having stopped before."""
         from scipy.special import ndtr
 
-        return float(self.weights @ ndtr((self.centres - bound) / self.deviation))
+        near = bound - FAR * self.deviation, bound + FAR * self.deviation
+        _, points, masses = self.panels.masses(np.array(near), np.array([near[1], inf]))
+        found = self.weights @ ndtr((self.centres - bound) / self.deviation)
+        return float(found + (masses * ndtr((points - bound) / self.deviation)).sum())
 
     def below(self, bound: float) -> float:
         """Return the probability of being below a bound now without having stopped before."""
         from scipy.special import ndtr
 
-        return float(self.weights @ ndtr((bound - self.centres) / self.deviation))
+        near = bound - FAR * self.deviation, bound + FAR * self.deviation
+        _, points, masses = self.panels.masses(np.array([-inf, near[0]]), np.array(near))
+        found = self.weights @ ndtr((bound - self.centres) / self.deviation)
+        return float(found + (masses * ndtr((bound - points) / self.deviation)).sum())
+
+    def at(self, z: Floats) -> Floats:
+        """Return the density at many values."""
+        reach = FAR * self.deviation
+        ranges, points, masses = self.panels.masses(z - reach, z + reach)
+        found = _normal((z[:, None] - self.centres) / self.deviation) @ self.weights
+        parts = (masses * _normal((z[ranges, None] - points) / self.deviation)).sum(axis=1)
+        return (found + np.bincount(ranges, parts, minlength=len(z))) / self.deviation
 
     def upper(self, error: float) -> float:
         """Return the bound that Z exceeds with this probability."""
         from scipy.optimize import brentq
 
         if error < 1e-15:
-            return float("inf")
+            return inf
         return float(brentq(lambda b: self.above(b) - error, -FAR, 2 * FAR, xtol=1e-10))
 
     def lower(self, error: float) -> float:
@@ -164,32 +230,43 @@ class Density:
         from scipy.optimize import brentq
 
         if error < 1e-15:
-            return -float("inf")
+            return -inf
         if self.below(2 * FAR) <= error:
-            return float("inf")
+            return inf
         return float(brentq(lambda b: self.below(b) - error, -2 * FAR, 2 * FAR, xtol=1e-10))
 
     def kept(self, low: float, high: float) -> "Density":
         """Return the same distribution, with paths outside (low, high) stopped now."""
-        return Density(self.time, self.centres, self.weights, self.deviation, self.drift, low, high)
+        return replace(self, low=low, high=high)
 
-    def carried(self, time: float) -> "Density":
+    def carried(self, time: float, mean: float = 0.0) -> "Density":
         """Return the distribution of Z at the next look, on the paths that continue."""
-        middle = self.drift * sqrt(self.time)
-        low = max(self.low, middle - FAR)
-        high = max(min(self.high, middle + FAR), low)
-        new = sqrt(1 - self.time / time)
-        # Nodes must be as dense as the narrower of the two normals in the integrand requires.
-        z, weights = _nodes(low, high, width=min(new, self.deviation))
-        away = (z[:, None] - self.centres) / self.deviation
-        density = np.exp(-(away**2) / 2) @ self.weights / (self.deviation * sqrt(2 * pi))
-        shift = self.drift * (time - self.time) / sqrt(time)
+        low = max(self.low, self.mean - FAR)
+        high = max(min(self.high, self.mean + FAR), low)
+        ends = _ends(low, high, self.edges)
+        nodes, weights = gauss_legendre(NODES)
+        half = np.diff(ends) / 2
+        z = ends[:-1, None] + half[:, None] * (nodes + 1)
+        density = self.at(z.ravel()).reshape(z.shape)
+        # On the scale of the next look, a path continues from shrink z + shift.
+        shrink, deviation = sqrt(self.time / time), sqrt((time - self.time) / time)
+        shift = mean - shrink * self.mean
+        wide = shrink * half > deviation
+        cut = [bound for bound in (self.low, self.high) if abs(bound - self.mean) < FAR]
+        edges = [(place, hypot(shrink * width, deviation)) for place, width in self.edges]
+        edges += [(bound, deviation) for bound in cut]
         return Density(
             time,
-            z * sqrt(self.time / time) + shift,
-            weights * density,
-            new,
-            self.drift,
+            mean,
+            (shrink * z + shift)[~wide].ravel(),
+            (half[:, None] * weights * density)[~wide].ravel(),
+            Panels(
+                (shrink * ends[:-1] + shift)[wide],
+                (shrink * ends[1:] + shift)[wide],
+                legendre_coefficients(density[wide] / shrink),
+            ),
+            deviation,
+            tuple((shrink * place + shift, width) for place, width in edges),
         )
 
 
@@ -199,14 +276,44 @@ def gauss_legendre(count: int) -> tuple[Floats, Floats]:
     return np.polynomial.legendre.leggauss(count)
 
 
-def _nodes(low: float, high: float, *, width: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights on an interval, for functions that vary over this width."""
-    nodes, weights = gauss_legendre(NODES)
-    panels = max(ceil((high - low) / (2 * width)), 2)
-    ends = np.linspace(low, high, panels + 1)
-    half = (high - low) / panels / 2
-    z = (ends[:-1, None] + half * (nodes + 1)).ravel()
-    return z, np.tile(weights * half, panels)
+def legendre_coefficients(values: Floats) -> Floats:
+    """Return polynomials through values at Gauss-Legendre nodes.
+
+    Parameters
+    ----------
+    values
+        One row per polynomial, one column per node.
+
+    Returns
+    -------
+    array
+        Legendre coefficients, one column per polynomial.
+    """
+    count = values.shape[1]
+    nodes, weights = gauss_legendre(count)
+    basis = np.polynomial.legendre.legvander(nodes, count - 1) * weights[:, None]
+    return (basis * (np.arange(count) + 0.5)).T @ values.T
+
+
+def _normal(z: Floats) -> Floats:
+    """Return the standard normal density."""
+    return np.exp(-(z**2) / 2) / sqrt(2 * pi)
+
+
+def _ends(low: float, high: float, edges: Sequence[tuple[float, float]]) -> Floats:
+    """Return the ends of panels that are no wider than two standard deviations of the density.
+
+    That is 1, and less around an edge.
+    """
+    reached = [(place - FAR * width, place + FAR * width, width) for place, width in edges]
+    cuts = {low, high, *(end for first, last, _ in reached for end in (first, last))}
+    places = sorted(place for place in cuts if low <= place <= high)
+    ends = [np.array([low])]
+    for start, end in pairwise(places):
+        inside = [width for first, last, width in reached if first <= start and end <= last]
+        count = ceil((end - start) / (2 * min([1.0, *inside])))
+        ends.append(np.linspace(start, end, count + 1)[1:])
+    return np.concatenate(ends)
 
 
 # ----------------------------------------------------------------------
@@ -260,7 +367,8 @@ def _followed(
     state, found, before, won = None, [], 0.0, 0.0
     for time, high in zip(times, success, strict=True):
         total = spent(time, rule=rule, alpha=miss)
-        state = Density.first(time, drift) if state is None else state.carried(time)
+        mean = drift * sqrt(time)
+        state = Density.first(time, mean) if state is None else state.carried(time, mean)
         won += state.above(high)
         last = time == times[-1]
         # Never above the success bound, and equal to it at the end.
@@ -333,17 +441,12 @@ def chances_to_stop(
     times = require_information(information)
     if len(means) != len(times):
         raise InvalidArgumentError("means", f"{len(times)} numbers, one per look", len(means))
-    state, found, before = None, [], (0.0, 0.0)
+    state, found = None, []
     for time, mean, bound in zip(
         times, means, boundaries(times, rule=rule, alpha=alpha), strict=True
     ):
-        # The drift of the increment: the statistic's mean need not grow evenly.
-        drift = (mean * sqrt(time) - before[1]) / (time - before[0])
-        if state is None:
-            state = Density.first(time, drift)
-        else:
-            state = replace(state, drift=drift).carried(time)
+        # The statistic's mean need not grow evenly.
+        state = Density.first(time, mean) if state is None else state.carried(time, mean)
         found.append(state.above(bound))
         state = state.kept(-bound, bound)
-        before = (time, mean * sqrt(time))
     return tuple(found)

@@ -39,7 +39,8 @@ class Rows:
     clusters
         What dependent units have in common, for example a customer; None if all are independent.
     groups
-        Declared segments: for each name, the level of every unit.
+        Declared segments: for each name, the level of every unit, in one type. Units whose level
+        is None or NaN are a segment too: "missing".
     eligible
         Which actions each unit could have got, shape (n, K); None if all could get all.
     before_costs
@@ -88,6 +89,7 @@ class Rows:
             if column is not None:
                 fits = column.shape == (len(x),)
                 _require(name, f"one value for each of {len(x)} units", fits, column.shape)
+        _require_levels(named, shared)
         return cls(x, taken, p, y, shared, named, _eligible(eligible, p))
 
     def some(self, among: Bools | slice) -> "Rows":
@@ -159,6 +161,29 @@ def _eligible(eligible: ArrayLike | None, probabilities: Floats) -> Bools | None
         "more",
     )  # fmt: skip
     return allowed
+
+
+def missing_levels(levels: AnyArray) -> Bools:
+    """Return which units have no level: None or NaN.
+
+    >>> missing_levels(np.array(["a", None, float("nan")], dtype=object)).tolist()
+    [False, True, True]
+    """
+    gone: Bools = (levels != levels) | (levels == None)  # noqa: E711
+    return gone
+
+
+def _require_levels(groups: Mapping[str, AnyArray], clusters: AnyArray | None) -> None:
+    """Refuse levels that cannot be told apart, and clusters that are not known."""
+    for name, levels in groups.items():
+        try:
+            np.unique(levels[~missing_levels(levels)])
+        except TypeError as error:
+            raise InvalidArgumentError(name, "levels of one type", f"several ({error})") from None
+    if clusters is not None:
+        gone = int(missing_levels(clusters).sum())
+        rule = "a name or number for each unit; give a unit that depends on no other a unique one"
+        _require("clusters", rule, not gone, f"None or NaN for {gone:,} units")
 
 
 def _require_probabilities(probabilities: Floats, actions: Integers) -> None:

@@ -1,15 +1,15 @@
 """Multiple comparisons: Holm's method, and Dunnett's intervals against one control."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import inf, sqrt
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, sqrt
 
 import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import gauss_legendre
+from seqbatch.inference.boundaries import gauss_legendre, legendre_coefficients
 from seqbatch.inference.contrasts import Lift, Mean
 from seqbatch.inference.estimates import estimate_wave, pool
 from seqbatch.inference.intervals import Interval, quantile
@@ -44,8 +44,10 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 # Dunnett's intervals for several actions against one control, which cover jointly.
 
 
-#: Quadrature nodes for control's component and for the estimated error.
-NODES, SCALES = 64, 24
+#: Beyond this, the normal distribution is negligible.
+FAR = 9.0
+#: Gauss-Legendre nodes per panel, and panels for the distribution of the estimated error.
+NODES, SCALES = 20, 16
 
 
 def dunnett_critical(
@@ -63,7 +65,7 @@ def dunnett_critical(
     level
         The probability that no statistic exceeds c.
     df
-        The degrees of freedom of the common variance.
+        The degrees of freedom of the common variance, at least 1.
     two_sided
         Whether both sides count.
 
@@ -77,53 +79,100 @@ def dunnett_critical(
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     if not loadings or not all(0 <= one < 1 for one in loadings):
         raise InvalidArgumentError("loadings", "one or more numbers from 0 to below 1", loadings)
-    parts = np.array(loadings, dtype=np.float64)
-
-    scales = _scales(df)
-
-    def excess(bound: float) -> float:
-        return _inside(bound, parts, scales, two_sided) - level
-
+    if not df >= 1:
+        raise InvalidArgumentError("df", "a number of at least 1, or infinity", repr(df))
+    error = 1 - level
+    tail = error / (2 if two_sided else 1)
+    low, high = quantile(tail, df), quantile(tail / len(loadings), df)
+    if len(loadings) == 1:
+        return low
+    outside = Exceedance.of(loadings, two_sided=two_sided)
     # The solution lies between that of a single comparison and Bonferroni's.
-    tail = (1 - level) / (2 if two_sided else 1)
-    low, high = quantile(tail, df), quantile(tail / len(parts), df)
-    return float(brentq(excess, low - 0.01, high + 0.01, xtol=1e-8))
+    room = 1e-3 * (1 + abs(low))
+    return float(
+        brentq(lambda c: outside.student(c, df) - error, low - room, high + room, xtol=1e-8)
+    )
 
 
-def _inside(
-    bound: float, loadings: Floats, distribution: tuple[Floats, Floats], two_sided: bool
-) -> float:
-    """Return the probability that no statistic exceeds the bound."""
+@dataclass(frozen=True, eq=False)
+class Exceedance:
+    """The probability that the largest of several statistics exceeds a bound.
+
+    It is computed once for standard normal statistics, by panels from -FAR to FAR, and integrated
+    over the distribution of the estimated error for every bound and df.
+
+    Parameters
+    ----------
+    coefficients
+        Legendre coefficients of the probability, one column per panel of width 1.
+    """
+
+    coefficients: Floats
+
+    @classmethod
+    def of(cls, loadings: Sequence[float], *, two_sided: bool) -> "Exceedance":
+        """Return the probabilities for comparisons with these loadings."""
+        nodes, _ = gauss_legendre(NODES)
+        bounds = (np.arange(-FAR, FAR)[:, None] + (nodes + 1) / 2).ravel()
+        parts = np.array(loadings, dtype=np.float64)
+        chances = np.array([_exceeding(bound, parts, two_sided) for bound in bounds.tolist()])
+        return cls(legendre_coefficients(chances.reshape(-1, NODES)))
+
+    def normal(self, bounds: Floats) -> Floats:
+        """Return the probabilities if the error is known."""
+        panel = np.clip(np.floor(bounds + FAR).astype(np.int64), 0, 2 * int(FAR) - 1)
+        inside = np.clip(2 * (bounds + FAR - panel) - 1, -1, 1)
+        found: Floats = np.asarray(
+            np.polynomial.legendre.legval(inside, self.coefficients[:, panel], tensor=False),
+            dtype=np.float64,
+        )
+        return found
+
+    def student(self, bound: float, df: float) -> float:
+        """Return the probability if the error is estimated with these degrees of freedom."""
+        from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln
+
+        if df > 1e6:
+            return float(self.normal(np.array([bound]))[0])
+        # The estimated error, over the true one, is s = sqrt(chi-square/df).
+        low, high = (
+            sqrt(2 * inverse(df / 2, 1e-14) / df) for inverse in (gammaincinv, gammainccinv)
+        )
+        # Only s up to here matters: beyond it the probability is 0, or 1 if the bound is negative.
+        last = min(high, max(FAR / max(abs(bound), 1e-300), low))
+        nodes, weights = gauss_legendre(NODES)
+        half = (last - low) / SCALES / 2
+        s = (low + 2 * half * np.arange(SCALES)[:, None] + half * (nodes + 1)).ravel()
+        log_density = (
+            log(2) + df / 2 * log(df / 2) - gammaln(df / 2) + (df - 1) * np.log(s) - df * s**2 / 2
+        )
+        density = np.exp(log_density) * np.tile(weights * half, SCALES)
+        beyond = float(gammaincc(df / 2, df * last**2 / 2)) if bound < 0 else 0.0
+        return float(density @ self.normal(bound * s)) + beyond
+
+
+def _exceeding(bound: float, loadings: Floats, two_sided: bool) -> float:
+    """Return the probability that some statistic exceeds the bound, if the error is known."""
     from scipy.special import ndtr
 
-    scales, chances = distribution
-    nodes, weights = gauss_legendre(NODES)
-    shared, density = (
-        8.5 * nodes,
-        8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / sqrt(2 * np.pi),
-    )
+    if two_sided and bound <= 0:
+        return 1.0
     rest = np.sqrt(1 - loadings**2)
-    # Axes: the scale of the estimated error, the control's component, the comparisons.
-    high = (bound * scales[:, None, None] - shared[:, None] * loadings) / rest
-    inside = ndtr(high)
+    # Given control's component, a comparison is decided except within a few widths of a centre.
+    scale = np.maximum(loadings, 1e-3)
+    widths, centres = rest / scale, bound / scale
+    near = [sign * centres + step * widths for sign in (-1, 1) for step in (-6, -2, 2, 6)]
+    cuts = np.concatenate([np.arange(-FAR, FAR + 1, 2), *near])
+    even = np.linspace(-FAR, FAR, ceil(FAR / min(1.0, widths.min())) + 1)
+    ends = np.unique(np.clip(cuts, -FAR, FAR)) if len(cuts) < len(even) else even
+    nodes, weights = gauss_legendre(NODES)
+    half = np.diff(ends) / 2
+    shared = (ends[:-1, None] + half[:, None] * (nodes + 1)).ravel()
+    chances = (half[:, None] * weights).ravel() * np.exp(-(shared**2) / 2) / sqrt(2 * np.pi)
+    inside = ndtr((bound - shared[:, None] * loadings) / rest)
     if two_sided:
-        # By symmetry, P(Z < -c) given the control's component is P(Z > c) given its negative.
-        inside = inside + inside[:, ::-1] - 1
-    return float(chances @ (inside.prod(axis=2) @ density))
-
-
-def _scales(df: float) -> tuple[Floats, Floats]:
-    """Return nodes for sqrt(chi-square/df), and weights by its density."""
-    from scipy.special import chdtri
-
-    if df > 1e6:
-        return np.ones(1), np.ones(1)
-    nodes, weights = gauss_legendre(SCALES)
-    low, high = (float(np.sqrt(chdtri(df, tail) / df)) for tail in (1 - 1e-11, 1e-11))
-    scales = low + (nodes + 1) * (high - low) / 2
-    logs = (df - 1) * np.log(scales) - df * scales**2 / 2
-    chances = weights * np.exp(logs - logs.max())
-    return scales, chances / chances.sum()
+        inside = inside - ndtr((-bound - shared[:, None] * loadings) / rest)
+    return float(chances @ (1 - inside.prod(axis=1)))
 
 
 def simultaneous_lifts(

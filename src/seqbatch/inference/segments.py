@@ -29,7 +29,7 @@ class SegmentFinding:
     Parameters
     ----------
     partition, segment
-        How units are divided, and the segment.
+        How units are divided, and the segment; None for units without a level.
     interval
         The contrast among the segment's units.
     adjusted_p
@@ -40,6 +40,11 @@ class SegmentFinding:
     segment: Any
     interval: Interval
     adjusted_p: float
+
+    @property
+    def name(self) -> str:
+        """The segment as text."""
+        return "missing" if self.segment is None else str(self.segment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,7 @@ class Segments:
         rows = [
             (
                 one.partition,
-                str(one.segment),
+                one.name,
                 one.interval.estimate,
                 one.interval.low,
                 one.interval.high,
@@ -79,7 +84,7 @@ class Segments:
 
     def __str__(self) -> str:
         lines = [
-            f"{one.partition} = {one.segment}: {one.interval} (p = {one.adjusted_p:.3f} by Holm)"
+            f"{one.partition} = {one.name}: {one.interval} (p = {one.adjusted_p:.3f} by Holm)"
             for one in self.findings
         ]
         return "\n".join(lines)
@@ -127,9 +132,10 @@ def within_segments(
 
 
 def levels_of(summaries: Sequence[WaveSummary], partition: Partition) -> list[Any]:
-    """Return the segments of a partition that have units in some wave, sorted."""
+    """Return the segments of a partition that have units in some wave, sorted; None is last."""
     return sorted(
-        {segment for one in summaries for owner, segment in one.segments if owner == partition}
+        {segment for one in summaries for owner, segment in one.segments if owner == partition},
+        key=lambda segment: (segment is None, segment),
     )
 
 

@@ -11,7 +11,15 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
-from seqbatch.inference.logged_units import Moments, Rows, ScoreColumns, ScoreSums, Wave, pieces
+from seqbatch.inference.logged_units import (
+    Moments,
+    Rows,
+    ScoreColumns,
+    ScoreSums,
+    Wave,
+    missing_levels,
+    pieces,
+)
 from seqbatch.inference.scores import (
     Evidence,
     OutcomeModel,
@@ -261,8 +269,10 @@ def _divide(
     """Add a piece's units to their segments."""
     for partition in partitions:
         levels = partition.levels(columns.rows)
-        for level in np.unique(levels).tolist():
-            part, key = columns.tally(levels == level), (partition, level)
+        gone = missing_levels(levels)
+        among = {level: levels == level for level in np.unique(levels[~gone]).tolist()}
+        for level, units in {**among, **({None: gone} if gone.any() else {})}.items():
+            part, key = columns.tally(units), (partition, level)
             segments[key] = segments[key].merge(part) if key in segments else part
 
 

@@ -6,12 +6,13 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -43,7 +44,9 @@ def fingerprint(value: object) -> str:
     It walks dataclasses, mappings, sequences, arrays and functions. Other objects count by their
     class and what they would be pickled as: of a plain class its attributes. Of classes that
     are not this package's the code counts: the text of an imported module, and the methods of a
-    class in a script or a notebook, whose other lines may change.
+    class in a script or a notebook, whose other lines may change. Functions and methods of your
+    own code count with the global names that they use: values, helper functions, and what those
+    use in turn. A library counts by its name and version.
 
     Raises
     ------
@@ -71,6 +74,8 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
     elif any(value is whole for whole in within):
         # A function that calls itself, or an object that is a part of itself.
         update(b"again")
+    elif isinstance(value, GlobalValue):
+        update(value.digest(within))
     elif isinstance(value, np.ndarray) and type(value) in ARRAYS and not value.dtype.hasobject:
         update(f"{value.dtype}{value.shape}".encode())
         update(np.ascontiguousarray(value).tobytes())
@@ -79,9 +84,9 @@ def _digest(value: object, update: Update, within: tuple[object, ...] = ()) -> N
         _digest(sorted(map(fingerprint, value)), update)
     elif isinstance(value, type):
         update(value.__qualname__.encode())
-        _digest_class(value, update)
+        _digest_class(value, update, within)
     else:
-        _digest_class(kind, update)
+        _digest_class(kind, update, (*within, value))
         for part in _parts(value, within):
             _digest(part, update, (*within, value))
     update(b")")
@@ -94,7 +99,7 @@ def _parts(value: object, within: tuple[object, ...]) -> Sequence[object]:
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, value.co_consts
     if isinstance(value, FunctionType):
-        return value.__code__, value.__defaults__, value.__kwdefaults__, _held(value)
+        return (*_own_parts(value), _globals_of([value]))
     if type(value).__module__.startswith("numba.") and hasattr(value, "py_func"):
         # Compiled: what it is pickled as has an id that is new in every process.
         return value.py_func, getattr(value, "targetoptions", None)
@@ -151,6 +156,11 @@ def _pickled(value: object) -> list[object]:
     return [*made_from, *(list(each) for each in items if each is not None)]
 
 
+def _own_parts(function: FunctionType) -> tuple[object, ...]:
+    """Return what a function is made of, without the global names that it uses."""
+    return function.__code__, function.__defaults__, function.__kwdefaults__, _held(function)
+
+
 def _held(function: FunctionType) -> list[object]:
     """Return what a function uses of the variables of the one around it."""
     held = []
@@ -166,6 +176,85 @@ def _held(function: FunctionType) -> list[object]:
     return held
 
 
+@dataclass(frozen=True)
+class GlobalValue:
+    """The value of a global name.
+
+    One that cannot be compared, such as a lock or a connection, counts by its type: unlike what a
+    policy or an environment keeps, it is shared by all code of its module.
+    """
+
+    value: object
+
+    def digest(self, within: tuple[object, ...]) -> bytes:
+        """Return the digest of the value."""
+        digest = hashlib.blake2b(digest_size=16)
+        try:
+            _digest(self.value, digest.update, within)
+        except InvalidArgumentError:
+            return _named(self.value).encode()
+        return digest.digest()
+
+
+def _globals_of(functions: Sequence[FunctionType]) -> list[tuple[str, object]]:
+    """Return the global names that functions use, and those that helper functions use in turn."""
+    found: dict[str, object] = {}
+    waiting = [each for each in functions if _by_user(each.__module__)]
+    while waiting:
+        function = waiting.pop()
+        for key, value in _names_used(function):
+            if key in found:
+                continue
+            inner = _inner(value)
+            home = getattr(inner, "__module__", None) or ""
+            if isinstance(value, ModuleType):
+                found[key] = _library(value.__name__)
+            elif isinstance(inner, FunctionType) and _by_user(home):
+                found[key] = [GlobalValue(part) for part in _own_parts(inner)]
+                waiting.append(inner)
+            elif callable(inner) and hasattr(inner, "__qualname__") and not _by_user(home):
+                found[key] = (*_library(home), inner.__qualname__)
+            else:
+                found[key] = GlobalValue(value)
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def _names_used(function: FunctionType) -> Iterator[tuple[str, object]]:
+    """Yield the global names in a function's code, and the names in modules of the user's."""
+    names = {name for name in _names_in(function.__code__) if not name.startswith("__")}
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        yield f"{function.__module__}.{name}", value
+        if isinstance(value, ModuleType) and _by_user(value.__name__):
+            for inside in names & vars(value).keys():
+                yield f"{value.__name__}.{inside}", vars(value)[inside]
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Return the names in a function's code and in that of functions within it."""
+    inner = [_names_in(part) for part in code.co_consts if isinstance(part, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _inner(value: object) -> Any:
+    """Return the function that a compiled or decorated one was made from."""
+    return inspect.unwrap(value) if callable(value) else value
+
+
+def _by_user(home: str) -> bool:
+    """Say whether a module is the user's: a script, a notebook, or a file that is not installed."""
+    if home.partition(".")[0] in {"seqbatch", "numpy", *sys.stdlib_module_names}:
+        return False
+    file = getattr(sys.modules.get(home), "__file__", None) or ""
+    return not {"site-packages", "dist-packages"} & {*Path(file).parts}
+
+
+def _library(home: str) -> tuple[str, str]:
+    """Return a module's name, and the version of its package."""
+    package = sys.modules.get(home.partition(".")[0])
+    return home, str(getattr(package, "__version__", ""))
+
+
 def _plain(value: object) -> bool:
     """Say whether a value has no name of its own: it only holds others."""
     return type(value) in (tuple, list, dict)
@@ -177,8 +266,10 @@ def _named(value: object) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _digest_class(kind: type, update: Update) -> None:
+def _digest_class(kind: type, update: Update, within: tuple[object, ...]) -> None:
     """Take in the code of a class and of its bases, as far as a user wrote it."""
+    if any(kind is whole for whole in within):
+        return
     for base in kind.__mro__:
         home = base.__module__
         if home.partition(".")[0] in {"seqbatch", "numpy", *sys.stdlib_module_names}:
@@ -189,18 +280,26 @@ def _digest_class(kind: type, update: Update) -> None:
         except (OSError, TypeError, KeyError):
             text = ""
         _digest(text or _methods(base), update)
+        methods = [_inner(_accessed(part)) for part in vars(base).values()]
+        functions = [each for each in methods if isinstance(each, FunctionType)]
+        _digest(_globals_of(functions), update, (*within, kind))
 
 
 def _methods(kind: type) -> list[tuple[str, object]]:
     """Return the code and the plain values that stand in a class."""
     found = []
     for name, part in sorted(vars(kind).items()):
-        inner = getattr(part, "fget", None) or getattr(part, "__func__", part)
-        if code := getattr(inner, "__code__", None):
+        if code := getattr(_accessed(part), "__code__", None):
             found.append((name, code))
         elif isinstance(part, PLAIN) and not name.startswith("__"):
             found.append((name, part))
     return found
+
+
+def _accessed(part: object) -> object:
+    """Return the function of a property, a class method or a static method."""
+    inner = getattr(part, "fget", None) or getattr(part, "func", None)
+    return inner or getattr(part, "__func__", part)
 
 
 # ----------------------------------------------------------------------
@@ -212,8 +311,8 @@ def _methods(kind: type) -> list[tuple[str, object]]:
 
 
 Row = dict[str, Any]
-#: The meaning of the parts; a new number tells runs from those of earlier versions.
-VERSION = 1
+#: The meaning of the parts of a folder.
+FORMAT = 2
 
 
 class Task(Protocol):
@@ -258,7 +357,7 @@ def run_tasks(
     declaration
         What defines the run: dataclasses, arrays, plain values and classes of a user's own, told
         apart by :func:`~seqbatch.simulation.resumable_tasks.fingerprint`. A folder with results of
-        a different run is refused.
+        a different run, or of another version of this package, is refused.
     columns
         Types of columns that single tasks may leave empty.
     jobs, engine
@@ -270,7 +369,8 @@ def run_tasks(
     from threadpoolctl import threadpool_limits
 
     parts = out / "parts"
-    text = json.dumps({"seqbatch": VERSION, "declaration": fingerprint(declaration)}) + "\n"
+    about = {"seqbatch": version("seqbatch"), "format": FORMAT}
+    text = json.dumps({**about, "declaration": fingerprint(declaration)}) + "\n"
     _refuse_other(out, parts, text)
     missing = [task for task in tasks if not _whole(_part(parts, task.name))]
     resumed = len(tasks) - len(missing)
@@ -311,8 +411,8 @@ def _refuse_other(out: Path, parts: Path, text: str) -> None:
             "out",
             "an empty folder, or that of an interrupted run with the same settings",
             f"{out}, which holds a different run",
-            "A run can be resumed only with the same settings and the same code. For anything "
-            "else, use another folder, or remove this one.",
+            "A run can be resumed only with the same settings, the same code and the same version "
+            "of seqbatch. For anything else, use another folder, or remove this one.",
         )
 
 

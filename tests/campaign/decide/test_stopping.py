@@ -8,8 +8,10 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import Logged
+from seqbatch.campaign.decide.stopping import places_of_looks
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
 from seqbatch.campaign.record.situation import situation
+from seqbatch.inference import boundaries
 from tests.campaign.record.test_events import changed
 from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
@@ -138,6 +140,39 @@ def test_equal_outcomes_spend_nothing(store):
     # The first look at two thirds of the information may spend all that is due by then.
     assert look.information == pytest.approx(2 / 3)
     assert look.boundary == pytest.approx(2.509, abs=2e-3)
+
+
+@pytest.mark.parametrize("rule", ["pocock", "obrien-fleming"])
+def test_a_wave_with_next_to_no_information_is_merged_with_the_next_look(store, rule, tmp_path):
+    """One unit between two large waves: there is no second look, and nothing is spent on it."""
+    declared, sizes = {"rule": rule, "futility": True}, {"sizes": [200_000, 1, 200_000]}
+    campaign = trial(store, stopping=declared, grid=sizes)
+    said = campaign.protocol(tmp_path / "protocol.md").read_text(encoding="utf-8")
+    assert "Too small for a separate look" in said
+    for wave, units in enumerate((120, 1, 120)):
+        run(campaign, sizes=(units,), start=1_000 * wave, value=nothing, missing=0)
+        if wave == 1:
+            assert "it is merged with the next look" in str(campaign.findings())
+    first, second, third = campaign.findings().stopping.looks
+    assert (second.merged, second.actions, second.verdict) == (("mail",), (), "go on")
+    assert stored(campaign)[1]["merged"] == ["mail"]
+    assert "merged" not in stored(campaign)[0]
+    bounds = [look.actions[0].boundary for look in (first, third)]
+    times = [look.actions[0].information for look in (first, third)]
+    assert bounds == pytest.approx(boundaries(times, rule=rule), abs=1e-9)
+    assert campaign.verify().sound
+
+
+def test_a_last_wave_with_next_to_no_information_is_merged_with_the_look_before(store):
+    campaign = trial(store, grid={"sizes": [200_000, 1]})
+    run(campaign, sizes=(120, 1), value=effect(-0.25), missing=0)
+    assert stored(campaign)[1]["verdict"] == "planned end, nothing shown"
+    assert "it is merged with the previous look" in str(campaign.findings())
+
+
+def test_small_waves_get_a_look_once_they_add_up():
+    assert places_of_looks([0.5, 0.50004, 0.50009, 0.50011, 0.9, 1.0]) == [0, 3, 4, 5]
+    assert places_of_looks([0.50004, 0.6, 1.0], after=0.5) == [1, 2]
 
 
 def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):

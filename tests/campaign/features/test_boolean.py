@@ -12,10 +12,10 @@ DAY = datetime.date(2026, 3, 1)
 
 def test_booleans_in_every_usual_spelling():
     words = [spelled for word in YES for spelled in (word, word.upper(), f" {word.title()} ")]
-    assert read_booleans(pa.array(words)).values.all()
+    assert read_booleans(pa.array(words)).values_and_wrong()[0].all()
     words = [spelled for word in NO for spelled in (word, word.upper(), f" {word.title()} ")]
     read = read_booleans(pa.array(words))
-    assert not read.values.any()
+    assert not read.values_and_wrong()[0].any()
     assert not read.missing.any()
     assert read.wrong == {}
     assert not set(YES) & set(NO)
@@ -30,7 +30,7 @@ def test_booleans_of_other_types_and_missing_ones():
         pa.array(["1", "0", ""], pa.large_string()),
     ):
         read = read_booleans(column)
-        assert read.values.tolist() == [1.0, 0.0, 0.0]
+        assert read.values_and_wrong()[0].tolist() == [1.0, 0.0, 0.0]
         assert read.missing.tolist() == [False, False, True]
         assert read.wrong == {}
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from seqbatch.campaign.decide.logged_waves import (
     ENOUGH_EVENTS,
-    NOTHING,
     FewEvents,
     Logged,
     ModelColumns,
@@ -205,6 +204,8 @@ ON, END = "go on", "planned end, nothing shown"
 TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
 #: The power that futility boundaries preserve at the effect the campaign is designed for.
 POWER = 0.9
+#: The least share of the planned information that a look adds; a smaller wave waits for the next.
+LEAST_GAIN = 1e-4
 
 
 @dataclass(frozen=True)
@@ -248,13 +249,23 @@ class ActionLook:
 
 @dataclass(frozen=True)
 class LookTaken:
-    """A look after a wave: the rule, the two-sided alpha, the verdict, and every action."""
+    """A look after a wave: the rule, the two-sided alpha, the verdict, and every action.
+
+    Parameters
+    ----------
+    wave, rule, alpha, verdict, actions
+        As said above; `actions` are those that were judged.
+    merged
+        The actions about which the wave added next to no information. They are not judged and
+        spend no alpha at this look; the wave's outcomes count at the next look.
+    """
 
     wave: int
     rule: str
     alpha: float
     verdict: str
     actions: tuple[ActionLook, ...]
+    merged: tuple[str, ...] = ()
 
     @property
     def stops(self) -> bool:
@@ -262,18 +273,22 @@ class LookTaken:
         return self.verdict in STOPS
 
     def judged(self, action: str) -> bool:
-        """Whether there were enough events to judge an action. If so, alpha was spent on it."""
-        return not any(one.few for one in self.actions if one.action == action)
+        """Whether there was enough to judge an action. If so, alpha was spent on it."""
+        few = any(one.few for one in self.actions if one.action == action)
+        return not few and action not in self.merged
 
     def plain(self) -> dict[str, Any]:
-        """Return the look as plain values."""
-        return {**asdict(self), "actions": [action.plain() for action in self.actions]}
+        """Return the look as plain values; `merged` is included only if it names an action."""
+        made = {**asdict(self), "actions": [action.plain() for action in self.actions]}
+        del made["merged"]
+        return {**made, "merged": list(self.merged)} if self.merged else made
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "LookTaken":
         """Return a look from plain values."""
         actions = tuple(ActionLook(**action) for action in plain["actions"])
-        return cls(**{**plain, "actions": actions})
+        merged = tuple(plain.get("merged", ()))
+        return cls(**{**plain, "actions": actions, "merged": merged})
 
 
 def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
@@ -370,8 +385,13 @@ def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTak
     before
         The looks taken at earlier waves.
     """
-    asked = [_Asked.of(now.wave, one, before) for one in compared]
-    return _judged(now, [one for one in asked if one is not None], before)
+    asked = [
+        _Asked.of(now.wave, one, before)
+        for one in compared
+        if one.pooled.known and one.pooled.error
+    ]
+    merged = tuple(one.action for one in asked if one.gain < LEAST_GAIN)
+    return _judged(now, [one for one in asked if one.action not in merged], before, merged)
 
 
 @dataclass(frozen=True)
@@ -384,16 +404,16 @@ class _Asked:
     times: tuple[float, ...]
 
     @classmethod
-    def of(cls, wave: int, compared: Compared, before: Sequence[LookTaken]) -> "_Asked | None":
-        if not compared.pooled.known or not compared.pooled.error:
-            return None
+    def of(cls, wave: int, compared: Compared, before: Sequence[LookTaken]) -> "_Asked":
         name, at = compared.action, compared.information
         judged = [one.wave for one in before if one.judged(name)]
         looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
-        # A wave that adds no information, such as an unplanned one, is not a look.
-        if at[wave] < (looked[-1] if looked else 0.0) + NOTHING:
-            return None
         return cls(name, compared.few, compared.pooled, (*looked, at[wave]))
+
+    @property
+    def gain(self) -> float:
+        """The information since the last look; 0 for an unplanned wave."""
+        return self.times[-1] - (self.times[-2] if len(self.times) > 1 else 0.0)
 
     @property
     def statistic(self) -> float:
@@ -404,12 +424,31 @@ def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
     """Return the information at future looks; the rest is divided by the sizes still planned."""
     plan = planned(now)
     parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
-    if spent > 1 - NOTHING:
-        return ()
-    return tuple(spent + (1 - spent) * part / sum(parts) for part in accumulate(parts))
+    times = [spent + (1 - spent) * part / sum(parts) for part in accumulate(parts)]
+    return tuple(times[place] for place in places_of_looks(times, after=spent))
 
 
-def _judged(now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken]) -> LookTaken:
+def places_of_looks(times: Sequence[float], *, after: float = 0.0) -> list[int]:
+    """Return which waves get a look: those that add enough information since the last look.
+
+    Parameters
+    ----------
+    times
+        The information fraction after each wave.
+    after
+        The information fraction at the look before these waves.
+    """
+    places = []
+    for place, time in enumerate(times):
+        if time - after >= LEAST_GAIN:
+            places.append(place)
+            after = time
+    return places
+
+
+def _judged(
+    now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken], merged: tuple[str, ...]
+) -> LookTaken:
     rule, wave = now.spec.stopping, now.wave
     shown = {a.action: a.shown for look in before for a in look.actions if a.shown is not None}
     others = len(now.actions) - 1
@@ -423,7 +462,8 @@ def _judged(now: Situation, asked: Sequence[_Asked], before: Sequence[LookTaken]
         shown[strongest.action] = wave
     open_ones = max(others - len(shown), 1)
     rows = tuple(_row(now, one, tested.get(one.action, open_ones), shown) for one in asked)
-    return LookTaken(wave, rule.rule, rule.alpha, _verdict(now, rows, success=bool(shown)), rows)
+    verdict = _verdict(now, rows, success=bool(shown), whole=not merged)
+    return LookTaken(wave, rule.rule, rule.alpha, verdict, rows, merged)
 
 
 def _bound(now: Situation, one: _Asked, share: int) -> float:
@@ -456,17 +496,19 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
     )
 
 
-def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool) -> str:
+def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool, whole: bool) -> str:
+    """Return the verdict; harm and futility are about all actions, and need the whole look."""
     if success:
         return SUCCESS
-    if rows and all(row.boundary is not None and row.statistic <= -row.boundary for row in rows):
+    below = (row.boundary is not None and row.statistic <= -row.boundary for row in rows)
+    if rows and whole and all(below):
         return HARM
     if few := dict.fromkeys(row.few for row in rows if row.few is not None):
         return TOO_FEW.format(", ".join(few), ENOUGH_EVENTS)
     if now.wave >= len(now.sizes):
         return END
-    tried = [row for row in rows if row.futility is not None]
-    if tried and len(tried) == len(rows) and all(r.statistic < (r.futility or 0.0) for r in tried):
+    futile = (row.futility is not None and row.statistic < row.futility for row in rows)
+    if rows and whole and all(futile):
         return FUTILITY
     return ON
 
@@ -518,7 +560,18 @@ def look_text(look: LookTaken) -> str:
     )
     return (
         f"The declared rule ({look.rule}, alpha {look.alpha:g}) after wave {look.wave}: "
-        f"{look.verdict}. Statistics: {places or 'none'}."
+        f"{look.verdict}. Statistics: {places or 'none'}.{_merged_text(look)}"
+    )
+
+
+def _merged_text(look: LookTaken) -> str:
+    """Say which actions were not judged because the wave adds next to no information."""
+    if not look.merged:
+        return ""
+    other = "previous" if look.verdict == END else "next"
+    return (
+        f" Wave {look.wave} adds less than {LEAST_GAIN:.2%} of the planned information about "
+        f"{', '.join(look.merged)}, so it is merged with the {other} look."
     )
 
 

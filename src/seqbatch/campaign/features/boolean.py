@@ -36,9 +36,10 @@ def read_booleans(column: Any) -> Read:
     column = undictionaried(column)
     if not is_text(column.type):
         found = read_numbers(column)
-        rows = (~found.missing & (found.values != 0) & (found.values != 1)).nonzero()[0].tolist()
-        wrong = {row: Reason(RULE, f"; received {found.values[row]:g}", NO_BOOLEAN) for row in rows}
-        return Read(found.values, found.missing, wrong | found.wrong)
+        values, unread = found.values_and_wrong()
+        rows = (~found.missing & (values != 0) & (values != 1)).nonzero()[0].tolist()
+        wrong = {row: Reason(RULE, f"; received {values[row]:g}", NO_BOOLEAN) for row in rows}
+        return Read(values, found.missing, wrong | unread)
     text = pc.utf8_trim_whitespace(column)
     missing = means_missing(text)
     folded = pc.utf8_lower(text)
@@ -73,11 +74,11 @@ class BooleanFeature(Feature):
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
         """Return the values, null if missing, and the problems of the rows."""
         found = read_booleans(column)
-        wrong = found.wrong
+        values, wrong = found.values_and_wrong()
         if self.missing == "refuse" and found.missing.any():
             advice = f'; {self.name} = "level" (or true, or false) would accept it'
             wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice, MISSING.code))
-        return pa.array(found.values > 0, mask=found.missing), wrong
+        return pa.array(values > 0, mask=found.missing), wrong
 
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which contains only zeros."""

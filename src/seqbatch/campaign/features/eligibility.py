@@ -52,11 +52,10 @@ class BesideColumn:
         if self.kind == "text":
             encoded, wrong = categories(column)
             return encoded, {row: why for row, why in wrong.items() if why != MISSING}
-        if self.kind == "number":
-            found = read_numbers(column)
-            return pa.array(found.values, mask=found.missing), found.wrong
-        found = read_booleans(column)
-        return pa.array(found.values > 0, mask=found.missing), found.wrong
+        found = read_numbers(column) if self.kind == "number" else read_booleans(column)
+        values, wrong = found.values_and_wrong()
+        kept = values if self.kind == "number" else values > 0
+        return pa.array(kept, mask=found.missing), wrong
 
 
 # ----------------------------------------------------------------------

@@ -131,13 +131,13 @@ class NumericFeature(Feature):
         """Return the numbers, null if missing, and the problems of the rows."""
         form = None if self.rules.format is None else NumberFormat.of(self.rules.format)
         found = read_numbers(column, form=form)
+        values, wrong = found.values_and_wrong()
         if not found.missing.any():
-            return pa.array(found.values), found.wrong
-        wrong = found.wrong
+            return pa.array(values), wrong
         if self.rules.missing == "refuse":
             advice = '; missing = "median" (or "mean", or a number) would accept it'
             wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice, MISSING.code))
-        return pa.array(found.values, mask=found.missing), wrong
+        return pa.array(values, mask=found.missing), wrong
 
     def values(self, kept: Any) -> Floats:
         """Return the stored numbers, NaN if missing."""

@@ -98,21 +98,25 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
 
 @dataclass(frozen=True)
 class Read:
-    """A column as values, with 0 in rows without a usable value.
+    """A column as values, which come only together with the rows that are wrong.
 
     Parameters
     ----------
-    values
-        The numbers.
+    _values
+        The numbers, with 0 in rows without a usable value.
     missing
         Which rows have no value: a null, NaN, or text that usually marks a missing value.
     wrong
         The reasons for the other rows without a usable value.
     """
 
-    values: Floats
+    _values: Floats
     missing: Bools
     wrong: dict[int, str]
+
+    def values_and_wrong(self) -> tuple[Floats, dict[int, str]]:
+        """Return the numbers, and the reason of each row whose number must not be used."""
+        return self._values, self.wrong
 
 
 def missing_rows(missing: Bools, reason: str = MISSING) -> dict[int, str]:

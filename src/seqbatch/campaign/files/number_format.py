@@ -237,9 +237,8 @@ def numbers(column: Any, *, form: NumberFormat | None = None) -> tuple[Floats, d
         The format of numbers in text; None for plain numbers: ``-1234.5`` or ``1e3``.
     """
     read = read_numbers(column, form=form)
-    if not read.missing.any():
-        return read.values, read.wrong
-    return read.values, read.wrong | missing_rows(read.missing)
+    values, wrong = read.values_and_wrong()
+    return values, wrong | missing_rows(read.missing) if read.missing.any() else wrong
 
 
 def read_numbers(column: Any, *, form: NumberFormat | None = None) -> Read:
@@ -476,9 +475,9 @@ def spellings(texts: pa.Array) -> tuple[Spelling, ...]:
         # Formats with the same decimal mark that fit all texts read the same numbers.
         if comma in found or _wrong(texts[:FEW_NUMBERS], form):
             continue
-        read = read_numbers(texts, form=form)
-        if not read.wrong:
-            found[comma] = Spelling(example, read.values)
+        values, wrong = read_numbers(texts, form=form).values_and_wrong()
+        if not wrong:
+            found[comma] = Spelling(example, values)
             if not unclear:
                 break
     return tuple(found.values())

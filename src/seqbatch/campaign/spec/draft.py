@@ -172,8 +172,8 @@ def _is_boolean(column: ColumnProfile) -> bool:
     """Return whether every value means yes or no, and both occur."""
     if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
         return False
-    read = read_booleans(column.values)
-    return not read.wrong and len(set(read.values.tolist())) == 2
+    values, wrong = read_booleans(column.values).values_and_wrong()
+    return not wrong and len(set(values.tolist())) == 2
 
 
 def _boolean(column: ColumnProfile) -> ColumnProposal:

@@ -283,7 +283,8 @@ def _repeated(
         return lift
     waves = asking.data.waves
     at = dict(zip(waves, information(asking.shares(contrast)), strict=True))
-    looked = sorted({at[w] for w in (*(one.wave for one in stopping.looks), waves[-1]) if w in at})
+    looks = [one.wave for one in stopping.looks if lift.action not in one.merged]
+    looked = sorted({at[w] for w in (*looks, waves[-1]) if w in at})
     times = [time for before, time in zip((0.0, *looked), looked, strict=False)
              if time > before + NOTHING]  # fmt: skip
     tail = (1 - asking.level) / 2 / parts

@@ -6,7 +6,7 @@ from itertools import accumulate
 from math import isfinite
 
 from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, kept_up, planned
-from seqbatch.campaign.decide.stopping import POWER
+from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import (
@@ -79,7 +79,9 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         yield "No rule for early stopping is declared: results are tested once, at the end."
         return
     times = list(accumulate(planned(now).shares))
-    bounds = boundaries(times, rule=rule.rule, alpha=rule.alpha / 2 / others)
+    looks, alpha = places_of_looks(times), rule.alpha / 2 / others
+    made = boundaries([times[look] for look in looks], rule=rule.rule, alpha=alpha)
+    bounds = {look: number(one, 4) for look, one in zip(looks, made, strict=True) if isfinite(one)}
     futile = (
         f", and for futility by bounds for a power of {percent(POWER)}" if rule.futility else ""
     )
@@ -88,15 +90,17 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         f"{percent(rule.alpha)} over all looks and actions (group-sequential Holm){futile}."
     )
     rows = [
-        [
-            wave,
-            percent(round(min(time, 1.0), 4)),
-            number(bound, 4) if isfinite(bound) else "none",
-        ]
-        for wave, (time, bound) in enumerate(zip(times, bounds, strict=True), start=1)
+        [place + 1, percent(round(min(time, 1.0), 4)), bounds.get(place, "none")]
+        for place, time in enumerate(times)
     ]
     columns = ("after wave", "information", "boundary of the statistic")
     yield Table("Boundaries until a first action has crossed its boundary", columns, rows)
+    if small := [str(place + 1) for place in range(len(times)) if place not in looks]:
+        yield (
+            f"Too small for a separate look (less than {LEAST_GAIN:.2%} of the information), and "
+            f"merged with the next or the previous one: {counted(len(small), 'wave')} "
+            f"({', '.join(small)})."
+        )
     if len({action.cost for action in now.actions}) > 1:
         yield (
             "If events are rare, an action that costs more or less than the control is tested only "

@@ -14,7 +14,7 @@ from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
 from seqbatch.campaign.decide.row_verdicts import weighted
 from seqbatch.campaign.features.eligibility import BesideColumn
-from seqbatch.campaign.files.column_values import Problems
+from seqbatch.campaign.files.column_values import Problems, reasoned
 from seqbatch.campaign.files.ids import id_columns, read_ids
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.record.codec import unpack_state
@@ -143,11 +143,14 @@ class WaveTally:
         added = [name for name in names if name not in APART]
         actions = [now.actions[number].name for number in now.active]
         rows = []
+        ids = np.concatenate([np.empty(0, "<u8"), *(each.ids for each in self.groups.values())])
+        # As in SQL: a unit may be repeated with another action, or without its outcome.
+        repeated = len(ids) - len(np.unique(ids))
         for key in sorted(self.groups):
             group = self.groups[key]
             row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))
             row |= {"action": actions[key[0]], "part": str(key[1]), "seen": str(key[2])}
-            row["distinct_units"] = str(len(np.unique(group.ids)))
+            row["distinct_units"] = str(len(group.ids) - repeated)
             rows.append(row | {"statement": fingerprint} | _unknown(now, known=bool(key[2])))
         kinds = [(name, pa.int64() if name in RESULT_COUNTS else pa.string()) for name in names]
         columns = [
@@ -155,6 +158,17 @@ class WaveTally:
             for name, kind in kinds
         ]
         return pa.table(columns, names=names)
+
+
+def _repeated(ids: Sequence[str], name: str) -> dict[int, RowProblem]:
+    """Return the problem of each row whose unit has an earlier row."""
+    first: dict[str, int] = {}
+    found = {}
+    for row, each in enumerate(ids):
+        if (earlier := first.setdefault(each, row)) != row:
+            reason = f"{each!r} is in the batch twice: first in row {earlier + 1:,}"
+            found[row] = RowProblem(row + 1, name, reason, "repeated")
+    return found
 
 
 def _upper(products: AnyArray) -> NDArray[np.object_]:
@@ -218,11 +232,15 @@ class FrozenRule:
         """
         require_summable(self.now)
         now, (given, problems) = self.now, self._read(batch)
-        if wrong := {f"{each.column} {each.reason}".strip(): each for each in problems.values()}:
-            found = [RowProblem(each.row, "", said, each.code) for said, each in wrong.items()]
+        ids = given.column(0).to_pylist()
+        value, unread = self._outcomes(batch)
+        for row, problem in (_repeated(ids, now.spec.id_name) | unread).items():
+            problems.setdefault(row, problem)
+        if problems:
+            found = [problem for _, problem in sorted(problems.items())]
             raise InvalidFileError("a batch of units", found, "no sums were computed")
-        ids, decided = given.column(0).to_pylist(), self._decided(given)
-        value, absent, outside = self._judged(batch)
+        decided = self._decided(given)
+        value, absent, outside = self._judged(value)
         seen = ~np.isnan(value)
         rewards = now.spec.reward.sign * now.rewards(np.where(seen, value, 0.0), decided.actions)
         own = now.encoder(wave=now.wave).encode(given)
@@ -289,15 +307,22 @@ class FrozenRule:
         drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
         return decide_by(now, self.rule, given, drawn)
 
-    def _judged(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, Bools]:
+    def _outcomes(self, batch: pa.RecordBatch) -> tuple[Floats, dict[int, RowProblem]]:
+        """Return outcomes (NaN if missing), and the problem of each unreadable one."""
+        reward = self.now.spec.reward
+        terms, unread = [], dict[int, RowProblem]()
+        for column in reward.columns:
+            read = read_numbers(batch.column(column))
+            values, wrong = read.values_and_wrong()
+            terms.append(np.where(read.missing, np.nan, values))
+            for row, reason in wrong.items():
+                unread[row] = RowProblem(row + 1, column, reason, reasoned(reason).code)
+        return weighted(reward, np.column_stack(terms)), unread
+
+    def _judged(self, value: Floats) -> tuple[Floats, Bools, Bools]:
         """Return outcomes (NaN if missing), which units are absent, and which are out of range."""
         reward = self.now.spec.reward
         assert reward.range is not None
-        terms = []
-        for column in reward.columns:
-            read = read_numbers(batch.column(column))
-            terms.append(np.where(read.missing, np.nan, read.values))
-        value = weighted(reward, np.column_stack(terms))
         absent = np.isnan(value)
         outside = ~absent & ~((value >= reward.range[0]) & (value <= reward.range[1]))
         counted = np.nan if self.now.absent is None else self.now.absent

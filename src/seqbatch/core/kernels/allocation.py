@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 # ----------------------------------------------------------------------
 # Dependent rounding of a table of probabilities, in integer multiples of 2^-52.
@@ -30,7 +29,7 @@ _MOST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _NEXT = np.uint64(1)
 
 
-@njit(**OPTIONS)
+@kernel()
 def whole_parts(probabilities: Floats, weights: Integers) -> int:
     """Write each row as integer multiples of 2^-52 that sum to 2^52; zeros stay zeros.
 
@@ -52,14 +51,14 @@ def whole_parts(probabilities: Floats, weights: Integers) -> int:
     return -1
 
 
-@njit(**OPTIONS)
+@kernel()
 def _mixed(value: Any) -> Any:
     value = (value ^ (value >> np.uint64(30))) * _FIRST
     value = (value ^ (value >> np.uint64(27))) * _SECOND
     return value ^ (value >> np.uint64(31))
 
 
-@njit(**OPTIONS)
+@kernel()
 def _below(bound: Any, key: AnyArray, counter: AnyArray) -> Any:
     """Return a uniformly random integer below `bound`, without bias."""
     bound = np.uint64(bound)
@@ -72,7 +71,7 @@ def _below(bound: Any, key: AnyArray, counter: AnyArray) -> Any:
             return np.int64(drawn % bound)
 
 
-@njit(**OPTIONS)
+@kernel()
 def _link(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flow: Integers,
           pool: Integers) -> None:  # fmt: skip
     """Add an edge: half-edge 2e is at its tail, half-edge 2e + 1 at its head."""
@@ -90,7 +89,7 @@ def _link(tail: int, head: int, amount: int, heads: Integers, ends: Integers, fl
         heads[node] = half
 
 
-@njit(**OPTIONS)
+@kernel()
 def _unlink(edge: int, heads: Integers, ends: Integers, flow: Integers, pool: Integers) -> None:
     for half in (2 * edge, 2 * edge + 1):
         node, following, before = ends[half, 0], ends[half, 1], ends[half, 2]
@@ -104,7 +103,7 @@ def _unlink(edge: int, heads: Integers, ends: Integers, flow: Integers, pool: In
     pool[0] = edge
 
 
-@njit(**OPTIONS)
+@kernel()
 def _path(start: int, goal: int, heads: Integers, ends: Integers, path: Integers) -> int:
     """Write the half-edges of the forest's path from `start` to `goal`; -1 if there is none."""
     depth, half = 0, heads[start]
@@ -125,7 +124,7 @@ def _path(start: int, goal: int, heads: Integers, ends: Integers, path: Integers
         half = heads[node]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _add(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flow: Integers,
          pool: Integers, path: Integers, key: AnyArray, counter: AnyArray, actions: Integers,
          units: int, columns: int) -> None:  # fmt: skip
@@ -162,7 +161,7 @@ def _add(tail: int, head: int, amount: int, heads: Integers, ends: Integers, flo
         actions[tail] = (head - units) % columns
 
 
-@njit(**OPTIONS)
+@kernel()
 def round_table(
     weights: Integers, order: AnyArray, changes: Integers, groups: int, depth: int, key: AnyArray
 ) -> Integers:
@@ -224,7 +223,7 @@ def round_table(
 # Loops over units for prices: soft or hard choices at given prices, and moves between columns.
 
 
-@njit(**OPTIONS)
+@kernel()
 def _shares(scores: Floats, prices: Floats, temperature: float, share: Floats) -> None:
     """Write one unit's soft choice; cells of -inf are excluded."""
     best, total = -np.inf, 0.0
@@ -238,7 +237,7 @@ def _shares(scores: Floats, prices: Floats, temperature: float, share: Floats) -
         share[a] /= total
 
 
-@njit(**OPTIONS)
+@kernel()
 def tilt(
     scores: Floats,
     weights: Floats,
@@ -264,7 +263,7 @@ def tilt(
                     curvature[a, b] -= part * share[b]
 
 
-@njit(**OPTIONS)
+@kernel()
 def tilted(
     scores: Floats, weights: Floats, prices: Floats, temperature: float, floor: Floats,
     whole: Integers,
@@ -284,7 +283,7 @@ def tilted(
         whole[row, largest] += left
 
 
-@njit(**OPTIONS)
+@kernel()
 def near_ties(
     scores: Floats, weights: Floats, prices: Floats, width: float, columns: Floats, kept: Bools
 ) -> None:
@@ -303,7 +302,7 @@ def near_ties(
             columns[chosen] += weights[row]
 
 
-@njit(**OPTIONS)
+@kernel()
 def whole_sums(whole: Integers, sums: Integers) -> None:
     """Sum integer columns in two limbs of 26 bits, because a million ones exceed 64 bits."""
     low = ONE // (1 << 26) - 1
@@ -313,7 +312,7 @@ def whole_sums(whole: Integers, sums: Integers) -> None:
             sums[1, a] += whole[row, a] & low
 
 
-@njit(**OPTIONS)
+@kernel()
 def movable(whole: Integers, floor: Floats, open_to: Bools, enough: int, found: Integers) -> None:
     """Sum what could be moved from each action to each other action, up to `enough`."""
     units, actions = whole.shape
@@ -329,7 +328,7 @@ def movable(whole: Integers, floor: Floats, open_to: Bools, enough: int, found: 
                     found[a, b] += min(spare, enough)
 
 
-@njit(**OPTIONS)
+@kernel()
 def move(
     whole: Integers, floor: Floats, open_to: Bools, origin: int, target: int, amount: int, part: int
 ) -> int:
@@ -351,7 +350,7 @@ def move(
     return amount
 
 
-@njit(**OPTIONS)
+@kernel()
 def _may_get(row: int, action: int, whole: AnyArray, open_to: Bools) -> bool:
     """Return whether a unit has a share of an action, or may get it if that table is given."""
     return bool(open_to[row, action]) if open_to.shape[0] else bool(whole[row, action] > 0)

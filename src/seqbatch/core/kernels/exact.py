@@ -3,16 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 # ----------------------------------------------------------------------
 # Indicator columns, by codes that represent several of them; see core/exact_sums.py.
 
 
-@njit(**OPTIONS)
+@kernel()
 def join_marks(marks: Integers, firsts: Integers, sizes: Integers, codes: Integers) -> None:
     """Combine each unit's marks into one code: its index in a table with an axis per mark."""
     codes[:] = 0
@@ -21,7 +20,7 @@ def join_marks(marks: Integers, firsts: Integers, sizes: Integers, codes: Intege
             codes[row] = codes[row] * sizes[one] + marks[one, row] - firsts[one]
 
 
-@njit(**OPTIONS)
+@kernel()
 def sum_by_code(made: Integers, begin: int, end: int, codes: Integers, table: Integers) -> None:
     """Sum the numbers of some rows by the rows' codes.
 
@@ -39,7 +38,7 @@ def sum_by_code(made: Integers, begin: int, end: int, codes: Integers, table: In
                 second[code] += right[place]
 
 
-@njit(**OPTIONS)
+@kernel()
 def spread_sums(table: Integers, marked: Integers, columns: Integers, sums: Integers) -> None:
     """Add sums of numbers by code to the sums of the columns that each code represents.
 
@@ -62,7 +61,7 @@ def spread_sums(table: Integers, marked: Integers, columns: Integers, sums: Inte
                     sums[cell, place, columns[number]] += table[cell, number, code]
 
 
-@njit(**OPTIONS)
+@kernel()
 def count_codes(cells: Integers, codes: Integers, marked: Integers, sums: Integers) -> None:
     """Count the units of each cell for every two columns that their code represents."""
     counts = np.zeros((len(sums), marked.shape[1]), dtype=np.int64)
@@ -76,7 +75,7 @@ def count_codes(cells: Integers, codes: Integers, marked: Integers, sums: Intege
                     sums[cell, marked[one, code], marked[two, code]] += counts[cell, code]
 
 
-@njit(**OPTIONS)
+@kernel()
 def count_pairs(
     cells: Integers, lefts: Integers, rights: Integers, one: Integers, two: Integers,
     sums: Integers,
@@ -106,7 +105,7 @@ CUT = 32
 LOWER = 2**CUT - 1
 
 
-@njit(**OPTIONS)
+@kernel()
 def whole(value: float, factor: float) -> int:
     """Return a scaled number rounded to an integer.
 
@@ -115,7 +114,7 @@ def whole(value: float, factor: float) -> int:
     return math.floor(value * factor + 0.5)
 
 
-@njit(**OPTIONS)
+@kernel()
 def round_all(values: Floats, factor: float, most: float, made: Integers) -> bool:
     """Round numbers; return whether all are at most `most` in absolute value once scaled."""
     fits = True
@@ -125,7 +124,7 @@ def round_all(values: Floats, factor: float, most: float, made: Integers) -> boo
     return fits
 
 
-@njit(**OPTIONS)
+@kernel()
 def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: Integers) -> int:
     """Order the rows of a block by cell, without skipped rows; return their number.
 
@@ -147,7 +146,7 @@ def sort_block(cells: Integers, first: int, last: int, order: Integers, ends: In
     return total
 
 
-@njit(**OPTIONS)
+@kernel()
 def multiply(
     made: Integers, begin: int, end: int, columns: Integers, low: Integers, high: Integers
 ) -> None:
@@ -169,7 +168,7 @@ def multiply(
             high[columns[one], columns[two]] += upper
 
 
-@njit(**OPTIONS)
+@kernel()
 def add_products(
     numbers: Floats, rewards: Floats, codes: Integers, cells: Integers, factors: Floats,
     columns: Integers, most: float, low: Integers, high: Integers, table: Integers,

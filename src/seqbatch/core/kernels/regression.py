@@ -1,15 +1,14 @@
 """Kernels of ridge regression and the lasso: sums over rows, and solutions from them."""
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-@njit(**OPTIONS)
+@kernel()
 def _add_eight(target: Floats, rows: Floats, order: Integers) -> None:
     # Outer products of eight rows into the lower triangle, two lines at a time. A pair of lines may
     # spill one place over the diagonal; the mirroring in `accumulate` overwrites that.
@@ -38,7 +37,7 @@ def _add_eight(target: Floats, rows: Floats, order: Integers) -> None:
             second[j] = (((q + b4 * y4) + b5 * y5) + b6 * y6) + b7 * y7
 
 
-@njit(**OPTIONS)
+@kernel()
 def accumulate(
     rows: Floats,
     rewards: Floats,
@@ -104,7 +103,7 @@ def accumulate(
                 target[j, i] = target[i, j]
 
 
-@njit(**OPTIONS)
+@kernel()
 def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None:
     """Fill root with the inverse of the Cholesky factor of gram + penalty I; upper is scratch.
 
@@ -154,7 +153,7 @@ def factorise(gram: Floats, penalty: float, upper: Floats, root: Floats) -> None
             target[j] *= scale
 
 
-@njit(**OPTIONS)
+@kernel()
 def solve(root: Floats, moment: Floats, theta: Floats) -> None:
     """Fill theta with root' root moment, the ridge estimate."""
     dim = moment.shape[0]
@@ -168,7 +167,7 @@ def solve(root: Floats, moment: Floats, theta: Floats) -> None:
             theta[j] += inner * line[j]
 
 
-@njit(**OPTIONS)
+@kernel()
 def ridge_cells(
     gram: Floats,
     moment: Floats,
@@ -185,7 +184,7 @@ def ridge_cells(
             solve(root[cell], moment[cell], theta[cell])
 
 
-@njit(**OPTIONS)
+@kernel()
 def ridge_means_cells(gram: Floats, moment: Floats, penalty: float, theta: Floats) -> None:
     """Estimate every cell as :func:`ridge_cells` does, without keeping the root."""
     upper, root = np.empty(gram.shape[1:]), np.empty(gram.shape[1:])
@@ -194,7 +193,7 @@ def ridge_means_cells(gram: Floats, moment: Floats, penalty: float, theta: Float
         solve(root, moment[cell], theta[cell])
 
 
-@njit(**OPTIONS)
+@kernel()
 def descend(gram: Floats, moment: Floats, penalty: float, sweeps: int, theta: Floats) -> None:
     """Minimise theta' gram theta / 2 - theta' moment + penalty |theta|_1, one coordinate at a time.
 

@@ -1,10 +1,9 @@
 """Kernels that replay whole policies against a table of rewards: SBUCB, SupSBUCB, LinUCB."""
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 from seqbatch.core.kernels.regression import accumulate, factorise, ridge_cells, solve
 from seqbatch.core.kernels.scoring import means_and_widths
 
@@ -12,7 +11,7 @@ from seqbatch.core.kernels.scoring import means_and_widths
 # Whole batches of SBUCB and SupSBUCB.
 
 
-@njit(**OPTIONS)
+@kernel()
 def winner(
     scores: Floats, draw: float, random_ties: bool, eligible: Bools | None, unit: int
 ) -> int:
@@ -43,7 +42,7 @@ def winner(
     return best
 
 
-@njit(**OPTIONS)
+@kernel()
 def any_action(columns: int, draw: float, eligible: Bools | None, unit: int) -> int:
     """Return the action selected by the draw among those that row `unit` of eligible allows."""
     if eligible is None:
@@ -60,7 +59,7 @@ def any_action(columns: int, draw: float, eligible: Bools | None, unit: int) -> 
     return 0
 
 
-@njit(**OPTIONS)
+@kernel()
 def replay_ucb(
     rows: Floats,
     table: Floats,
@@ -114,7 +113,7 @@ def replay_ucb(
         start = stop
 
 
-@njit(**OPTIONS)
+@kernel()
 def pass_stage(
     means: Floats,
     widths: Floats,
@@ -167,7 +166,7 @@ def pass_stage(
     return waiting[:left]
 
 
-@njit(**OPTIONS)
+@kernel()
 def replay_stages(
     rows: Floats,
     table: Floats,
@@ -271,7 +270,7 @@ def replay_stages(
 REFRESH = 256
 
 
-@njit(**OPTIONS)
+@kernel()
 def _nonzeros(x: Floats, places: Integers) -> int:
     # Written every time and kept only if nonzero: a branch would often be mispredicted.
     found = 0
@@ -281,7 +280,7 @@ def _nonzeros(x: Floats, places: Integers) -> int:
     return found
 
 
-@njit(**OPTIONS)
+@kernel()
 def _image(columns: Floats, x: Floats, places: Integers, found: int, out: Floats) -> None:
     # root x from the root's columns, four at a time, skipping the zeros of x. Loops start at 0,
     # through known zeros: a start that the compiler cannot bound would prevent vectorisation.
@@ -301,7 +300,7 @@ def _image(columns: Floats, x: Floats, places: Integers, found: int, out: Floats
             out[i] += x0 * columns[j0, i]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float:
     """Update root for A + x x', where z = root x; fill gain with A^-1 x; return 1 + x' A^-1 x.
 
@@ -349,7 +348,7 @@ def _update_root(root: Floats, z: Floats, passed: Floats, gain: Floats) -> float
     return t0
 
 
-@njit(**OPTIONS)
+@kernel()
 def _flip(root: Floats, columns: Floats) -> None:
     # Four rows at a time, to write contiguous memory.
     dim = root.shape[0]
@@ -365,7 +364,7 @@ def _flip(root: Floats, columns: Floats) -> None:
             columns[j, i] = root[i, j]
 
 
-@njit(**OPTIONS)
+@kernel()
 def replay_online_ucb(
     rows: Floats,
     table: Floats,

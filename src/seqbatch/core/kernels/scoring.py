@@ -1,10 +1,9 @@
 """Kernels for scoring and choosing: means, widths, shares of being best, one action per unit."""
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import Bools, Bytes, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 # ----------------------------------------------------------------------
 # Means, widths and shares of being best.
@@ -21,7 +20,7 @@ TILE = 64
 STEP = 16
 
 
-@njit(**OPTIONS)
+@kernel()
 def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floats) -> None:
     for lane in range(lanes):
         # Lanes past the end repeat the last unit; their results are not read.
@@ -30,7 +29,7 @@ def _load(rows: Floats, start: int, stop: int, slot: int, lanes: int, tile: Floa
             tile[j, lane] = rows[unit, slot, j]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _mean(tile: Floats, theta: Floats, lanes: int, out: Floats) -> None:
     dim = tile.shape[0]
     for lane in range(lanes):
@@ -50,7 +49,7 @@ def _mean(tile: Floats, theta: Floats, lanes: int, out: Floats) -> None:
             out[lane] += t0 * x0[lane]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out: Floats) -> None:
     # |root x|^2, two rows of the lower triangle at a time (the upper part is zero), four columns at
     # a time: eight products per four loads.
@@ -94,7 +93,7 @@ def _square(tile: Floats, root: Floats, lanes: int, s0: Floats, s1: Floats, out:
             out[lane] += s0[lane] * s0[lane]
 
 
-@njit(**OPTIONS)
+@kernel()
 def means_and_widths(
     rows: Floats, theta: Floats, root: Floats, means: Floats, widths: Floats
 ) -> None:
@@ -127,7 +126,7 @@ def means_and_widths(
                     widths[start + lane, column] = np.sqrt(out[lane])
 
 
-@njit(**OPTIONS)
+@kernel()
 def means(rows: Floats, theta: Floats, out: Floats) -> None:
     """Fill <x, theta> only, with the same bits as :func:`means_and_widths`."""
     units, slots, dim = rows.shape
@@ -156,7 +155,7 @@ def means(rows: Floats, theta: Floats, out: Floats) -> None:
             out[t, a] = s0
 
 
-@njit(**OPTIONS)
+@kernel()
 def best_shares(
     rows: Floats, thetas: Floats, split_ties: bool, eligible: Bools | None, shares: Floats
 ) -> None:
@@ -208,7 +207,7 @@ def best_shares(
                 shares[start + lane, a] = counts[a, lane] / samples
 
 
-@njit(**OPTIONS)
+@kernel()
 def signed_counts(codes: Bytes, out: Floats) -> None:
     """Add to each row of out, at the position in a code's low bits, its sign (high bit: -1)."""
     for t in range(codes.shape[0]):
@@ -224,7 +223,7 @@ def signed_counts(codes: Bytes, out: Floats) -> None:
 # The results do not depend on which other units are present.
 
 
-@njit(**OPTIONS)
+@kernel()
 def mark_highest(criterion: Floats, out: Bools) -> None:
     """Mark the actions with the highest criterion of their unit, shape (n, K).
 
@@ -240,7 +239,7 @@ def mark_highest(criterion: Floats, out: Bools) -> None:
             out[unit, action] = criterion[unit, action] == top
 
 
-@njit(**OPTIONS)
+@kernel()
 def choose_among(allowed: Bools, draws: Floats, chosen: Integers, probabilities: Floats) -> None:
     """Choose one of the allowed actions, each with the same probability."""
     for unit in range(allowed.shape[0]):
@@ -257,7 +256,7 @@ def choose_among(allowed: Bools, draws: Floats, chosen: Integers, probabilities:
             probabilities[unit, action] = allowed[unit, action] / equals
 
 
-@njit(**OPTIONS)
+@kernel()
 def choose_by_shares(probabilities: Floats, draws: Floats, chosen: Integers) -> None:
     """Choose the action in whose share of [0, 1) the draw falls.
 

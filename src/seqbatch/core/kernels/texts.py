@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 
 from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 # ----------------------------------------------------------------------
 # Millions of ids: a keyed hash of texts, and an index by it.
@@ -22,12 +22,12 @@ from seqbatch.core.kernels.compiling import OPTIONS
 HIGH, LOW = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _rotated(word: Any, bits: int) -> Any:
     return (word << uint64(bits)) | (word >> uint64(64 - bits))
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
     a += b
     b = _rotated(b, 13) ^ a
@@ -42,7 +42,7 @@ def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
     return a, b, c, d
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _whole(data: Bytes, place: int) -> Any:
     """Return eight bytes as one word; written out like this, they compile to a single load."""
     low = uint64(data[place]) | uint64(data[place + 1]) << uint64(8)
@@ -52,7 +52,7 @@ def _whole(data: Bytes, place: int) -> Any:
     return low | high << uint64(32)
 
 
-@njit(**OPTIONS)
+@kernel()
 def siphash(data: Bytes, start: int, stop: int, key: AnyArray) -> tuple[int, int]:
     """Return the 128-bit hash of one text, as two words."""
     a = key[0] ^ uint64(0x736F6D6570736575)
@@ -83,7 +83,7 @@ def siphash(data: Bytes, start: int, stop: int, key: AnyArray) -> tuple[int, int
     return first, a ^ b ^ c ^ d
 
 
-@njit(**OPTIONS)
+@kernel()
 def hash_texts(data: Bytes, offsets: Integers, key: AnyArray, out: AnyArray) -> None:
     """Hash texts: return slots without numbers, shape (n, 2)."""
     for row in range(len(out)):
@@ -92,7 +92,7 @@ def hash_texts(data: Bytes, offsets: Integers, key: AnyArray, out: AnyArray) -> 
         out[row, 1] = second & HIGH
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _slot(slots: AnyArray, first: Any, second: Any) -> Any:
     """Return the slot of a text, or the empty slot where it belongs."""
     mask = uint64(len(slots) - 1)
@@ -104,7 +104,7 @@ def _slot(slots: AnyArray, first: Any, second: Any) -> Any:
     return place
 
 
-@njit(**OPTIONS)
+@kernel()
 def find(slots: AnyArray, hashes: AnyArray, out: Integers) -> None:
     """Look up texts: return their numbers, -1 if missing."""
     for row in range(len(hashes)):
@@ -112,7 +112,7 @@ def find(slots: AnyArray, hashes: AnyArray, out: Integers) -> None:
         out[row] = -1 if slots[place, 0] == 0 else np.int64(slots[place, 1] & LOW)
 
 
-@njit(**OPTIONS)
+@kernel()
 def add(slots: AnyArray, hashes: AnyArray, numbers: Integers) -> int:
     """Add texts with their numbers up to the first duplicate; return how many were added."""
     for row in range(len(hashes)):
@@ -124,14 +124,14 @@ def add(slots: AnyArray, hashes: AnyArray, numbers: Integers) -> int:
     return len(hashes)
 
 
-@njit(**OPTIONS)
+@kernel()
 def take_back(slots: AnyArray, hashes: AnyArray) -> None:
     """Remove the texts that were added last, in reverse order, which moves no other text."""
     for row in range(len(hashes) - 1, -1, -1):
         slots[_slot(slots, hashes[row, 0], hashes[row, 1]), 0] = 0
 
 
-@njit(**OPTIONS)
+@kernel()
 def move(slots: AnyArray, larger: AnyArray) -> None:
     """Move all slots to a larger index."""
     for row in range(len(slots)):
@@ -160,14 +160,14 @@ TURNS = np.array(
 )
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _rotated_plus(word: Any, turn: Any, added: Any) -> Any:
     """Return a word rotated by some bits, plus another word."""
     word = uint32(word)
     return uint32(added + uint32(uint32(word << turn) | uint32(word >> uint32(32 - turn))))
 
 
-@njit(**OPTIONS)
+@kernel()
 def absorb(state: AnyArray, words: AnyArray) -> None:
     """Process one block in the state of each lane: (4, lanes) and (16, lanes)."""
     before, lanes = state.copy(), state.shape[1]
@@ -197,7 +197,7 @@ def absorb(state: AnyArray, words: AnyArray) -> None:
     state += before
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _load(data: Bytes, start: int, stop: int, low: int, words: AnyArray) -> None:
     """Fill one lane of a block that begins at `low`, including the padding after the text.
 
@@ -215,14 +215,14 @@ def _load(data: Bytes, start: int, stop: int, low: int, words: AnyArray) -> None
         words[15] = uint32(bits >> uint64(32))
 
 
-@njit(inline="always", **OPTIONS)
+@kernel(inline="always")
 def _swapped(word: Any) -> Any:
     """Return a word with its four bytes reversed."""
     low = uint64((word & uint32(0xFF)) << uint32(24)) | uint64((word & uint32(0xFF00)) << uint32(8))
     return low | uint64((word >> uint32(8)) & uint32(0xFF00)) | uint64(word >> uint32(24))
 
 
-@njit(**OPTIONS)
+@kernel()
 def hash_after(begun: AnyArray, data: Bytes, offsets: Integers, out: AnyArray) -> None:
     """Hash texts that follow a one-block prefix; two words each, with digits in order."""
     words, state = np.empty((16, LANES), dtype=np.uint32), np.empty((4, LANES), dtype=np.uint32)
@@ -251,7 +251,7 @@ def hash_after(begun: AnyArray, data: Bytes, offsets: Integers, out: AnyArray) -
 QUOTE, LINE_FEED, RETURN = 34, 10, 13
 
 
-@njit(**OPTIONS)
+@kernel()
 def split_cells(
     data: AnyArray,
     delimiter: int,
@@ -328,7 +328,7 @@ def split_cells(
     return records, cells, used, line, False
 
 
-@njit(**OPTIONS)
+@kernel()
 def copy_cells(
     data: AnyArray,
     starts: AnyArray,
@@ -366,7 +366,7 @@ def copy_cells(
 # Columns of a file to columns of the model, in one pass each.
 
 
-@njit(**OPTIONS)
+@kernel()
 def scaled(value: float, low: float, high: float, fill: float, mean: float, sd: float) -> float:
     """Return a number clipped, filled if missing (NaN), and scaled."""
     if np.isnan(value):
@@ -377,7 +377,7 @@ def scaled(value: float, low: float, high: float, fill: float, mean: float, sd: 
     return (value - mean) / sd
 
 
-@njit(**OPTIONS)
+@kernel()
 def scale(
     values: Floats, low: float, high: float, fill: float, mean: float, sd: float, out: Floats
 ) -> None:
@@ -386,7 +386,7 @@ def scale(
         out[row] = scaled(values[row], low, high, fill, mean, sd)
 
 
-@njit(**OPTIONS)
+@kernel()
 def scale_columns(columns: Floats, rules: Floats) -> None:
     """Scale columns in place, each with its own parameters, which are those of :func:`scale`."""
     for place in range(len(columns)):
@@ -395,14 +395,14 @@ def scale_columns(columns: Floats, rules: Floats) -> None:
             own[row] = scaled(own[row], low, high, fill, mean, sd)
 
 
-@njit(boundscheck=True, **OPTIONS)
+@kernel(boundscheck=True)
 def look_up(table: Integers, places: AnyArray, out: Integers) -> None:
     """Write the table's value at each row's index; an index out of range raises IndexError."""
     for row in range(len(places)):
         out[row] = table[places[row]]
 
 
-@njit(boundscheck=True, **OPTIONS)
+@kernel(boundscheck=True)
 def mark(out: Floats, places: Integers) -> None:
     """Write a 1 at each row's index; an index out of range raises IndexError."""
     for row in range(len(places)):

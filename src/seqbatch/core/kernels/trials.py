@@ -3,16 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.core.kernels.compiling import OPTIONS
+from seqbatch.core.kernels.compiling import kernel
 
 # ----------------------------------------------------------------------
 # Points that choose by estimated scores and lose by true scores.
 
 
-@njit(**OPTIONS)
+@kernel()
 def choose_points(
     points: Floats,
     guess: Floats,
@@ -70,7 +69,7 @@ def choose_points(
         _added_up(points[trial], chosen[:used], rows, gram[trial], count[trial])
 
 
-@njit(**OPTIONS)
+@kernel()
 def _line(slopes: Floats, points: Floats, value: Floats) -> None:
     """Fill a constant and slopes at every point, with points adjacent for vectorisation."""
     value[:] = slopes[0]
@@ -80,7 +79,7 @@ def _line(slopes: Floats, points: Floats, value: Floats) -> None:
             value[i] += slope * place[i]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _added_up(
     points: Floats, chosen: Integers, rows: Floats, gram: Floats, count: Integers
 ) -> None:
@@ -104,7 +103,7 @@ def _added_up(
                 gram[a, j, k] = gram[a, k, j] = _dot(mine[j], mine[k], count[a])
 
 
-@njit(**OPTIONS)
+@kernel()
 def _dot(one: Floats, other: Floats, number: int) -> float:
     """Sum products in eight partial sums: the same bits with registers of any width."""
     a = b = c = d = e = f = g = h = 0.0
@@ -136,7 +135,7 @@ ROUNDS = 60
 SPARE = 256
 
 
-@njit(**OPTIONS)
+@kernel()
 def choose_restricted_points(
     points: Floats,
     guess: Floats,
@@ -199,7 +198,7 @@ def choose_restricted_points(
         regret[trial], best[trial] = lost / number, hits / number
 
 
-@njit(**OPTIONS)
+@kernel()
 def _scores(slopes: Floats, points: Floats, eligible: Bools, score: Floats) -> None:
     """Fill the scores relative to the first action's, for eligible actions."""
     score[0] = 0.0
@@ -211,7 +210,7 @@ def _scores(slopes: Floats, points: Floats, eligible: Bools, score: Floats) -> N
                 score[a, i] = NEVER
 
 
-@njit(**OPTIONS)
+@kernel()
 def assign_within(score: Floats, room: Floats, chosen: Integers) -> None:
     """Give each point its action with the highest score minus price, at the lowest clearing prices.
 
@@ -250,7 +249,7 @@ def assign_within(score: Floats, room: Floats, chosen: Integers) -> None:
                 top, chosen[i] = score[a, i] - price[a], a
 
 
-@njit(**OPTIONS)
+@kernel()
 def _margins(score: Floats, price: Floats, action: int, margin: Floats) -> tuple[int, float]:
     """Fill the price that each point would pay for an action; return how many pay its price.
 
@@ -269,7 +268,7 @@ def _margins(score: Floats, price: Floats, action: int, margin: Floats) -> tuple
     return takers, widest
 
 
-@njit(**OPTIONS)
+@kernel()
 def _clearing(margin: Floats, places: int, widest: float) -> float:
     """Return a price that this many points pay: between those of the last one and the next."""
     number = len(margin)
@@ -284,7 +283,7 @@ def _clearing(margin: Floats, places: int, widest: float) -> float:
 # Roots of Gram matrices, assembled from decisive directions and all others.
 
 
-@njit(**OPTIONS)
+@kernel()
 def complete_roots(
     frame: Floats,
     root: Floats,
@@ -348,7 +347,7 @@ def complete_roots(
                         made[1 + i, j] += axes[i, q] * along[q, j]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _draw(
     cross: Floats, below: Floats, diagonal: Floats, kept: int, columns: int, made: Floats
 ) -> None:
@@ -371,7 +370,7 @@ def _draw(
 ABREAST = 8
 
 
-@njit(**OPTIONS)
+@kernel()
 def solve_positive(matrices: Floats, ridge: Floats, vectors: Floats, solutions: Floats) -> None:
     """Solve systems with symmetric positive definite matrices, by Cholesky decomposition.
 
@@ -406,7 +405,7 @@ def solve_positive(matrices: Floats, ridge: Floats, vectors: Floats, solutions: 
                 solutions[start + s, i] = solution[i, s]
 
 
-@njit(**OPTIONS)
+@kernel()
 def _decompose(left: Floats, inverse: Floats, total: Floats) -> None:
     """Replace lower triangles by Cholesky factors, row by row, with inverted diagonals."""
     for i in range(len(left)):
@@ -423,7 +422,7 @@ def _decompose(left: Floats, inverse: Floats, total: Floats) -> None:
                     inverse[i, s] = 1 / math.sqrt(total[s])
 
 
-@njit(**OPTIONS)
+@kernel()
 def _substitute(left: Floats, inverse: Floats, solution: Floats) -> None:
     """Solve with the Cholesky factor, then with its transpose."""
     dim = len(left)
