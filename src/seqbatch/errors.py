@@ -430,6 +430,10 @@ class UnknownCampaignError(CampaignStateError):
     usual = "unknown-campaign"
 
 
+#: The code of a StoreError about damaged records; the rest of the store may be sound.
+DAMAGED = "damaged"
+
+
 class StoreError(CampaignError, RuntimeError):
     """A database that cannot be opened, has a newer version, or failed; nothing was changed."""
 

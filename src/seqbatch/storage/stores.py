@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from seqbatch.campaign.record.events import software
 from seqbatch.campaign.record.store import Tombstone
 from seqbatch.errors import (
+    DAMAGED,
     CampaignStateError,
     InvalidArgumentError,
     StoreError,
@@ -346,7 +347,8 @@ class SQLStore:
                 code=BUSY,
             )
         known = (remedy(self._file, reason) if self._file else None) or again
-        return StoreError(f"{failed} {known}", code=self._code(step))
+        code = DAMAGED if "malformed" in reason else self._code(step)
+        return StoreError(f"{failed} {known}", code=code)
 
     def _hidden(self, text: str) -> str:
         """Return a message with the store's secrets hidden."""

@@ -29,7 +29,7 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.core import arguments
-from seqbatch.errors import StoreError
+from seqbatch.errors import DAMAGED, StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
@@ -231,7 +231,8 @@ def current(reader: Reader) -> Situation:
     if folded_event > sequence:
         raise StoreError(
             f"campaign {reader.name}: the newest event is {sequence}, but there was an event "
-            f"{folded_event}: the last events are missing. Restore them, or verify the campaign."
+            f"{folded_event}: the last events are missing. Restore them, or verify the campaign.",
+            code=DAMAGED,
         )
     known = _remembered.get(newest)
     if known is None or known.sequence != sequence:

@@ -158,7 +158,7 @@ def versions_of(
         rows = rows.filter(asked[rows["number"].to_numpy()])
         parts = sum(part_name(place) in rows.column_names for place in range(rows.num_columns))
         names = ["value", *(part_name(place) for place in range(parts))]
-        cells = zip(*(rows[name].to_pylist() for name in names), strict=True)
+        cells = zip(*((rows[name].to_numpy() + 0.0).tolist() for name in names), strict=True)
         yield from zip(
             rows["number"].to_pylist(), rows["version"].to_pylist(), cells,
             [chunk.event] * rows.num_rows, strict=True,
