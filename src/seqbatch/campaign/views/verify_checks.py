@@ -38,9 +38,10 @@ from seqbatch.campaign.record.outcomes import (
 from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
 from seqbatch.campaign.record.unit_pieces import walk
+from seqbatch.campaign.spec.reward_and_limits import Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
-from seqbatch.core.arrays import Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -255,21 +256,22 @@ def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     values = recorded["value"].to_numpy()
     for row in np.flatnonzero(sums != values).tolist():
         place = f"outcome of unit number {recorded['number'][row].as_py()}"
-        reward, total = float(values[row]), float(sums[row])
-        yield place, f"the reward is {reward!r}, its columns sum to {total!r}"
+        stored, total = float(values[row]), float(sums[row])
+        yield place, f"the reward is {stored!r}, its columns sum to {total!r}"
 
 
 def out_of_range(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     """Yield the place and the problem of every accepted number outside its declared range."""
     recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
     metrics = metric_cells(spec, parts_of(recorded, len(spec.parts))).T
-    columns = [(spec.reward.label, spec.reward, recorded["value"].to_numpy(), False)]
+    columns: list[tuple[str, Reward | Metric, Floats]]
+    columns = [(spec.reward.label, spec.reward, recorded["value"].to_numpy())]
     columns += [
-        (metric.column, metric, values, True)
-        for metric, values in zip(spec.metrics, metrics, strict=True)
+        (each.column, each, cells) for each, cells in zip(spec.metrics, metrics, strict=True)
     ]
-    for label, kind, values, missing in columns:
-        for row in np.flatnonzero(outside(kind, values, missing=missing))[:NAMED].tolist():
+    for label, kind, values in columns:
+        wrong = outside(kind, values, missing=kind is not spec.reward)
+        for row in np.flatnonzero(wrong)[:NAMED].tolist():
             assert kind.range is not None
             place = f"outcome of unit number {recorded['number'][row].as_py()}"
             low, high = kind.range
