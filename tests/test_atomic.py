@@ -66,3 +66,27 @@ def test_what_a_killed_process_left_is_swept(tmp_path):
     with atomically(target) as partial:
         partial.write_text("whole")
     assert sorted(tmp_path.iterdir()) == sorted([target, *kept])
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    target = tmp_path / "key.json"
+    for mode in (0o600, 0o640, 0o444):
+        target.unlink(missing_ok=True)
+        target.write_text("old")
+        target.chmod(mode)
+        with atomically(target) as partial:
+            partial.write_text("new")
+            # Others cannot read it while it is written.
+            assert partial.stat().st_mode & 0o777 == 0o600
+        assert target.stat().st_mode & 0o777 == mode
+        assert target.read_text() == "new"
+
+
+def test_the_folder_is_synced_after_the_rename(tmp_path, monkeypatch):
+    target, synced = tmp_path / "file", []
+    monkeypatch.setattr(
+        "seqbatch.output_files.sync", lambda path: synced.append((path, target.exists()))
+    )
+    with atomically(target) as partial:
+        partial.write_text("new")
+    assert synced == [(partial, False), (tmp_path, True)]

@@ -14,14 +14,16 @@
     │   ├── CampaignStateError (also a RuntimeError)  not now: closed, full, outcomes missing
     │   │   └── UnknownCampaignError                  the store has no campaign of that name
     │   ├── StoreError         (also a RuntimeError)  a database that cannot be used
+    │   │   └── UncertainCommitError                  the change may or may not have been stored
     │   └── OutputError        (also an OSError)      done, but a file could not be written
     ├── datasets.MissingDatasetError, DamagedDatasetError    public data that is missing or damaged
     └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
     RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
     DeviceMemoryWarning        (a UserWarning)        a device with too little memory to be fast
 
-Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing, except for
-OutputError, whose message says what was done.
+Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing, with two
+exceptions: the message of an OutputError says what was done, and after an UncertainCommitError the
+change may have been stored.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -458,10 +460,24 @@ class UnknownCampaignError(CampaignStateError):
     usual = "unknown-campaign"
 
 
+#: The code of a StoreError about damaged records; the rest of the store may be sound.
+DAMAGED = "damaged"
+
+
 class StoreError(CampaignError, RuntimeError):
     """A database that cannot be opened, has a newer version, or failed; nothing was changed."""
 
     usual = "store-failed"
+
+
+class UncertainCommitError(StoreError):
+    """The store failed while committing: the change may or may not have been stored.
+
+    A caller that has done something outside the store, such as writing a file, must not undo it
+    unless the store says that the change is absent.
+    """
+
+    usual = "uncertain-commit"
 
 
 class OutputError(CampaignError, OSError):

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -96,8 +97,8 @@ def _resolved(path: str | Path) -> Path | None:
 def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path; it replaces `target` when the block ends, and is removed on failure.
 
-    At any time and after any crash, `target` is either the old file or the complete new one. If it
-    cannot be written, the error names `target`.
+    At any time and after any crash, `target` is either the old file or the complete new one. A file
+    that is replaced keeps its permissions. If it cannot be written, the error names `target`.
 
     Examples
     --------
@@ -120,11 +121,18 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     writer = f"{os.getpid()}-{threading.get_ident()}"
     partial = target.with_name(f"{target.name}.{writer}.partial")
     try:
+        mode = _mode(target)
+        if mode is not None:
+            # The content must not be readable by others while it is written.
+            os.close(os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600))
         yield partial
         # Without fsync, a power cut soon after the rename could leave an empty file.
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(partial)
+        if mode is not None:
+            partial.chmod(mode)
         partial.replace(target)
+        # Without this, a power cut could undo the rename.
+        sync(target.parent)
     except OSError as error:
         if error.filename is not None and os.fspath(error.filename) == str(partial):
             _rename_in_error(error, requested)
@@ -133,6 +141,26 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
         # If it cannot be removed, the next write does it; the first error is the one to report.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the directory entries of a folder, are on disk."""
+    if os.name == "nt" and path.is_dir():
+        # Windows cannot open a folder; the file system's journal makes renames durable.
+        return
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _mode(target: Path) -> int | None:
+    """Return the permissions of a file; None if there is no file."""
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except OSError:
+        return None
 
 
 def _rename_in_error(error: OSError, requested: str) -> None:

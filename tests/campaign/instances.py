@@ -1,4 +1,6 @@
-"""Campaigns, units and outcomes for tests."""
+"""Campaigns, units, outcomes and commits that fail, for tests."""
+
+import sqlite3
 
 import numpy as np
 import polars as pl
@@ -88,3 +90,21 @@ def small_wave(campaign, number, count=300, only=None):
 
 def shares(table):
     return dict(table["action"].value_counts(normalize=True).iter_rows())
+
+
+def lose_commit(monkeypatch, store, *, stored, error=None):
+    """Make an SQLite store's next commit of a change fail, before or after it is stored."""
+    lost = error or sqlite3.OperationalError("the disk failed")
+    if error is None:
+        lost.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    commit, dialect = store._engine.dialect.do_commit, store._engine.dialect
+
+    def failing(connection):
+        if not connection.driver_connection.total_changes:
+            return commit(connection)
+        monkeypatch.setattr(dialect, "do_commit", commit)
+        if stored:
+            commit(connection)
+        raise lost
+
+    monkeypatch.setattr(dialect, "do_commit", failing)

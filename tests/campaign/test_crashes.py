@@ -102,12 +102,14 @@ def test_writes_that_fail(stages, faulty, tmp_path, call, code):
         path, arguments = stage.copied(folder), stage.full(folder)
         [result] = faulty.run(order(path, call, fail=(number, code, "copy.db"), **arguments))
         assert not result["killed"]
+        # A disk that fails during the commit leaves open whether the change was stored.
+        unsure = result.get("error") == "UncertainCommitError"
         if not result.get("done"):
-            assert result["error"] == "StoreError"
-            assert "Nothing was changed" in result["message"]
+            assert result["error"] == "StoreError" or unsure
+            assert ("Nothing was changed" in result["message"]) != unsure
             assert not (folder / "out.parquet").exists()
         kept = examine(path, stage, acknowledged=result.get("done"), out=arguments.get("out"))
-        assert kept == bool(result.get("done"))
+        assert unsure or kept == bool(result.get("done"))
         shutil.rmtree(folder)
 
 

@@ -78,9 +78,11 @@ def test_writes_that_fail(stages, nursery, tmp_path, call, code):
         url, arguments = stage.copied(folder), stage.full(folder)
         [result] = nursery.run(order(url, call, fail=(number, code, "copy.lake"), **arguments))
         assert not result["killed"]
+        # A disk that fails during the commit leaves open whether the change was stored.
+        unsure = result.get("error") == "UncertainCommitError"
         if not result.get("done"):
-            assert result["error"] == "StoreError"
-            assert "Nothing was changed" in result["message"]
+            assert result["error"] == "StoreError" or unsure
+            assert ("Nothing was changed" in result["message"]) != unsure
         kept = examine(url, stage, acknowledged=result.get("done"), out=arguments.get("out"))
-        assert kept == bool(result.get("done"))
+        assert unsure or kept == bool(result.get("done"))
         shutil.rmtree(folder)

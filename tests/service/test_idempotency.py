@@ -4,9 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from seqbatch.campaign import Campaign
-from seqbatch.storage import answers
+from seqbatch.storage import answers, open_store, tokens
+from tests.campaign.instances import created, lose_commit
+from tests.refusals import refused
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
 
@@ -111,3 +114,78 @@ def test_an_answer_is_forgotten_after_a_week(service):
     assert answers.forget(service.store, now=datetime.now(UTC) + timedelta(days=8)) == 1
     again = service.post("/v1/campaigns/spring/assignments", {"units": UNITS}, key="k")
     assert again.json()["event"] is None
+
+
+def old_answers(store, count):
+    """Keep answers of a month ago, as a service would have."""
+    with store.transaction(write=True) as connection:
+        for number in range(count):
+            call = answers.IdempotentCall(token="t", key=f"{number}", request="r")
+            made = answers.StoredAnswer(status=200, headers={}, pieces=[b"a", b"b"])
+            answers.keep(connection, call, made)
+    return datetime.now(UTC) + timedelta(days=8)
+
+
+def test_old_answers_are_forgotten_a_few_at_a_time(store_url, monkeypatch):
+    store = open_store(store_url)
+    now, between = old_answers(store, 7), []
+    monkeypatch.setattr(answers, "AT_ONCE", 3)
+
+    def paused(seconds):
+        # The lock is free: other changes are made meanwhile.
+        created(store, name=f"c{len(between)}")
+        with store.transaction(write=False) as connection:
+            count = connection.execute(sa.text("SELECT count(*) FROM answers")).scalar_one()
+        between.append((seconds, count))
+
+    monkeypatch.setattr(answers.time, "sleep", paused)
+    assert answers.forget(store, now=now) == 7
+    assert between == [(answers.PAUSE, 4), (answers.PAUSE, 1)]
+    assert answers.forget(store, now=now) == 0
+    with store.transaction(write=False) as connection:
+        assert connection.execute(sa.text("SELECT * FROM answer_pieces")).all() == []
+    store.close()
+
+
+def test_old_answers_are_found_by_an_index(tmp_path):
+    store = open_store(tmp_path / "x.db")
+    query = "EXPLAIN QUERY PLAN SELECT token, key FROM answers WHERE at < 'x' ORDER BY at LIMIT 9"
+    with store.transaction(write=False) as connection:
+        [plan] = connection.execute(sa.text(query)).mappings()
+    assert "USING INDEX answers_at" in plan["detail"]
+    store.close()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("small", [True, False])
+def test_a_commit_whose_answer_was_lost_is_told_as_such(tmp_path, monkeypatch, stored, small):
+    """The client cannot know; the same call under the same key settles it."""
+    path, body = "/v1/campaigns/spring/close", {}
+    if small:
+        path, body = "/v1/campaigns/spring/assignments", {"units": UNITS}
+    with running(tmp_path / "x.db") as service:
+        campaign = service.campaign()
+        service.token("admin")
+        if not small:
+            service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+            service.post("/v1/campaigns/spring/outcomes", {"outcomes": OUTCOMES})
+        before = campaign.situation().sequence
+        lose_commit(monkeypatch, service.store, stored=stored)
+        lost = service.post(path, body, key="k")
+        assert lost.status_code == 503
+        assert (lost.json()["type"], lost.json()["code"]) == (
+            "urn:seqbatch:uncertain-commit", "uncertain-commit",
+        )  # fmt: skip
+        assert campaign.situation().sequence == before + stored
+        again = service.post(path, body, key="k")
+        assert again.status_code == 200
+        assert campaign.situation().sequence == before + 1
+        assert again.content == service.post(path, body, key="k").content
+
+
+def test_a_token_whose_commit_was_lost(tmp_path, monkeypatch):
+    store = open_store(tmp_path / "x.db")
+    lose_commit(monkeypatch, store, stored=True)
+    with refused("uncertain-commit", match="revoke it"):
+        tokens.create(store, "shop", role="viewer")
+    store.close()

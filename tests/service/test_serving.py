@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 import seqbatch
 from seqbatch.campaign import Campaign
 from seqbatch.cli.app import app
+from seqbatch.service import Settings
+from seqbatch.service import app as service
 from seqbatch.storage import open_store, tokens
-from tests.service.running import SPEC
+from tests.service.running import SPEC, serving
 
 
 def run(*words, code=0):
@@ -170,3 +172,30 @@ def test_a_store_of_a_later_version_is_refused_untouched(tmp_path):
     result = run("serve", "--store", path, code=2)
     assert "9999" in result.output
     assert path.read_bytes() == before
+
+
+#: An address at which no server answers.
+DOWN = "postgresql://nobody@127.0.0.1:1/none"
+
+
+def test_a_worker_starts_before_its_server_and_answers_503(monkeypatch, tmp_path):
+    monkeypatch.setenv(service.STORE, DOWN)
+    monkeypatch.setenv(service.SETTINGS, Settings().as_text())
+    monkeypatch.setenv(service.FOLDER, str(tmp_path))
+    with serving(service.from_environment()) as url:
+        assert httpx.get(f"{url}/health").status_code == 200
+        secret = {"authorization": f"Bearer {tokens.new()}"}
+        for path in ("/ready", "/v1/campaigns"):
+            answer = httpx.get(f"{url}{path}", headers=secret)
+            assert (answer.status_code, answer.json()["code"]) == (503, "store-unreachable")
+            assert "127.0.0.1" not in answer.json()["detail"].partition(":")[0]
+
+
+def test_serve_says_that_the_server_cannot_be_reached(monkeypatch):
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    for name in (service.STORE, service.SETTINGS, service.FOLDER):
+        # The command sets them for its workers.
+        monkeypatch.setenv(name, "")
+    assert "answered with 503" in run("serve", "--store", DOWN, "--workers", 2).output
+    # A store that can never be served still ends the command.
+    assert run("serve", "--store", "mysql://x", code=2)

@@ -225,7 +225,7 @@ def test_a_disk_that_fails_while_others_write_keeps_nothing(lake, monkeypatch):
         if path.name.endswith(".partial"):
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("seqbatch.storage.lake.files._sync", broken)
+    monkeypatch.setattr("seqbatch.storage.lake.files.sync", broken)
     with refused("file-not-written", match=r"event-000010-000002\.parquet"):
         campaign.assign(units(10, start=110))
     assert files(lake) == before

@@ -2,6 +2,7 @@
 
 import sqlite3
 from dataclasses import replace
+from importlib.metadata import version
 from unittest.mock import ANY
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import (
     Event,
@@ -18,7 +20,7 @@ from seqbatch.campaign.record.store import (
     Tombstone,
     UnitChunk,
 )
-from seqbatch.errors import StoreError
+from seqbatch.errors import StoreError, UncertainCommitError
 from seqbatch.storage import open_store
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
@@ -425,13 +427,145 @@ def test_an_answer_that_was_lost_is_not_called_a_failure(postgres_url, monkeypat
         raise sa.exc.OperationalError("COMMIT", None, Exception("the connection was lost"))
 
     monkeypatch.setattr(store._engine.dialect, "do_commit", lost)
-    with refused("commit-unknown"):
+    with refused("uncertain-commit") as caught:
         begun(store)
+    assert isinstance(caught.value, UncertainCommitError)
     monkeypatch.undo()
     assert store.names() == ["one"]
     with refused("store-failed"), store.change("one"):
         raise sa.exc.OperationalError("SELECT", None, Exception("too many"))
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_IOERR_FSYNC, "uncertain-commit"),
+        (sqlite3.SQLITE_FULL, "store-failed"),
+        (sqlite3.SQLITE_BUSY, "store-busy"),
+    ],
+)
+def test_commits_of_sqlite_that_fail(tmp_path, monkeypatch, code, expected):
+    store = open_store(tmp_path / "x.db")
+    error = sqlite3.OperationalError("the disk failed")
+    error.sqlite_errorcode = code
+
+    def failing(_connection):
+        raise error
+
+    monkeypatch.setattr(store._engine.dialect, "do_commit", failing)
+    with refused(expected):
+        begun(store)
+    monkeypatch.undo()
+    assert store.names() == []
+    begun(store)
+    store.close()
+
+
+def test_a_store_that_another_change_keeps_is_busy(store_url, monkeypatch):
+    monkeypatch.setattr("seqbatch.storage.stores.PATIENCE", 0.1)
+    other = open_store(store_url)
+    # PostgreSQL takes whole numbers of milliseconds from an address.
+    url = store_url
+    if url.startswith("postgresql"):
+        url += ("&" if "?" in url else "?") + "options=-clock_timeout%3D100"
+    store = open_store(url)
+    begun(other)
+    with other.change("one"), refused("store-busy"), store.change("one"):
+        pass
+    with store.change("one") as change:
+        assert change.name == "one"
+    with other.create("two") as change, refused("store-busy"), store.create("three"):
+        pass
+    store.close()
+    other.close()
+
+
+def test_a_server_has_a_limit_on_waiting(postgres_url):
+    store = open_store(postgres_url)
+    with store.transaction(write=True) as connection:
+        assert connection.execute(sa.text("SHOW lock_timeout")).scalar_one() == "1min"
+    store.close()
+
+
+def test_units_are_assigned_between_outcomes_of_one_transaction(store):
+    """Calls that arrive together share a transaction: units may be new to what was read in it."""
+    campaign = Campaign.create(
+        {
+            "name": "one", "seed": 1, "actions": ["a", "b"], "grid": {"sizes": [8]},
+            "reward": {"column": "y"}, "features": {"numeric": {"x": "raw"}},
+        },
+        store=store,
+    )  # fmt: skip
+
+    def rows(*units, **columns):
+        return pa.table({"unit": list(units), **{k: [v] * len(units) for k, v in columns.items()}})
+
+    campaign.assign(rows("a", x=1.0))
+    with SharedTransaction(store) as together:
+        shared = Campaign(together, "one")
+        assert shared.record(rows("a", y=1.0)).accepted == 1
+        shared.assign(rows("b", "c", "d", x=2.0))
+        assert shared.record(rows("a", "b", "d", y=1.0)).accepted == 2
+        assert shared.record(rows("b", "c", y=1.0)).accepted == 1
+    assert campaign.record(rows("a", "b", "c", "d", y=1.0)).duplicate == 4
+    assert campaign.verify().sound
+
+
+def test_both_zeros_are_one(store):
+    with_units(store)
+    with store.change("one") as change:
+        outcomes_of(change, [2, 0], [1, 1], [[-0.0, -0.0], [0.0, 0.0]], chunk=0, event=3)
+        add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    with store.read("one") as reader:
+        versions = reader.outcome_versions(np.array([0, 2]))
+        found = [
+            *(cells for _, _, cells, _ in versions),
+            reader.outcomes(np.array([2]), parts=1)[1],
+        ]
+    assert not np.signbit(np.concatenate([np.ravel(cells) for cells in found])).any()
+
+
+@pytest.mark.parametrize("address", [":memory:", "sqlite:///:memory:"])
+def test_a_database_in_memory_is_refused(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with refused("invalid-argument", field="store", match="its own empty database"):
+        open_store(address)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_says_which_version_made_it(store, store_url):
+    with store.transaction(write=True) as connection:
+        [row] = connection.execute(sa.select(metadata.tables["migrations"])).mappings()
+        assert row["version"] == version("seqbatch")
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match=f"Version {version('seqbatch')} migrated it last"):
+        open_store(store_url)
+
+
+def test_a_server_that_cannot_be_reached_yet(postgres_url, monkeypatch):
+    connect = sa.Engine.connect
+
+    def down(_self):
+        raise sa.exc.OperationalError("", None, Exception("connection refused"))
+
+    monkeypatch.setattr(sa.Engine, "connect", down)
+    with refused("store-unreachable"):
+        open_store(postgres_url)
+    store = open_store(postgres_url, wait_for_server=True)
+    with refused("store-unreachable"):
+        store.names()
+    monkeypatch.setattr(sa.Engine, "connect", connect)
+    # The first call that reaches the server makes the tables.
+    assert store.names() == []
+    begun(store)
+    store.close()
+
+
+def test_only_a_server_is_waited_for(tmp_path):
+    (tmp_path / "x.db").write_text("not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(StoreError, match="no store"):
+        open_store(tmp_path / "x.db", wait_for_server=True)
 
 
 def test_a_part_that_fails_leaves_nothing_and_is_not_remembered(store):

@@ -13,7 +13,7 @@ from seqbatch.cli.campaign import Where
 from seqbatch.cli.console import Json, Visible, dump, kindly, say, show
 from seqbatch.cli.messages import STORE, command
 from seqbatch.document import Table
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.errors import InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
     from seqbatch.storage.tokens import Token
@@ -94,8 +94,9 @@ def _address(text: str) -> str:
 def _look(store: str, workers: int) -> None:
     """Refuse a store that cannot be served; explain how to create a token if there is none."""
     from seqbatch.storage import open_store, tokens
+    from seqbatch.storage.stores import UNREACHABLE
 
-    base = open_store(store)
+    base = open_store(store, wait_for_server=True)
     try:
         if workers > 1 and base.files:
             raise InvalidArgumentError(
@@ -104,6 +105,11 @@ def _look(store: str, workers: int) -> None:
                 "other. For several processes, use a PostgreSQL store.",
             )  # fmt: skip
         known = any(t.state(datetime.now(UTC)) == "active" for t in tokens.listed(base))
+    except StoreError as error:
+        if error.code != UNREACHABLE:
+            raise
+        say(f"{error} Calls are answered with 503 until then.", to_errors=True)
+        return
     finally:
         base.close()
     if not known:

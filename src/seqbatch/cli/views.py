@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_fi
 from seqbatch.cli.messages import STORE
 from seqbatch.display import counted
 from seqbatch.document import Table
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.record.situation import Situation
 
 __all__ = ["app"]
 
@@ -87,19 +90,26 @@ def list_campaigns(
         _list_deleted(store, as_json)
         return
     with kindly(as_json=as_json):
-        from seqbatch.campaign import Campaign
+        from seqbatch.campaign.views.status import listed
         from seqbatch.storage import open_store
 
         base = open_store(store, create=False)
-        rows: list[list[Any]] = []
-        for name in base.names():
-            now = Campaign.open(name, store=base).situation()
-            waves = (now.last_opened, len(now.sizes))
-            rows.append([name, now.condition, *waves, now.assigned, now.sequence])
+        found = listed(base, base.names())
         label = base.label
         base.close()
     columns = ("campaign", "condition", "wave", "waves", "units", "events")
+    rows = [[each.name, *_in_short(each.now)] for each in found]
     show(Table(label, columns, rows, words=columns[:2]), as_json=as_json)
+    for each in found:
+        if each.damage:
+            say(f"{each.name}: {each.damage}", to_errors=True)
+
+
+def _in_short(now: "Situation | None") -> list[Any]:
+    """Return a campaign's cells in the list; a damaged one has none but its condition."""
+    if now is None:
+        return ["damaged", None, None, None, None]
+    return [now.condition, now.last_opened, len(now.sizes), now.assigned, now.sequence]
 
 
 def _list_deleted(store: str, as_json: bool) -> None:

@@ -18,6 +18,7 @@ from seqbatch.errors import (
     Remedy,
     SeqbatchError,
     StoreError,
+    UncertainCommitError,
     UnknownCampaignError,
 )
 from seqbatch.output_files import atomically
@@ -40,6 +41,7 @@ KINDS: dict[str, type[SeqbatchError]] = {
     "urn:seqbatch:wrong-state": CampaignStateError,
     "urn:seqbatch:invalid-spec": InvalidSpecError,
     "urn:seqbatch:store-failed": StoreError,
+    "urn:seqbatch:uncertain-commit": UncertainCommitError,
 }
 
 

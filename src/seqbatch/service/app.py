@@ -141,7 +141,8 @@ def make_app(
 def from_environment() -> FastAPI:
     """Return the application of a worker process, configured by environment variables."""
     return make_app(
-        open_store(os.environ[STORE], create=False),
+        # Calls are answered with 503 until the server of the store can be reached.
+        open_store(os.environ[STORE], create=False, wait_for_server=True),
         Settings.of_text(os.environ[SETTINGS]),
         folder=Path(os.environ[FOLDER]),
     )

@@ -146,10 +146,18 @@ class CampaignAnswer(BaseModel):
     next: str = Field(examples=["assign"])
 
 
+class DamagedCampaign(BaseModel):
+    """A campaign in the list whose records cannot be read."""
+
+    name: str = Field(examples=["spring"])
+    condition: Literal["damaged"]
+    detail: str = Field(examples=["event 3 is damaged and cannot be read."])
+
+
 class CampaignsAnswer(BaseModel):
     """The campaigns that a token may see."""
 
-    campaigns: list[CampaignAnswer]
+    campaigns: list[CampaignAnswer | DamagedCampaign]
 
 
 class AssignmentsAnswer(BaseModel):

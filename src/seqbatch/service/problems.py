@@ -22,6 +22,7 @@ from seqbatch.errors import (
     Remedy,
     SeqbatchError,
     StoreError,
+    UncertainCommitError,
     UnknownCampaignError,
     Words,
 )
@@ -78,6 +79,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
     (InvalidSpecError, 422, "invalid-spec"),
     (InvalidFileError, 422, "invalid-rows"),
     (InvalidArgumentError, 422, "invalid-argument"),
+    (UncertainCommitError, 503, "uncertain-commit"),
     (StoreError, 503, "store-failed"),
     (SeqbatchError, 500, "failed"),
 )
@@ -88,6 +90,7 @@ TITLES = {
     "invalid-rows": "The rows break rules",
     "invalid-argument": "A value breaks a rule",
     "store-failed": "The store failed",
+    "uncertain-commit": "The change may or may not have been stored",
     "failed": "The call failed",
     "invalid-body": "The body breaks a rule",
     "unauthorised": "A valid token is needed",

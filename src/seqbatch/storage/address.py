@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _KINDS = ("lake", "postgres", "postgresql", "sqlite")
 
 
-def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
+def open_store(url: str | Path, *, create: bool = True, wait_for_server: bool = False) -> SQLStore:
     """Open a store and migrate its tables to this version's schema.
 
     Parameters
@@ -26,6 +26,9 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
         Parquet files with a PostgreSQL ledger.
     create
         Whether to create a missing file or folder; if not, it is refused.
+    wait_for_server
+        Whether to accept a PostgreSQL server that cannot be reached yet. Each call then tries to
+        reach it, and fails until it can.
 
     Raises
     ------
@@ -38,9 +41,11 @@ def open_store(url: str | Path, *, create: bool = True) -> SQLStore:
         folder = _at_home(folder)
         if create and not folder.startswith("//"):
             require_place(Path(folder))
-        return open_lake(f"{PREFIX}{folder}{mark}{rest}", create=create)
+        return open_lake(
+            f"{PREFIX}{folder}{mark}{rest}", create=create, wait_for_server=wait_for_server
+        )
     if text.startswith(("postgresql://", "postgres://")):
-        return PostgresStore(text)
+        return PostgresStore(text, wait_for_server=wait_for_server)
     path = Path(_at_home(_file_of(text)))
     if not create and not path.exists():
         raise StoreError(
@@ -68,6 +73,12 @@ def _at_home(path: str) -> str:
 
 def _file_of(text: str) -> str:
     """Return the file of an address; refuse text that looks like another kind of store."""
+    if text.removeprefix("sqlite:///") == ":memory:":
+        advice = (
+            "Every connection to :memory: would get its own empty database. Name a file in a "
+            "temporary folder; on Linux, /dev/shm is in memory."
+        )
+        raise InvalidArgumentError("store", ADDRESSES, text, advice)
     if text.startswith("sqlite:///"):
         return text.removeprefix("sqlite:///")
     if text.lower().startswith(PREFIX):

@@ -1,6 +1,7 @@
 """Stored answers of idempotent calls, for calls that are repeated."""
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from seqbatch.storage.stores import SQLStore
 
 #: How long an answer is kept.
 KEPT = timedelta(days=7)
+#: How many old answers one transaction deletes, and the seconds between two of them. SQLite looks
+#: for a free lock every tenth of a second, so another change gets its turn in between.
+AT_ONCE, PAUSE = 500, 0.15
 #: Size in bytes of the pieces in which a long answer is stored and read.
 PIECE = 1 << 20
 
@@ -111,17 +115,27 @@ def _piece(call: IdempotentCall, number: int, content: bytes) -> dict[str, Any]:
 
 def forget(store: SQLStore, *, now: datetime | None = None) -> int:
     """Delete answers that are too old; return how many."""
-    before = ((now or datetime.now(UTC)) - KEPT).isoformat(timespec="seconds")
-    table, pieces = schema.answers, schema.answer_pieces
+    before, count = ((now or datetime.now(UTC)) - KEPT).isoformat(timespec="seconds"), 0
+    while some := _forget_some(store, before):
+        count += some
+        if some < AT_ONCE:
+            break
+        time.sleep(PAUSE)
+    return count
+
+
+def _forget_some(store: SQLStore, before: str) -> int:
+    """Delete the oldest answers before a time, at most AT_ONCE of them; return how many."""
+    table = schema.answers
+    old = sa.select(table.c.token, table.c.key).where(table.c.at < before)
+    # Another worker may be deleting the oldest answers: those are skipped.
+    old = old.order_by(table.c.at).limit(AT_ONCE).with_for_update(skip_locked=True)
     with store.transaction(write=True) as connection:
-        old = connection.execute(
-            sa.select(table.c.token, table.c.key).where(table.c.at < before)
-        ).all()
-        for token, key in old:
-            call = IdempotentCall(token=token, key=key, request="")
-            connection.execute(pieces.delete().where(*_of(pieces, call)))
-            connection.execute(table.delete().where(*_of(table, call)))
-        return len(old)
+        keys = [{"of_token": t, "of_key": k} for t, k in connection.execute(old)]
+        for each in (schema.answer_pieces, table) if keys else ():
+            mine = (each.c.token == sa.bindparam("of_token"), each.c.key == sa.bindparam("of_key"))
+            connection.execute(each.delete().where(*mine), keys)
+    return len(keys)
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,8 @@ class View:
         self, event: int, numbers: Integers, versions: Integers, cells: Floats
     ) -> None:
         """Index the rows of an event that count, before or after adding their chunk."""
-        self._bulk.add_outcomes(self._campaign, numbers, versions, cells, event)
+        # Floating point has two zeros; databases return either, so only one is stored.
+        self._bulk.add_outcomes(self._campaign, numbers, versions, cells + 0.0, event)
 
     def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
         """Record the units that new outcome ids belong to."""

@@ -23,6 +23,12 @@ def _key(name: str, kind: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, primary_key=True)
 
 
+migrations = _table(
+    "migrations",
+    _key("schema", sa.Text),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("version", "at")),
+)
+
 campaigns = sa.Table(
     "campaigns",
     metadata,
@@ -37,7 +43,8 @@ events = _table(
     *(
         sa.Column(name, sa.Text, nullable=False)
         for name in (
-            "kind", "at", "who", "why", "counts", "payload", "rows_hash", "previous", "hash",
+            "kind", "at", "who", "why", "counts", "payload", "rows_hash", "previous", "version",
+            "hash",
         )
     ),
 )  # fmt: skip

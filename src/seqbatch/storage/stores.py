@@ -2,19 +2,24 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
+from seqbatch.campaign.record.events import software
 from seqbatch.campaign.record.store import Tombstone
 from seqbatch.errors import (
+    DAMAGED,
     CampaignStateError,
     InvalidArgumentError,
     StoreError,
+    UncertainCommitError,
     UnknownCampaignError,
 )
 from seqbatch.storage import schema
@@ -81,7 +86,15 @@ def revision(connection: sa.Connection) -> str | None:
     return found[0] if found else None
 
 
-def refuse_unknown(found: str | None, label: str) -> None:
+def made_by(connection: sa.Connection) -> str:
+    """Return the version of seqbatch that migrated a database last; "" if it is not recorded."""
+    if not sa.inspect(connection).has_table(schema.migrations.name):
+        return ""
+    newest = sa.select(schema.migrations.c.version).order_by(schema.migrations.c.schema.desc())
+    return connection.execute(newest.limit(1)).scalar() or ""
+
+
+def refuse_unknown(found: str | None, label: str, by: str) -> None:
     """Refuse a schema that this version of seqbatch does not know."""
     if found is None or found in KNOWN:
         return
@@ -93,7 +106,8 @@ def refuse_unknown(found: str | None, label: str) -> None:
     )
     raise StoreError(
         f"{label}: this store was made by {made} of seqbatch. It has schema {found}; this "
-        f"version reads {', '.join(KNOWN)}. Nothing was changed. {advice}",
+        f"version reads {', '.join(KNOWN)}. Nothing was changed. {advice}"
+        + (f" Version {by} migrated it last." if by else ""),
         code="other-schema",
     )
 
@@ -107,6 +121,9 @@ def upgrade(connection: sa.Connection) -> None:
     config.set_main_option("script_location", str(VERSIONS.parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    row = {"schema": KNOWN[-1], "version": software(), "at": now}
+    connection.execute(schema.migrations.insert().values(**row))
 
 
 # ----------------------------------------------------------------------
@@ -158,8 +175,10 @@ _IN_FILES = (
 # SQL stores
 
 
-#: Seconds that a change waits for another change to end.
-PATIENCE = 60
+#: Seconds that a change waits for another change to end, and for a server to accept a connection.
+PATIENCE, REACHING = 60, 10
+#: The codes of stores that may work again later: unreachable, failed, or locked by another change.
+UNREACHABLE, FAILED, BUSY = "store-unreachable", "store-failed", "store-busy"
 #: SQLite's cache size in KiB, for writing and for reading. Writes to the indexes of millions of
 #: units are scattered over the file; reads go through the chunks in order and rarely return.
 WRITING, READING = 131_072, 16_384
@@ -172,19 +191,30 @@ class SQLStore:
     """Campaigns in SQL tables; see :class:`~seqbatch.campaign.record.store.Store`."""
 
     bulk: type[Bulk]
-    #: Whether a failed commit is certain to have changed nothing.
-    refuses_whole = True
     #: The files of the store; empty if a server stores it.
     files: tuple[Path, ...] = ()
     _file: Path | None = None
     #: This store's defaults for spec fields that are not set; here there are none.
     defaults: MappingProxyType[str, str] = MappingProxyType({})
 
-    def __init__(self, engine: sa.Engine, label: str, *, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        label: str,
+        *,
+        secrets: Sequence[str] = (),
+        wait_for_server: bool = False,
+    ) -> None:
         self.label = label
         self._engine = engine
         self._secrets = [secret for secret in secrets if secret]
-        self._prepare()
+        self._ready, self._preparing = False, threading.Lock()
+        try:
+            self._prepare()
+        except StoreError as error:
+            # The first call that reaches the server prepares the store.
+            if not (wait_for_server and error.code == UNREACHABLE):
+                raise
 
     def names(self) -> list[str]:
         """Return the names of all campaigns in order of creation."""
@@ -245,18 +275,22 @@ class SQLStore:
     def _prepare(self) -> None:
         """Migrate the schema to this version, or refuse it."""
         try:
-            with self._transaction(write=False) as connection:
+            with self._connected(write=False) as connection:
                 found = revision(connection)
                 if found == KNOWN[-1]:
                     self._refuse_other_kind(connection)
-            refuse_unknown(found, self.label)
+                by = made_by(connection)
+            refuse_unknown(found, self.label, by)
             if found != KNOWN[-1]:
-                with self._transaction(write=True) as connection:
+                with self._connected(write=True) as connection:
                     self._lock_names(connection)
                     # Another process may have created the tables while this one waited.
-                    if revision(connection) is None:
+                    found = revision(connection)
+                    if found is None:
                         self._refuse_foreign(connection)
-                    upgrade(connection)
+                    if found != KNOWN[-1]:
+                        upgrade(connection)
+            self._ready = True
         except BaseException:
             self._engine.dispose()
             raise
@@ -264,14 +298,25 @@ class SQLStore:
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
         """Run a transaction; on any error, it is rolled back."""
-        committing = False
+        if not self._ready:
+            with self._preparing:
+                if not self._ready:
+                    self._prepare()
+        with self._connected(write=write) as connection:
+            yield connection
+
+    @contextmanager
+    def _connected(self, *, write: bool) -> Iterator[sa.Connection]:
+        """Do the same as `_transaction`, also in a store whose tables are not prepared yet."""
+        step = "connect"
         try:
             connected = self._engine.connect().execution_options(write=write)
             with connected as connection, connection.begin():
+                step = "run"
                 yield connection
-                committing = write
+                step = "commit" if write else "end"
         except self._failures() as error:
-            raise self.failed(error, unsure=committing and not self.refuses_whole) from error
+            raise self.failed(error, step=step) from error
 
     @contextmanager
     def part(self, view: View) -> Iterator[None]:
@@ -282,21 +327,34 @@ class SQLStore:
         except self._failures() as error:
             raise self.failed(error) from error
 
-    def failed(self, error: Exception, *, unsure: bool = False) -> StoreError:
-        """Return the error for a database failure, without secrets in its text."""
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        known = "Nothing was changed; you can make the same call again."
-        if self._file:
-            known = remedy(self._file, reason) or known
-        if unsure:
-            known = (
-                "It is not known whether the change was saved: the database did not confirm it. "
-                "You can make the same call again; a saved change is not made twice."
+    def failed(self, error: Exception, *, step: str = "run") -> StoreError:
+        """Return the error for a database failure, without secrets in its text.
+
+        Parameters
+        ----------
+        error
+            The database's error.
+        step
+            The step that failed: connect, run, commit or end.
+        """
+        raw = getattr(error, "orig", None) or error
+        reason = str(raw).strip().partition("\n")[0]
+        failed = f"{self.label}: database error: {self._hidden(reason)}."
+        if step == "commit" and not self._undone(raw):
+            return UncertainCommitError(
+                f"{failed} It is not known whether the change was saved: the database did not "
+                "confirm it. You can make the same call again; a saved change is not made twice."
             )
-        return StoreError(
-            f"{self.label}: database error: {self._hidden(reason)}. {known}",
-            code="commit-unknown" if unsure else "",
-        )
+        again = "Nothing was changed; you can make the same call again."
+        if self._is_busy(raw):
+            return StoreError(
+                f"{self.label}: the store is busy: another change did not end in time "
+                f"({self._hidden(reason)}). {again}",
+                code=BUSY,
+            )
+        known = (remedy(self._file, reason) if self._file else None) or again
+        code = DAMAGED if "malformed" in reason else self._code(step)
+        return StoreError(f"{failed} {known}", code=code)
 
     def _hidden(self, text: str) -> str:
         """Return a message with the store's secrets hidden."""
@@ -338,6 +396,19 @@ class SQLStore:
         """Return the exceptions that this kind of database raises."""
         return (sa.exc.SQLAlchemyError,)
 
+    def _undone(self, error: BaseException) -> bool:
+        """Return whether a failed commit is certain to have changed nothing."""
+        raise NotImplementedError
+
+    def _is_busy(self, error: BaseException) -> bool:
+        """Return whether another change kept its lock for too long."""
+        raise NotImplementedError
+
+    def _code(self, step: str) -> str:
+        """Return the code of a failure in a step."""
+        del step
+        return FAILED
+
 
 class SQLiteStore(SQLStore):
     """Campaigns in one SQLite file: one writer at a time, crash-safe at any point."""
@@ -369,6 +440,18 @@ class SQLiteStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), sqlite3.Error)
+
+    def _undone(self, error: BaseException) -> bool:
+        # After an I/O error, the end of the journal may or may not be on disk.
+        return _sqlite_code(error) != sqlite3.SQLITE_IOERR
+
+    def _is_busy(self, error: BaseException) -> bool:
+        return _sqlite_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _sqlite_code(error: BaseException) -> int:
+    """Return the primary result code of an SQLite error, which is its low byte."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _next_number(connection: sa.Connection) -> int:
@@ -432,9 +515,8 @@ class PostgresStore(SQLStore):
     """Campaigns in the schema `seqbatch` of a PostgreSQL database."""
 
     bulk = PostgresBulk
-    refuses_whole = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, wait_for_server: bool = False) -> None:
         try:
             import psycopg
         except ModuleNotFoundError:
@@ -457,6 +539,11 @@ class PostgresStore(SQLStore):
             raw.cursor_factory = BinaryCursor
             _require_utf8(raw)
             raw.execute("SET search_path TO seqbatch")
+            # A timeout in the address or the server's settings has precedence.
+            raw.execute(
+                f"SELECT set_config('lock_timeout', '{PATIENCE}s', false) "
+                "WHERE current_setting('lock_timeout') = '0'"
+            )
             raw.commit()
 
         self._error: type[Exception] = psycopg.Error
@@ -465,10 +552,12 @@ class PostgresStore(SQLStore):
         label = parsed.set(query={}).render_as_string(hide_password=True)
         secrets = [str(parsed.password or "")]
         secrets += [str(value) for name, value in parsed.query.items() if "password" in name]
+        if "connect_timeout" not in parsed.query:
+            parsed = parsed.update_query_dict({"connect_timeout": str(REACHING)})
         engine = sa.create_engine(parsed)
         sa.event.listen(engine, "connect", prepare)
         sa.event.listen(engine, "begin", _begin_read)
-        super().__init__(engine, label, secrets=secrets)
+        super().__init__(engine, label, secrets=secrets, wait_for_server=wait_for_server)
 
     def _locked(self, connection: sa.Connection, name: str) -> int | None:
         # Lock only the campaign's row, so changes of other campaigns can continue.
@@ -481,6 +570,18 @@ class PostgresStore(SQLStore):
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)
+
+    def _undone(self, error: BaseException) -> bool:
+        # A broken rule or a conflict with another transaction; without a state, the connection
+        # was lost. 40003 is the server's word for a statement whose completion is unknown.
+        state = str(getattr(error, "sqlstate", None) or "")
+        return state.startswith(("23", "40")) and state != "40003"
+
+    def _is_busy(self, error: BaseException) -> bool:
+        return getattr(error, "sqlstate", None) == "55P03"
+
+    def _code(self, step: str) -> str:
+        return UNREACHABLE if step == "connect" else FAILED
 
 
 def _parsed(url: str) -> sa.URL:

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from seqbatch.core import arguments
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.errors import InvalidArgumentError, UncertainCommitError
 from seqbatch.storage import schema
 from seqbatch.storage.stores import SQLStore
 
@@ -89,16 +89,27 @@ def create(
         id=secret[: len(PREFIX) + 8], name=name, role=role, campaigns=campaigns,
         created=as_text(made), expires="" if expires is None else as_text(expires), revoked="",
     )  # fmt: skip
+    try:
+        _add(store, token, secret)
+    except UncertainCommitError as error:
+        raise UncertainCommitError(
+            f"{error} The token's secret is lost. List the tokens: if {name} is there, revoke it "
+            "and create one with another name."
+        ) from error
+    return secret, token
+
+
+def _add(store: SQLStore, token: Token, secret: str) -> None:
+    """Store a new token; its name must be free."""
     with store.transaction(write=True) as connection:
         table = schema.tokens
-        if connection.execute(sa.select(table.c.id).where(table.c.name == name)).first():
+        if connection.execute(sa.select(table.c.id).where(table.c.name == token.name)).first():
             raise InvalidArgumentError(
-                "name", "a name that no other token has or had", repr(name),
+                "name", "a name that no other token has or had", repr(token.name),
                 "Events are signed with this name, so two tokens cannot share it.",
             )  # fmt: skip
-        row = {**vars(token), "campaigns": json.dumps(list(campaigns)), "hash": hashed(secret)}
-        connection.execute(table.insert().values(**row))
-    return secret, token
+        plain = {"campaigns": json.dumps(list(token.campaigns)), "hash": hashed(secret)}
+        connection.execute(table.insert().values(**{**vars(token), **plain}))
 
 
 def listed(store: SQLStore) -> list[Token]:

@@ -16,7 +16,7 @@ import pytest
 
 from seqbatch.errors import CampaignError, InvalidArgumentError, OutputError
 from seqbatch.storage import open_store
-from tests.campaign.instances import created, outcomes, units
+from tests.campaign.instances import created, lose_commit, outcomes, units
 from tests.refusals import refused
 
 
@@ -236,3 +236,18 @@ def test_a_seal_is_not_written_over_its_key(campaign):
     with refused("invalid-argument", field="out"):
         campaign.seal("key.json", key="key.json", force=True)
     assert Path("key.json").read_text() == "secret"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_answers_are_written_once_it_is_known_that_units_were_assigned(
+    campaign, tmp_path, monkeypatch, stored
+):
+    out = tmp_path / "answers.csv"
+    lose_commit(monkeypatch, campaign.store, stored=stored)
+    with refused("uncertain-commit"):
+        campaign.assign(units(300), out=out)
+    assert not out.exists()
+    # The same call settles it, and writes the same answers as if nothing had happened.
+    assert campaign.assign(units(300), out=out).assigned == (0 if stored else 300)
+    assert len(pl.read_csv(out)) == 300
+    assert campaign.verify().sound

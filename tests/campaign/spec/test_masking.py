@@ -8,8 +8,9 @@ import pytest
 
 from seqbatch.campaign import Campaign, validate
 from seqbatch.campaign.spec.masking import Key
+from seqbatch.errors import StoreError
 from seqbatch.storage import open_store
-from tests.campaign.instances import SPEC, units
+from tests.campaign.instances import SPEC, lose_commit, units
 from tests.refusals import refused
 
 ARMS = ["placebo-x", "low dose", "high dose"]
@@ -188,3 +189,56 @@ def test_a_masked_spec_is_validated_without_a_key(store):
     found = validate(TRIAL, units(100), scratch=store)
     assert not found.problems
     assert found.units == 100
+
+
+def test_the_key_stays_if_the_campaign_may_have_been_stored(store, tmp_path, monkeypatch):
+    key = tmp_path / "trial.key"
+    lose_commit(monkeypatch, store, stored=True)
+    with refused("uncertain-commit", match=str(key)):
+        Campaign.create(TRIAL, store=store, key=key)
+    campaign = Campaign.open("trial", store=store)
+    campaign.unmask(key, reason="it was the right key")
+    assert {action.name for action in campaign.situation().actions} == set(ARMS)
+
+
+def test_the_key_is_removed_if_the_store_has_no_such_campaign(store, tmp_path, monkeypatch):
+    key = tmp_path / "trial.key"
+    lose_commit(monkeypatch, store, stored=False)
+    with refused("store-failed"):
+        Campaign.create(TRIAL, store=store, key=key)
+    assert not key.exists()
+    Campaign.create(TRIAL, store=store, key=key)
+
+
+def test_the_key_stays_if_the_store_does_not_answer(store, tmp_path, monkeypatch):
+    key = tmp_path / "trial.key"
+    lose_commit(monkeypatch, store, stored=False)
+    create, calls = store.create, []
+
+    def silent(name):
+        calls.append(name)
+        if len(calls) > 1:
+            raise StoreError("the store does not answer")
+        return create(name)
+
+    monkeypatch.setattr(store, "create", silent)
+    with refused("uncertain-commit", match=str(key)):
+        Campaign.create(TRIAL, store=store, key=key)
+    assert key.exists()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_interruption_during_the_commit(store, tmp_path, monkeypatch, stored):
+    key = tmp_path / "trial.key"
+    lose_commit(monkeypatch, store, stored=stored, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        Campaign.create(TRIAL, store=store, key=key)
+    assert key.exists() == stored == (store.names() == ["trial"])
+
+
+@pytest.mark.usefixtures("trial")
+def test_a_name_that_is_taken_leaves_no_key(store, tmp_path):
+    with refused("name-taken"):
+        Campaign.create(TRIAL, store=store, key=tmp_path / "second.key")
+    assert not (tmp_path / "second.key").exists()
+    assert (tmp_path / "trial.key").exists()

@@ -10,8 +10,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from seqbatch.campaign import Campaign, Seal
+from seqbatch.campaign.record.events import sealed
 from seqbatch.storage import open_store
+from seqbatch.storage.schema import metadata
 from tests.campaign.instances import created, run_wave, units
+from tests.campaign.views.test_verify import behind
 from tests.refusals import refused
 
 
@@ -123,3 +126,29 @@ def test_a_space_in_an_event_is_named(campaign, tmp_path):
     store = open_store(tmp_path / "c.db")
     assert any(finding.event == 3 for finding in Campaign(store, "spring").verify().findings)
     store.close()
+
+
+def test_tombstones_are_sealed(store):
+    for name in ("first", "second"):
+        created(store, name=name).delete(reason="a trial")
+    campaign = created(store)
+    made = campaign.seal()
+    assert (made.deleted, made.tombstone) == (2, store.tombstones()[-1].hash)
+    created(store, name="third").delete(reason="a trial")
+    assert campaign.verify(seal=made).sound
+    table = metadata.tables["tombstones"]
+    first, second, third = store.tombstones()
+    forged = sealed("second", replace(second, why="nothing happened"))
+    last = sealed("third", replace(third, previous=forged.hash))
+    with behind(store) as raw:
+        for each in (forged, last):
+            mine = table.c.campaign == each.campaign
+            raw.execute(table.update().where(mine).values(**vars(each)))
+    # Everything fits together; only the seal knows.
+    assert campaign.verify().sound
+    assert len(seals(campaign.verify(seal=made))) == 1
+    with behind(store) as raw:
+        raw.execute(table.delete().where(table.c.campaign != first.campaign))
+    assert campaign.verify().sound
+    [problem] = seals(campaign.verify(seal=made))
+    assert "counts 2 deleted campaigns, and the store has 1 tombstones" in problem

@@ -1,12 +1,22 @@
 """One byte changed anywhere, and verify names it."""
 
+import json
 import shutil
 import sqlite3
+from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.record.events import digest
+from seqbatch.campaign.record import events
+from seqbatch.campaign.record.codec import pack, unpack
+from seqbatch.campaign.record.events import canonical, digest, hash_of, sealed
+from seqbatch.campaign.record.store import Tombstone
 from seqbatch.storage import open_store
 from seqbatch.storage.schema import metadata
 from tests.campaign.instances import created, outcomes, run_wave, units
@@ -114,11 +124,6 @@ def test_one_byte_anywhere_in_a_record(sound, tmp_path, table, column, place):
 
 def test_a_decision_that_was_signed_but_not_made_is_named(sound, tmp_path):
     """Hashes made to fit a forged decision do not make it what the policy decides."""
-    import numpy as np
-
-    from seqbatch.campaign.record.codec import pack, unpack
-    from seqbatch.campaign.record.events import hash_of
-
     path = tmp_path / "forged.db"
     shutil.copyfile(sound, path)
     store = open_store(path)
@@ -184,3 +189,162 @@ def test_rows_that_only_an_index_has_are_named(sound, tmp_path):
 def test_hashes_tell_neighbours_apart():
     assert digest(b"ab", b"c") != digest(b"a", b"bc")
     assert digest(b"ab", b"") != digest(b"", b"ab")
+
+
+# ----------------------------------------------------------------------
+# Forged with hashes that fit, on every kind of store.
+
+
+TINY = {
+    "name": "tiny", "seed": 1, "unit": "id", "actions": ["a", "b"], "grid": {"sizes": [6, 6]},
+    "reward": {"column": "y", "range": [0, 1]}, "outcome": "sale", "randomised": 0.5,
+    "features": {"numeric": {"x": "raw"}},
+}  # fmt: skip
+ROWS_OF_TINY = pl.DataFrame({"id": list("uvwxyz"), "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+
+
+@pytest.fixture
+def tiny(store):
+    campaign = Campaign.create(TINY, store=store)
+    campaign.assign(ROWS_OF_TINY)
+    rows = pl.DataFrame({"id": ["u", "v"], "sale": ["s1", "s2"], "y": [0.5, 0.25]})
+    campaign.record(rows)
+    campaign.record(rows[:1].with_columns(y=0.75), correct=True, reason="typo")
+    assert campaign.verify().sound
+    return campaign
+
+
+@contextmanager
+def behind(store):
+    """Change tables behind the triggers' back, and forget what this process remembers."""
+    with store._engine.begin() as raw:
+        if store._engine.dialect.name == "sqlite":
+            triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            for name in raw.execute(sa.text(triggers)).scalars().all():
+                raw.execute(sa.text(f"DROP TRIGGER {name}"))
+        else:
+            raw.execute(sa.text("SET session_replication_role = replica"))
+        yield raw
+    events._remembered.clear()
+
+
+def found_in(campaign, place):
+    return [each.problem for each in campaign.verify().findings if each.place == place]
+
+
+def forge_fold(campaign, change):
+    """Change the stored fold, with a hash that fits."""
+    with campaign.store.read(campaign.name) as reader:
+        fold, newest = reader.fold(), reader.last_event().hash
+    plain = json.loads(fold.content)
+    change(plain)
+    content = canonical(plain)
+    with behind(campaign.store) as raw:
+        row = {"content": content, "hash": digest(newest.encode(), content.encode())}
+        raw.execute(metadata.tables["folds"].update().values(**row))
+
+
+def test_a_forged_range_in_the_fold_is_named(tiny):
+    forge_fold(tiny, lambda plain: plain["spec"]["reward"].update(range=[0, 1000]))
+    assert found_in(tiny, "fold") == ["the events give other values of spec"]
+    # It was in force all the same; what it let in is named too.
+    late = pl.DataFrame({"id": ["w"], "sale": ["s3"], "y": [500.0]})
+    assert tiny.record(late).accepted == 1
+    assert found_in(tiny, "fold") == ["the events give other values of spec"]
+    [problem] = found_in(tiny, "outcome of unit number 2")
+    assert problem == "y is 500, outside the declared range 0 to 1, but was accepted"
+
+
+def test_a_forged_retirement_in_the_fold_is_named(tiny):
+    forge_fold(tiny, lambda plain: plain.update(retired=[1], conflicts=True))
+    assert found_in(tiny, "fold") == ["the events give other values of conflicts, retired"]
+
+
+def test_a_fold_that_is_gone_or_old_is_named(tiny):
+    folds = metadata.tables["folds"]
+    with behind(tiny.store) as raw:
+        raw.execute(folds.update().values(hash="0"))
+    assert found_in(tiny, "fold") == ["its hash is not that of its content"]
+    with behind(tiny.store) as raw:
+        raw.execute(folds.update().values(event=3))
+    assert found_in(tiny, "fold") == ["is of event 3, the newest is 4"]
+    with behind(tiny.store) as raw:
+        raw.execute(folds.update().values(content="{"))
+        raw.execute(folds.update().values(event=4))
+    assert found_in(tiny, "fold") == ["is damaged and cannot be read"]
+    with behind(tiny.store) as raw:
+        raw.execute(folds.delete())
+    assert found_in(tiny, "fold") == ["is missing"]
+
+
+def test_a_fold_with_another_hash_is_not_used(tiny):
+    forge_fold(tiny, lambda plain: plain.update(hash="0" * 40, conflicts=9))
+    assert tiny.situation().conflicts == 0
+    assert tiny.seal().hash == tiny.events()[-1].hash
+
+
+def test_a_fold_of_an_earlier_version_may_lack_fields(tiny, monkeypatch):
+    forge_fold(tiny, lambda plain: plain.pop("explored"))
+    assert found_in(tiny, "fold") == ["the events give other values of explored"]
+    monkeypatch.setattr("seqbatch.campaign.views.verify_checks.software", lambda: "9.9")
+    assert tiny.verify().sound
+
+
+def test_ids_that_only_an_index_has_are_named(tiny):
+    if tiny.store.defaults:
+        pytest.skip("a lake has no such rows")
+    with tiny.store.read("tiny") as reader:
+        mine = {"campaign": reader.number}
+    names = metadata.tables["assignments"], metadata.tables["outcome_ids"]
+    with behind(tiny.store) as raw:
+        # As many rows as before: one unit's is gone, and a stranger has its number.
+        raw.execute(names[0].delete().where(names[0].c.unit == "w"))
+        raw.execute(names[0].insert().values(**mine, unit="stranger", number=2))
+        # As many ids as accepted rows: one of these is a correction.
+        raw.execute(names[1].insert().values(**mine, id="s9", number=3))
+    assert found_in(tiny, "unit 'w'") == ["is not in the index"]
+    assert found_in(tiny, "unit 'stranger'") == ["is in the index but was never assigned"]
+    assert found_in(tiny, "outcome ids") == ["3 are indexed, 2 were recorded"]
+    assert len(found_in(tiny, "outcome id 's9'")) == 1
+
+
+def test_a_tombstone_of_a_campaign_that_exists_is_named(tiny):
+    with tiny.store.read("tiny") as reader:
+        number = reader.number
+    forged = Tombstone(
+        campaign=number, name="tiny", events=1, units=0, last="", at="2030-01-01T00:00:00+00:00",
+        who="eve", why="", previous="", hash="",
+    )  # fmt: skip
+    with behind(tiny.store) as raw:
+        row = vars(sealed("tiny", forged))
+        raw.execute(metadata.tables["tombstones"].insert().values(**row))
+    assert found_in(tiny, "tombstone of campaign 'tiny'") == ["the campaign exists"]
+
+
+def test_numbers_are_told_plainly(tmp_path):
+    """Nothing in a finding looks like Python's way to write numbers of NumPy."""
+    store = open_store(tmp_path / "c.db")
+    reward = {"sum": {"y": 1, "cost": -1}, "range": [-9, 9]}
+    campaign = Campaign.create({**TINY, "reward": reward, "outcome": None}, store=store)
+    campaign.assign(ROWS_OF_TINY)
+    campaign.record(pl.DataFrame({"id": ["u"], "y": [1.5], "cost": [0.5]}))
+    with store.read("tiny") as reader:
+        [units_chunk], [chunk] = reader.unit_chunks(given=True), reader.outcome_chunks()
+    rows, decided = unpack(chunk.rows), unpack(units_chunk.decided)
+    rows = rows.set_column(rows.column_names.index("value"), "value", [np.array([2.5])])
+    decided = decided.set_column(1, "score", pa.chunked_array([np.arange(6.0)]))
+    store_rows(store, chunk, rows=pack(rows))
+    store_rows(store, units_chunk, decided=pack(decided))
+    told = [str(finding) for finding in campaign.verify().findings]
+    assert any("the reward is 2.5, its columns sum to 1.0" in text for text in told)
+    assert any("with 3.0" in text for text in told)
+    assert not any("np." in text for text in told)
+    store.close()
+
+
+def store_rows(store, chunk, **content):
+    """Change the rows of a chunk, with a hash that fits."""
+    table = "unit_chunks" if "decided" in content else "outcome_chunks"
+    row = {**content, "hash": hash_of("tiny", replace(chunk, **content))}
+    with behind(store) as raw:
+        raw.execute(metadata.tables[table].update().values(**row))

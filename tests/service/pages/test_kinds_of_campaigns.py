@@ -1,13 +1,16 @@
 """Campaigns of every kind have their pages, and what can be done with each of them."""
 
+import json
 import re
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
 
-from seqbatch.campaign import Campaign
-from seqbatch.errors import StoreError
+from seqbatch.cli.app import app
 from tests.campaign.decide.test_replanning import adaptive, wave
+from tests.campaign.views.test_verify import behind
 from tests.campaign.warehouses import ELSEWHERE
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
@@ -111,16 +114,29 @@ def test_sizes_that_are_proposed_are_adopted(service, visit):
     assert "already been adopted; nothing was changed" in visit.get(answer.headers["location"]).text
 
 
-def test_a_campaign_that_is_damaged_does_not_hide_the_others(service, visit, monkeypatch):
-    service.campaign(name="sound")
-    read = Campaign.situation
-
-    def broken(self):
-        if self.name == "sound":
-            raise StoreError(f"{service.store.label}: campaign sound is damaged")
-        return read(self)
-
-    monkeypatch.setattr(Campaign, "situation", broken)
-    page = visit.get("/").text
-    assert "the store: campaign sound is damaged" in page
-    assert str(service.store.label) not in page
+@pytest.mark.parametrize("damage", ["payload = 'x'", "payload = '{}'", "counts = ''"])
+def test_a_campaign_that_is_damaged_does_not_hide_the_others(tmp_path, damage):
+    store = tmp_path / "campaigns.db"
+    with running(store) as service:
+        for name in ("sound", "broken"):
+            service.campaign(name=name).abort(reason="enough")
+        with behind(service.store) as raw:
+            mine = "campaign = (SELECT id FROM campaigns WHERE name = 'broken')"
+            raw.execute(sa.text(f"UPDATE events SET {damage} WHERE {mine}"))
+            raw.execute(sa.text(f"UPDATE folds SET content = '' WHERE {mine}"))
+        visit = Visit(service)
+        page = visit.get("/").text
+        visit.close()
+        listed = service.get("/v1/campaigns")
+    assert "damaged" in page
+    assert str(store) not in page
+    assert listed.status_code == 200
+    [sound, broken] = listed.json()["campaigns"]
+    assert (sound["name"], sound["condition"], sound["events"]) == ("sound", "aborted", 2)
+    assert (broken["name"], broken["condition"]) == ("broken", "damaged")
+    assert str(store) not in broken["detail"]
+    shown = CliRunner().invoke(app, ["campaign", "list", "--store", str(store), "--json"])
+    assert shown.exit_code == 0
+    [sound, broken] = json.loads(shown.stdout)
+    assert (sound["condition"], sound["events"]) == ("aborted", 2)
+    assert (broken["condition"], broken["events"]) == ("damaged", None)

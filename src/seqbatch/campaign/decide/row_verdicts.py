@@ -213,6 +213,15 @@ def metric_cells(spec: Spec, cells: Floats) -> Floats:
     return cells[:, cells.shape[1] - len(spec.metrics) :]
 
 
+def outside(kind: Reward | Metric, values: Floats, *, missing: bool) -> Bools:
+    """Return which numbers are outside the declared range; missing ones may be allowed."""
+    if kind.range is None:
+        return np.zeros(len(values), dtype=np.bool_)
+    low, high = kind.range
+    found: Bools = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
+    return found
+
+
 def _hold_outside(
     judged: Judged, label: str, kind: Reward | Metric, values: Floats, *, missing: bool
 ) -> None:
@@ -220,8 +229,7 @@ def _hold_outside(
     if kind.range is None:
         return
     low, high = kind.range
-    outside = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
-    for row in np.flatnonzero(outside).tolist():
+    for row in np.flatnonzero(outside(kind, values, missing=missing)).tolist():
         why = f"{label} must be between {low:g} and {high:g}"
         judged.hold(row, UNFIT, Reason(why, f"; received {values[row]:g}"))
 

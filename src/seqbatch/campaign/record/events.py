@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 from seqbatch.campaign.record.situation import Situation, after, situation
@@ -85,12 +87,22 @@ def hash_of(campaign: str, record: Record) -> str:
 
 
 def _facts(record: Event | Tombstone) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name != "hash"}
+    facts = {name: value for name, value in vars(record).items() if name != "hash"}
+    if not facts.get("version", True):
+        # Early versions did not record which one wrote an event.
+        del facts["version"]
+    return facts
 
 
 def rows_hash(hashes: list[str]) -> str:
     """Return the hash over the hashes of an event's records."""
     return digest(*(each.encode() for each in hashes))
+
+
+@cache
+def software() -> str:
+    """Return the version of seqbatch that is running."""
+    return version("seqbatch")
 
 
 def utc_now() -> datetime:
@@ -165,6 +177,7 @@ class Logbook:
             payload=payload or {},
             rows_hash=rows_hash(rows or []),
             previous="" if now is None else now.hash,
+            version=software(),
             hash="",
         )
         event = sealed(change.name, event)
@@ -233,7 +246,9 @@ def _read(reader: Reader, newest: str) -> Situation:
     if fold is not None and fold.hash == _fold_hash(newest, fold.content):
         # A fold stored by another version may lack fields that this version needs.
         with contextlib.suppress(KeyError, TypeError):
-            return Situation.of(json.loads(fold.content))
+            found = Situation.of(json.loads(fold.content))
+            if found.hash == newest:
+                return found
     return situation(reader.events())
 
 

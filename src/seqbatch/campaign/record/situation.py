@@ -17,7 +17,13 @@ from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import Problem
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy, StoreError
+from seqbatch.errors import (
+    DAMAGED,
+    CampaignStateError,
+    InvalidArgumentError,
+    Remedy,
+    StoreError,
+)
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
 
@@ -318,7 +324,7 @@ def after(now: Situation | None, event: Event) -> Situation:
         raise StoreError(
             f"event {event.sequence} is damaged and cannot be read. Verify the campaign to see "
             "what else is.",
-            code="damaged",
+            code=DAMAGED,
         )
     now = _created(event.payload) if now is None else _after(now, event)
     return replace(now, sequence=event.sequence, hash=event.hash)

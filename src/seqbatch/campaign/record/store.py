@@ -14,7 +14,8 @@ owners     outcome id to a unit's number; prevents two units for one outcome
 ========== =========================================================================
 
 A store also keeps one fold for each campaign: its state after the newest event, which saves reading
-all events. The fold is rebuilt if it does not match the newest event; verification ignores it.
+all events. The fold is rebuilt if it does not match the newest event; verification rebuilds it from
+the events and compares.
 
 A campaign without outcomes can be deleted. All of its records are removed, and a tombstone stays.
 
@@ -57,6 +58,8 @@ class Event:
         The hash of the hashes of the records added with it.
     previous, hash
         The hash of the event before it ("" for the first), and its own.
+    version
+        The version of seqbatch that wrote it; "" if it was not recorded.
     """
 
     sequence: int
@@ -69,6 +72,7 @@ class Event:
     rows_hash: str
     previous: str
     hash: str
+    version: str = ""
 
 
 class RowsElsewhere(bytes):

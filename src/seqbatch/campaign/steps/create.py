@@ -18,7 +18,13 @@ from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
 from seqbatch.campaign.warehouse.decisions import inexpressible
-from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.errors import (
+    InvalidArgumentError,
+    InvalidSpecError,
+    SeqbatchError,
+    StoreError,
+    UncertainCommitError,
+)
 from seqbatch.output_files import require_target
 
 
@@ -185,7 +191,7 @@ def create(
     """Store a campaign with a checked spec; its name must be free.
 
     The key of a masked campaign is written first, because a campaign without its key could never
-    be unmasked. If storing the campaign fails, the key is removed.
+    be unmasked. If the campaign was not stored, the key is removed; if that is not known, it stays.
     """
     if (made := prepared.key) is None:
         if key is not None:
@@ -204,12 +210,44 @@ def create(
             "be read without it.",
         )  # fmt: skip
     target = require_target(key, name="key", apart_from={"the store": store.files})
-    made.write(target)
     try:
+        made.write(target)
         keep(store, logbook, prepared)
-    except BaseException:
-        target.unlink(missing_ok=True)
+    except UncertainCommitError as error:
+        if _absent(store, prepared):
+            target.unlink(missing_ok=True)
+            raise StoreError(
+                f"{store.label}: campaign {prepared.now.name} was not stored: the connection was "
+                "lost. Nothing was changed; the same call can be made again."
+            ) from error
+        raise UncertainCommitError(
+            f"{error} The key stays in {target}. List the campaigns: if {prepared.now.name} is "
+            "there, keep the key, because the campaign cannot be unmasked without it; if not, "
+            "delete the key and make the same call again."
+        ) from error
+    except BaseException as error:
+        # An interruption may come while the store commits.
+        if isinstance(error, SeqbatchError | OSError) or _absent(store, prepared):
+            target.unlink(missing_ok=True)
         raise
+
+
+class _AbsentError(Exception):
+    """Ends a trial creation: the name is free."""
+
+
+def _absent(store: Store, prepared: Prepared) -> bool:
+    """Return whether the store has no campaign of this name, and cannot get it any more.
+
+    Beginning to create it waits for a commit that the server may still be working on.
+    """
+    try:
+        with store.create(prepared.now.name):
+            raise _AbsentError
+    except _AbsentError:
+        return True
+    except Exception:  # the name is taken, or the store does not answer
+        return False
 
 
 def keep(store: Store, logbook: Logbook, prepared: Prepared) -> None:

@@ -73,13 +73,14 @@ class KeptRows:
             "line": self.lines[kept],
             "unit": judged.units if whole else judged.units.take(kept),
             "number": judged.numbers[kept],
-            "value": judged.values[kept],
+            # Floating point has two zeros, which would hash differently.
+            "value": judged.values[kept] + 0.0,
             "version": judged.versions[kept].astype(np.int32),
             "verdict": judged.verdicts[kept].astype(np.int8),
             "reason": self._reasons(),
         }
         for place in range(judged.cells.shape[1] - 1):
-            columns[part_name(place)] = np.ascontiguousarray(judged.cells[kept, 1 + place])
+            columns[part_name(place)] = judged.cells[kept, 1 + place] + 0.0
         if judged.ids is not None:
             columns["outcome"] = [judged.ids[row] for row in kept]
         return pa.table(columns)

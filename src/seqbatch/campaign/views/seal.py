@@ -3,18 +3,20 @@
 The hash chain links every event to those before it. But nothing inside a database can show that its
 last events were cut off, or that an older copy replaced it. A seal shows both if it is kept where
 the database's operator cannot change it: the event that it names must still exist, with the same
-hash. A signed seal also shows who made it.
+hash. The same holds for the tombstones of deleted campaigns. A signed seal also shows who made it.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.record.events import canonical, current
-from seqbatch.campaign.record.store import Reader, Store
+from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.record.store import Reader, Store, Tombstone
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, RowProblem
 from seqbatch.output_files import atomically
 
@@ -33,6 +35,9 @@ class Seal:
         The number and the hash of the newest event.
     units, waves
         The number of assigned units, and of closed waves.
+    deleted, tombstone
+        The number of the store's deleted campaigns, and the hash of the newest tombstone ("" if
+        none was deleted).
     at
         The time of the seal, in UTC.
     key, signature
@@ -44,6 +49,8 @@ class Seal:
     hash: str
     units: int
     waves: int
+    deleted: int
+    tombstone: str
     at: str
     key: str = ""
     signature: str = ""
@@ -75,25 +82,37 @@ class Seal:
 def seal(store: Store, name: str, *, key: str | Path | None = None) -> Seal:
     """Return the seal of a campaign's current state, signed if a private key file is given."""
     with store.read(name) as reader:
-        now = current(reader)
+        # From the events: the fold may have been changed.
+        now = situation(reader.events())
+    tombstones = store.tombstones()
     made = Seal(
         campaign=now.name,
         event=now.sequence,
         hash=now.hash,
         units=now.assigned,
         waves=len(now.closes),
+        deleted=len(tombstones),
+        tombstone=tombstones[-1].hash if tombstones else "",
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return made if key is None else _signed(made, Path(key))
 
 
-def broken(reader: Reader, seal: Seal, *, signer: str | Path | None = None) -> list[str]:
+def broken(
+    reader: Reader,
+    tombstones: Sequence[Tombstone],
+    seal: Seal,
+    *,
+    signer: str | Path | None = None,
+) -> list[str]:
     """List the ways in which a campaign contradicts a seal; empty if it does not.
 
     Parameters
     ----------
     reader
         The campaign's reader; its hash chain is verified elsewhere.
+    tombstones
+        The tombstones of the store, in order; their hash chain is verified elsewhere.
     seal
         The seal made earlier.
     signer
@@ -111,6 +130,16 @@ def broken(reader: Reader, seal: Seal, *, signer: str | Path | None = None) -> l
         )
     elif reader.event(seal.event).hash != seal.hash:
         found.append(f"event {seal.event} is not the one that was sealed: its hash differs")
+    if len(tombstones) < seal.deleted:
+        found.append(
+            f"the seal counts {seal.deleted} deleted campaigns, but the store has "
+            f"{len(tombstones)} tombstones: some were removed, or this is an older copy"
+        )
+    elif seal.deleted and tombstones[seal.deleted - 1].hash != seal.tombstone:
+        found.append(
+            f"tombstone {seal.deleted} is not the one that was sealed: a record of a deleted "
+            "campaign was changed"
+        )
     if seal.signature and not _holds(seal):
         found.append("the signature does not match the seal: it was changed after it was signed")
     if signer is not None and (not seal.signature or seal.key != _public(Path(signer))):

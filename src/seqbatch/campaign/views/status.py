@@ -18,6 +18,7 @@ from seqbatch.campaign.record.unit_pieces import known_outcomes, walk
 from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, cell, counted, number
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
+from seqbatch.errors import DAMAGED, StoreError, UnknownCampaignError
 from seqbatch.planning.replanning import Proposal
 from seqbatch.policies.registry import plainly, text
 
@@ -248,6 +249,38 @@ def now(store: Store, name: str) -> Situation:
     """Return a campaign's situation, computed from its events."""
     with store.read(name) as reader:
         return current(reader)
+
+
+@dataclass(frozen=True)
+class ListedCampaign:
+    """A campaign in a list: its situation, or how it is damaged."""
+
+    name: str
+    now: Situation | None
+    damage: str = ""
+
+    def told(self, store: Store) -> str:
+        """Return the damage for users of the service, without the name of the store."""
+        return self.damage.replace(store.label, "the store")
+
+
+def listed(store: Store, names: Sequence[str]) -> list[ListedCampaign]:
+    """Return these campaigns in order; a damaged one does not hide the others."""
+    found = []
+    for name in names:
+        try:
+            found.append(ListedCampaign(name, now(store, name)))
+        except UnknownCampaignError:  # deleted since its name was read
+            continue
+        except StoreError as error:
+            if error.code != DAMAGED:
+                raise
+            found.append(ListedCampaign(name, None, str(error)))
+        except Exception as error:  # whatever damaged records can raise
+            reason = f"cannot be read ({type(error).__name__}: {error})"[:300]
+            damage = f"campaign {name} {reason}. Verify it to see what is damaged."
+            found.append(ListedCampaign(name, None, damage))
+    return found
 
 
 def events(store: Store, name: str) -> list[Event]:

@@ -1,6 +1,6 @@
 """Verify a campaign: check every hash, index row, estimate and decision again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -12,13 +12,14 @@ from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import counting
-from seqbatch.campaign.record.situation import relearns
+from seqbatch.campaign.record.situation import relearns, situation
 from seqbatch.campaign.record.store import (
     OutcomeChunk,
     Reader,
     RowsElsewhere,
     StateRecord,
     Store,
+    Tombstone,
     UnitChunk,
 )
 from seqbatch.campaign.spec.masking import Key
@@ -29,16 +30,25 @@ from seqbatch.campaign.views.verify_checks import (
     Discrepancies,
     Finding,
     History,
+    IndexedRecords,
     StateChecks,
     StoredAbsences,
     Verified,
     differences,
+    out_of_range,
     surplus,
+    wrong_fold,
     wrong_sums,
 )
 from seqbatch.campaign.warehouse.statement import UNPROVEN
 from seqbatch.core.arrays import Integers
-from seqbatch.errors import CampaignStateError, InvalidSpecError, SeqbatchError, StoreError
+from seqbatch.errors import (
+    DAMAGED,
+    CampaignStateError,
+    InvalidSpecError,
+    SeqbatchError,
+    StoreError,
+)
 
 # ----------------------------------------------------------------------
 # Verification: recompute every hash, index row, estimate and decision.
@@ -66,21 +76,28 @@ def verify(
     """Check one campaign from end to end, and against a seal if one is given."""
     with store.read(name) as reader:
         found, cut = _Verifying(reader).run(), []
+        tombstones = store.tombstones()
         if seal is not None:
-            said = broken(reader, seal, signer=signer)
+            said = broken(reader, tombstones, seal, signer=signer)
             cut = [Finding(seal.event, "seal", text) for text in said]
-    return replace(found, findings=(*_tombstones(store), *found.findings, *cut))
+        buried = _tombstones(tombstones, reader.number)
+    return replace(found, findings=(*buried, *found.findings, *cut))
 
 
-def _tombstones(store: Store) -> list[Finding]:
-    """Check the tombstones of deleted campaigns: their hashes, and that none is missing."""
+def _tombstones(tombstones: Sequence[Tombstone], number: int) -> list[Finding]:
+    """Check the tombstones of deleted campaigns: their hashes, and that none is missing.
+
+    A tombstone allows to delete its campaign's records, so an existing campaign must not have one.
+    """
     found, previous = [], ""
-    for tombstone in store.tombstones():
+    for tombstone in tombstones:
         place = f"tombstone of campaign {tombstone.name!r}"
         if hash_of(tombstone.name, tombstone) != tombstone.hash:
             found.append(Finding(0, place, "does not match its hash"))
         if tombstone.previous != previous:
             found.append(Finding(0, place, "the tombstone before it is missing"))
+        if tombstone.campaign == number:
+            found.append(Finding(0, place, "the campaign exists"))
         previous = tombstone.hash
     return found
 
@@ -114,14 +131,15 @@ class _Verifying:
         self._decisions = DecisionChecks(reader, self._past, self._findings)
         # The hashes of each event's records, collected while reading.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
-        self._absent = StoredAbsences()
-        self._units = self._outcomes = self._recomputed = 0
+        self._absent, self._indexed = StoredAbsences(), IndexedRecords()
+        self._recomputed = 0
 
     def run(self) -> Verified:
         guard = self._findings.guard
         guard(0, "events", self._chain)
         # Unreadable events cannot be replayed; the hashes are still checked, record by record.
         guard(1, "spec", self._past.read)
+        guard(0, "fold", self._fold)
         guard(0, "outcome chunks", self._outcome_chunks)
         guard(0, "states", self._state_records)
         guard(0, "unit chunks", self._unit_chunks)
@@ -158,7 +176,8 @@ class _Verifying:
         found = [finding for finding in self._findings.found if finding not in stopped]
         order = tuple(sorted(found, key=lambda finding: finding.event))
         replayed, recomputed = self._decisions.replayed, self._recomputed
-        return Verified(len(self._events), replayed, self._outcomes, recomputed, order, notes)
+        outcomes = self._indexed.outcomes
+        return Verified(len(self._events), replayed, outcomes, recomputed, order, notes)
 
     def _chain(self) -> None:
         previous = ""
@@ -185,6 +204,16 @@ class _Verifying:
         fold = self._reader.fold()
         if fold is not None and fold.event > len(self._events):
             self._findings.add(fold.event, "event", "was recorded, but is missing")
+
+    def _fold(self) -> None:
+        """Rebuild the fold from the events, and compare it with the stored one."""
+        fold = self._reader.fold()
+        lost = fold is not None and fold.event > len(self._events)
+        if lost or not (self._past.readable and self._events):
+            return  # reported already
+        now = situation(self._events)
+        if problem := wrong_fold(fold, now, self._events[-1]):
+            self._findings.add(now.sequence, "fold", problem)
 
     def _keys(self) -> None:
         """Check that the key used to unmask the campaign matches its fingerprint."""
@@ -223,14 +252,17 @@ class _Verifying:
     def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
         """Compare a chunk's rows that count with the indexes."""
         rows = counting(rows)
-        self._outcomes += rows.num_rows
+        self._indexed.outcomes += rows.num_rows
+        self._indexed.outcomes_found += rows.num_rows
         self._absent.note(chunk.event, rows)
         spec = self._past.after(1).spec if self._past.readable else None
         found: list[tuple[str, str]] = []
         if not self._reader.derived:
             found += differences(self._reader, rows, chunk.event, spec)
+            self._indexed.outcomes_found -= len(found)
         if spec is not None:
             found += wrong_sums(rows, spec)
+            found += out_of_range(rows, spec)
         for place, problem in found:
             self._findings.add(chunk.event, place, problem)
         numbers = rows["number"].to_numpy()
@@ -238,6 +270,7 @@ class _Verifying:
             self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
 
     def _owners(self, event: int, ids: list[str], numbers: Integers) -> None:
+        self._indexed.add_ids(ids)
         for text, number, owner in zip(
             ids, numbers.tolist(), self._reader.owners(ids).tolist(), strict=True
         ):
@@ -257,11 +290,11 @@ class _Verifying:
             guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
             for problem in problems:
                 self._findings.add(chunk.event, place, problem)
-            if chunk.first != self._units:
+            if chunk.first != self._indexed.units:
                 self._findings.add(
-                    chunk.event, place, f"starts at {chunk.first}, not {self._units}"
+                    chunk.event, place, f"starts at {chunk.first}, not {self._indexed.units}"
                 )
-            self._units = chunk.first + chunk.count
+            self._indexed.units = chunk.first + chunk.count
             if self._decisions.open_before(chunk.event):
                 guard(chunk.event, place, self._decisions.replay_together)
             if not problems:
@@ -272,7 +305,8 @@ class _Verifying:
         """Look for index rows that belong to no record; all other rows were compared already."""
         if self._reader.derived:
             return
-        for place, problem in surplus(self._reader, units=self._units, outcomes=self._outcomes):
+        self._indexed.units_found = self._decisions.indexed
+        for place, problem in surplus(self._reader, self._indexed):
             self._findings.add(0, place, problem)
 
 
@@ -313,7 +347,7 @@ def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
             raise StoreError(
                 f"{self.store.label}: campaign {self.name} is damaged ({found}). Nothing was "
                 "changed. Restore the database; verify the campaign to list all damage.",
-                code="damaged",
+                code=DAMAGED,
             ) from error
 
     return guarded

@@ -1,5 +1,6 @@
 """The checks of a verification: decisions, outcomes, states, looks, proposals, surplus rows."""
 
+import json
 from bisect import bisect
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -8,6 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from math import isclose
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,13 @@ from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.replanning import proposed
-from seqbatch.campaign.decide.row_verdicts import weighted
+from seqbatch.campaign.decide.row_verdicts import metric_cells, outside, weighted
 from seqbatch.campaign.decide.stopping import KeptSums, look
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.files.column_values import as_column
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_kept, unpack_state
 from seqbatch.campaign.record.decisions import Decided
+from seqbatch.campaign.record.events import canonical, folded, software
 from seqbatch.campaign.record.outcomes import (
     ABSENT,
     Absentees,
@@ -33,10 +36,12 @@ from seqbatch.campaign.record.outcomes import (
     parts_of,
 )
 from seqbatch.campaign.record.situation import Situation, history
-from seqbatch.campaign.record.store import Event, Reader, StateRecord, UnitChunk
+from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
 from seqbatch.campaign.record.unit_pieces import walk
+from seqbatch.campaign.spec.reward_and_limits import Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -45,6 +50,8 @@ from seqbatch.errors import StoreError
 
 #: Relative differences below this count as rounding, not as damage.
 ROUNDING = 1e-9
+#: The most rows of one kind that are listed one by one.
+NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,53 @@ class History:
 
 
 # ----------------------------------------------------------------------
-# Checks of recorded outcomes: indexes, sums, and absent units.
+# Check of the fold: rebuild it from the events.
+
+
+def wrong_fold(fold: Fold | None, now: Situation, last: Event) -> str | None:
+    """Say how the stored fold differs from the events; None if it does not.
+
+    Parameters
+    ----------
+    fold
+        The stored fold.
+    now
+        The situation after all events.
+    last
+        The newest event. Another version of seqbatch may have had other fields in its folds.
+    """
+    if fold is None:
+        return "is missing"
+    if fold.event != now.sequence:
+        return f"is of event {fold.event}, the newest is {now.sequence}"
+    again = folded(now)
+    try:
+        stored = json.loads(fold.content)
+    except (ValueError, RecursionError):
+        return "is damaged and cannot be read"
+    if not isinstance(stored, dict):
+        return "is damaged and cannot be read"
+    expected = json.loads(again.content)
+    names = expected.keys() | stored.keys()
+    if last.version != software():
+        names = expected.keys() & stored.keys()
+    wrong = sorted(name for name in names if _unequal(expected, stored, name))
+    if wrong:
+        return f"the events give other values of {', '.join(wrong)}"
+    if fold.content == again.content and fold.hash != again.hash:
+        return "its hash is not that of its content"
+    return None
+
+
+def _unequal(expected: dict[str, Any], stored: dict[str, Any], name: str) -> bool:
+    if name not in expected or name not in stored:
+        return True
+    # Compare texts: 1, 1.0 and True are equal as values.
+    return canonical(expected[name]) != canonical(stored[name])
+
+
+# ----------------------------------------------------------------------
+# Checks of recorded outcomes: indexes, sums, ranges, and absent units.
 
 
 def differences(
@@ -203,7 +256,27 @@ def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     values = recorded["value"].to_numpy()
     for row in np.flatnonzero(sums != values).tolist():
         place = f"outcome of unit number {recorded['number'][row].as_py()}"
-        yield place, f"the reward is {values[row]!r}, but its columns sum to {sums[row]!r}"
+        stored, total = float(values[row]), float(sums[row])
+        yield place, f"the reward is {stored!r}, but its columns sum to {total!r}"
+
+
+def out_of_range(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of every accepted number outside its declared range."""
+    recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
+    metrics = metric_cells(spec, parts_of(recorded, len(spec.parts))).T
+    columns: list[tuple[str, Reward | Metric, Floats]]
+    columns = [(spec.reward.label, spec.reward, recorded["value"].to_numpy())]
+    columns += [
+        (each.column, each, cells) for each, cells in zip(spec.metrics, metrics, strict=True)
+    ]
+    for label, kind, values in columns:
+        wrong = outside(kind, values, missing=kind is not spec.reward)
+        for row in np.flatnonzero(wrong)[:NAMED].tolist():
+            assert kind.range is not None
+            place = f"outcome of unit number {recorded['number'][row].as_py()}"
+            low, high = kind.range
+            problem = f"{label} is {values[row]:g}, outside the declared range {low:g} to {high:g}"
+            yield place, f"{problem}, but was accepted"
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -458,49 +531,63 @@ class StateChecks:
 # Surplus index rows: rows of an index that belong to no record.
 
 
-#: The most surplus rows of one index that are listed one by one.
-NAMED = 20
+@dataclass
+class IndexedRecords:
+    """How many records there are that an index must have, and how many the index does have.
 
-
-def surplus(reader: Reader, *, units: int, outcomes: int) -> Iterator[tuple[str, str]]:
-    """Yield the place and the problem of every row that is in an index but in no record.
-
-    Parameters
-    ----------
-    reader
-        The campaign.
-    units, outcomes
-        The number of units, and of outcomes that count, in the records. If an index has no more
-        rows than these, each row was already compared with a record, and nothing is read here.
+    Every record is looked up in its index. If an index has as many rows as were found in this way,
+    no row of it is left over, and the index need not be read.
     """
+
+    units: int = 0
+    units_found: int = 0
+    outcomes: int = 0
+    outcomes_found: int = 0
+    _ids: list[Integers] = field(default_factory=list)
+
+    def add_ids(self, ids: Sequence[str]) -> None:
+        """Note outcome ids, by a hash of 64 bits; corrections repeat an id."""
+        self._ids.append(np.unique(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))))
+
+    @property
+    def outcome_ids(self) -> int:
+        """The number of different outcome ids."""
+        return len(np.unique(np.concatenate(self._ids))) if self._ids else 0
+
+
+def surplus(reader: Reader, records: IndexedRecords) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of every row that is in an index but in no record."""
     numbers, values, ids = reader.index_sizes()
-    if numbers != units:
-        yield from islice(_units(reader, units), NAMED)
-    if values != outcomes:
-        yield "outcomes", f"{values:,} are in the index, {outcomes:,} were recorded"
+    if numbers != records.units_found:
+        yield from islice(_units(reader), NAMED)
+    if values != records.outcomes:
+        yield "outcomes", f"{values:,} are in the index, {records.outcomes:,} were recorded"
+    if values != records.outcomes_found:
         yield from islice(_outcomes(reader), NAMED)
-    if ids > outcomes:
-        yield "outcome ids", f"{ids:,} are in the index, {outcomes:,} were recorded"
+    if ids != records.outcome_ids:
+        yield "outcome ids", f"{ids:,} are in the index, {records.outcome_ids:,} were recorded"
         yield from islice(_ids(reader), NAMED)
 
 
-def _units(reader: Reader, units: int) -> Iterator[tuple[str, str]]:
+def _units(reader: Reader) -> Iterator[tuple[str, str]]:
     # Read the whole index first: some databases allow only one open query.
-    for unit, number in list(reader.number_index()):
-        if not (0 <= number < units and _assigned(reader, unit, number)):
-            yield f"unit {unit!r}", "is in the index but was never assigned"
+    left = deque(sorted(reader.number_index(), key=itemgetter(1)))
+    for chunk in reader.unit_chunks(given=True):
+        known = _known_ids(chunk)
+        while left and left[0][1] < chunk.first + chunk.count:
+            unit, number = left.popleft()
+            if number < chunk.first or (known is not None and known.get(number) != unit):
+                yield f"unit {unit!r}", "is in the index but was never assigned"
+    for unit, _ in left:
+        yield f"unit {unit!r}", "is in the index but was never assigned"
 
 
-def _assigned(reader: Reader, unit: str, number: int) -> bool:
-    extent = reader.extent_of(number)
-    [chunk] = reader.unit_chunks(given=True, chunks=[extent.chunk])
+def _known_ids(chunk: UnitChunk) -> dict[int, str] | None:
+    """Return a chunk's ids by unit number; None if it is damaged, which was reported already."""
     try:
-        given = unpack(chunk.given)
+        return dict(enumerate(unpack(chunk.given).column(0).to_pylist(), start=chunk.first))
     except StoreError:
-        # The chunk is damaged; another check has already reported it.
-        return False
-    place = number - extent.first
-    return place < given.num_rows and bool(given.column(0)[place].as_py() == unit)
+        return None
 
 
 def _outcomes(reader: Reader) -> Iterator[tuple[str, str]]:
@@ -561,8 +648,8 @@ class DecisionChecks:
         self._state: tuple[int, Any] | None = None
         # The units of one event that are decided together.
         self._together: list[_Waiting] = []
-        #: The number of units whose decisions were recomputed.
-        self.replayed = 0
+        #: The number of units whose decisions were recomputed, and of those found in the index.
+        self.replayed = self.indexed = 0
         # The highest lot of every event that drew its units from a list.
         self._drawn: dict[int, int] = {}
 
@@ -582,6 +669,7 @@ class DecisionChecks:
         units = as_column(given.column(0))
         numbers = self._reader.numbers(units)
         expected = np.arange(chunk.first, chunk.first + len(units))
+        self.indexed += int((numbers == expected).sum())
         for row in np.flatnonzero(numbers != expected)[:NAMED]:
             problem = f"the index has number {numbers[row]}, the record {expected[row]}"
             if numbers[row] < 0:
@@ -673,9 +761,10 @@ class DecisionChecks:
                 differs |= other if other.ndim == 1 else other.any(axis=1)
         names = [action.name for action in now.actions]
         for row in np.flatnonzero(differs)[:NAMED]:
+            ours, theirs = float(again.scores[row]), float(stored.scores[row])
             problem = (
-                f"a replay gives {names[again.actions[row]]} with score {again.scores[row]!r}, "
-                f"the record has {names[stored.actions[row]]} with {stored.scores[row]!r}"
+                f"a replay gives {names[again.actions[row]]} with score {ours!r}, "
+                f"the record has {names[stored.actions[row]]} with {theirs!r}"
             )
             self._findings.add(event, f"unit {units[row].as_py()!r}", problem)
 

@@ -15,9 +15,15 @@ from seqbatch.campaign.views.protocol import protocol as protocol_document
 from seqbatch.campaign.views.report import cautions, what_to_do
 from seqbatch.campaign.views.report import report as report_document
 from seqbatch.campaign.views.report_results import Material
-from seqbatch.campaign.views.status import metrics_table, remarks, violations
+from seqbatch.campaign.views.status import (
+    ListedCampaign,
+    listed,
+    metrics_table,
+    remarks,
+    violations,
+)
 from seqbatch.document import Document
-from seqbatch.errors import CampaignError, CampaignStateError
+from seqbatch.errors import CampaignStateError
 from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import mark_of
 from seqbatch.service.long_calls import bounded
@@ -83,19 +89,16 @@ async def campaigns(request: Request, visitor: Visiting) -> Response:
     def found() -> list[Glance]:
         names = [name for name in store.names() if visitor.token.sees(name)]
         # Newest first; ended campaigns come last.
-        every = [_glance(store, name) for name in reversed(names)]
+        every = [_glance(store, each) for each in reversed(listed(store, names))]
         return sorted(every, key=lambda one: one.now is not None and one.now.condition != "open")
 
     return page(request, "campaigns.html", campaigns=await run_in_threadpool(found))
 
 
-def _glance(store: SQLStore, name: str) -> Glance:
-    try:
-        now = Campaign(store, name).situation()
-    except CampaignError as error:
-        # A damaged campaign must not hide the others.
-        return Glance(name, failed=problem_of(error, store.label).said(on_pages))
-    return Glance(name, now, next_of(now))
+def _glance(store: SQLStore, found: ListedCampaign) -> Glance:
+    if found.now is None:
+        return Glance(found.name, failed=found.told(store))
+    return Glance(found.name, found.now, next_of(found.now))
 
 
 # ----------------------------------------------------------------------

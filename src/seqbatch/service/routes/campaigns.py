@@ -12,7 +12,7 @@ from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec
 from seqbatch.campaign.steps.create import prepare
-from seqbatch.campaign.views.status import step_from
+from seqbatch.campaign.views.status import listed, step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
 from seqbatch.service.bodies import own_folder, read_json, table_of
@@ -71,14 +71,19 @@ def declared(spec: dict[str, Any] | str) -> Spec:
     responses={200: {"model": CampaignsAnswer}, **responses()},
 )
 async def list_campaigns(request: Request, token: Caller) -> Response:
-    """The campaigns are listed in the order of their creation."""
+    """The campaigns are listed in the order of their creation; some may be damaged."""
     store: SQLStore = request.app.state.store
 
-    def listed() -> list[dict[str, Any]]:
-        names = [name for name in store.names() if token.sees(name)]
-        return [in_short(Campaign(store, name).situation()) for name in names]
+    def every() -> list[dict[str, Any]]:
+        found = listed(store, [name for name in store.names() if token.sees(name)])
+        return [
+            {"name": each.name, "condition": "damaged", "detail": each.told(store)}
+            if each.now is None
+            else in_short(each.now)
+            for each in found
+        ]
 
-    return sent(as_json({"campaigns": await run_in_threadpool(listed)}))
+    return sent(as_json({"campaigns": await run_in_threadpool(every)}))
 
 
 @router.post(

@@ -18,6 +18,7 @@ import pyarrow.parquet
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.store import RowsElsewhere
 from seqbatch.errors import StoreError
+from seqbatch.output_files import sync
 from seqbatch.storage.stores import FILE
 
 # ----------------------------------------------------------------------
@@ -229,7 +230,7 @@ class Files:
                 _partial(path).replace(path)
         for folder in {path.parent for path in self._written}:
             with _naming(folder):
-                _sync(folder)
+                sync(folder)
         self._published += self._written
         self._written, self._synced = [], []
 
@@ -343,7 +344,7 @@ def _partial(path: Path) -> Path:
 
 def _sync_partial(path: Path) -> None:
     with _naming(path):
-        _sync(_partial(path))
+        sync(_partial(path))
 
 
 def _make_folder(folder: Path) -> None:
@@ -352,16 +353,4 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the directory entries of a folder, are on disk."""
-    if os.name == "nt" and path.is_dir():
-        # Windows cannot open a folder; the file system's journal makes renames durable.
-        return
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync(folder.parent)

@@ -121,10 +121,19 @@ class NewestOutcomes:
 
     def add(self, numbers: Integers, versions: Integers, cells: Floats) -> None:
         """Add outcomes; of several versions of an outcome, the newest is kept."""
+        self._make_room(int(numbers.max(initial=-1)) + 1)
         newer = versions >= self._versions[numbers]
-        numbers, wide = numbers[newer], cells[newer, : 1 + self.parts]
+        # Floating point has two zeros; stores read back one of them.
+        numbers, wide = numbers[newer], cells[newer, : 1 + self.parts] + 0.0
         self._versions[numbers] = versions[newer]
         self._cells[numbers, : wide.shape[1]] = wide
+
+    def _make_room(self, units: int) -> None:
+        """Extend the arrays: units may be assigned after the first outcomes were read."""
+        if (more := units - len(self._versions)) > 0:
+            more = max(more, len(self._versions))
+            self._versions = np.pad(self._versions, (0, more), constant_values=-1)
+            self._cells = np.pad(self._cells, ((0, more), (0, 0)), constant_values=np.nan)
 
     def of(self, numbers: Integers) -> tuple[Integers, Floats]:
         """Return the version and cells of each unit; 0 and NaN for units without an outcome."""
@@ -149,7 +158,7 @@ def versions_of(
         rows = rows.filter(asked[rows["number"].to_numpy()])
         parts = sum(part_name(place) in rows.column_names for place in range(rows.num_columns))
         names = ["value", *(part_name(place) for place in range(parts))]
-        cells = zip(*(rows[name].to_pylist() for name in names), strict=True)
+        cells = zip(*((rows[name].to_numpy() + 0.0).tolist() for name in names), strict=True)
         yield from zip(
             rows["number"].to_pylist(), rows["version"].to_pylist(), cells,
             [chunk.event] * rows.num_rows, strict=True,

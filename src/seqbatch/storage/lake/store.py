@@ -18,6 +18,7 @@ from seqbatch.campaign.record.outcomes import counting
 from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone, UnitChunk
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError, StoreError
+from seqbatch.output_files import atomically
 from seqbatch.storage.bulk import Bulk
 from seqbatch.storage.lake.files import FileRows, Files
 from seqbatch.storage.lake.index import Ids, NewestOutcomes, versions_of
@@ -223,7 +224,7 @@ PREFIX, ELSEWHERE = "lake:", "?ledger="
 LEDGER, ADDRESS = "ledger.db", "ledger.txt"
 
 
-def open_lake(text: str, *, create: bool) -> "LakeStore":
+def open_lake(text: str, *, create: bool, wait_for_server: bool = False) -> "LakeStore":
     """Open the lake at ``lake:folder`` or ``lake:folder?ledger=postgresql://...``."""
     name, asked, ledger = text.removeprefix(PREFIX).partition(ELSEWHERE)
     known = not asked or ledger.startswith(("postgresql://", "postgres://"))
@@ -246,7 +247,9 @@ def open_lake(text: str, *, create: bool) -> "LakeStore":
             "lake together with that ledger.",
             code="other-ledger",
         )
-    return PostgresLake(folder, ledger) if ledger else SQLiteLake(folder)
+    if ledger:
+        return PostgresLake(folder, ledger, wait_for_server=wait_for_server)
+    return SQLiteLake(folder)
 
 
 def _ledgers(folder: Path) -> list[str]:
@@ -359,9 +362,9 @@ class SQLiteLake(LakeStore, SQLiteStore):
 class PostgresLake(LakeStore, PostgresStore):
     """A lake whose ledger is a PostgreSQL database."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, *, wait_for_server: bool = False) -> None:
         self.folder = folder
-        super().__init__(url)
+        super().__init__(url, wait_for_server=wait_for_server)
         self._require_own()
         self.label = f"{PREFIX}{folder}{ELSEWHERE}{self.label}"
         self.files = (folder,)
@@ -370,7 +373,8 @@ class PostgresLake(LakeStore, PostgresStore):
         """Refuse another lake's ledger: it would treat this lake's files as crash leftovers."""
         address = self.folder / ADDRESS
         if not address.exists():
-            address.write_text(f"{self.label}\n", encoding="utf-8")
+            with atomically(address) as partial:
+                partial.write_text(f"{self.label}\n", encoding="utf-8")
         if (known := address.read_text(encoding="utf-8").strip()) != self.label:
             self.close()
             raise StoreError(

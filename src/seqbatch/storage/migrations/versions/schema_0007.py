@@ -1,6 +1,6 @@
 """The baseline: all tables, and the triggers that keep campaigns' records append-only.
 
-Schemas 0001 to 0005 were never released; stores that have them are refused. The rows of a campaign
+Schemas 0001 to 0006 were never released; stores that have them are refused. The rows of a campaign
 may be deleted only after it has a tombstone. A tombstone is permanent, and a campaign that has
 outcomes cannot get one.
 """
@@ -11,13 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
+revision = "0007"
 down_revision = None
 branch_labels = None
 depends_on = None
 
 #: The append-only tables, with their key columns.
 KEYS = {
+    "migrations": ("schema",),
     "campaigns": ("id",),
     "events": ("campaign", "sequence"),
     "unit_chunks": ("campaign", "chunk"),
@@ -47,6 +48,7 @@ BYTES: Kind = sa.LargeBinary()
 def upgrade() -> None:
     """Create the tables, indexes and triggers."""
     sqlite = op.get_bind().dialect.name == "sqlite"
+    _migrations()
     _records()
     _indexes_of_ids(plain=TEXT if sqlite else sa.Text(collation="C"))
     _service()
@@ -57,6 +59,7 @@ def upgrade() -> None:
     op.create_index("unit_chunks_wave", "unit_chunks", ["campaign", "wave", "chunk"])
     op.create_index("unit_chunks_event", "unit_chunks", ["campaign", "event"])
     op.create_index("outcome_chunks_event", "outcome_chunks", ["campaign", "event"])
+    op.create_index("answers_at", "answers", ["at"])
     for statement in _sqlite_rules() if sqlite else _postgres_rules():
         op.execute(sa.text(statement))
 
@@ -104,7 +107,7 @@ def _records() -> None:
             "campaign": NUMBER,
             "sequence": BIG,
             **_texts("kind", "at", "who", "why", "counts", "payload"),
-            **_texts("rows_hash", "previous", "hash"),
+            **_texts("rows_hash", "previous", "version", "hash"),
         },
         KEYS["events"],
         _campaign(),
@@ -139,6 +142,11 @@ def _records() -> None:
         },
         KEYS["tombstones"], sa.UniqueConstraint("previous"),
     )  # fmt: skip
+
+
+def _migrations() -> None:
+    """Create the table of migrations: which version of the software ran each, and when."""
+    _table("migrations", _texts("schema", "version", "at"), ("schema",))
 
 
 def _indexes_of_ids(plain: Kind) -> None:
