@@ -13,9 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
-from seqbatch.campaign.files import unpacked_size
+from seqbatch.campaign.files import reader_process, unpacked_size
 from seqbatch.campaign.files.csv import (
     CsvDialect,
     DelimitedError,
@@ -26,7 +25,7 @@ from seqbatch.campaign.files.csv import (
     unmarked,
     unmarked_name,
 )
-from seqbatch.campaign.files.unpacked_size import DamagedStreamError
+from seqbatch.campaign.files.reader_process import BinaryFileError, Description
 from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
@@ -190,11 +189,12 @@ class Source:
         problems: list[RowProblem],
         consequence: str = NOTHING,
         *,
+        code: str = "",
         remedies: Sequence[Remedy] = (),
     ) -> InvalidFileError:
         """Return the error for these problems; in a CSV file their positions are lines."""
         return InvalidFileError(
-            self.name, problems, consequence, place=self.place, remedies=remedies
+            self.name, problems, consequence, place=self.place, code=code, remedies=remedies
         )
 
     def columns(self) -> list[str]:
@@ -212,6 +212,15 @@ class Source:
             ]
             raise self.invalid(problems)
         return names
+
+    def stated_rows(self) -> int:
+        """Return the number of rows that a Parquet file states; 0 in other formats."""
+        if self.file_format != "parquet":
+            return 0
+        assert self._path is not None
+        path = self._path
+        found: Description = self.reading(lambda: reader_process.describe(path, "parquet"))
+        return found.rows
 
     def batches(
         self, columns: Sequence[str], *, longest: int | None = LONGEST_CELL
@@ -288,28 +297,33 @@ class Source:
         except DelimitedError as error:
             self.require_unchanged()
             self.refuse(f"cannot be read as csv: {error}")
-        except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
+        except BinaryFileError as error:
+            self.require_unchanged()
+            if error.kind == "refused":
+                self.refuse(str(error))
+            self.refuse(
+                f"cannot be read as {self.file_format}: {error}",
+                code="unreadable-file" if error.kind == "unreadable" else "",
+            )
+        except (pa.ArrowException, UnicodeError, OSError) as error:
             self.require_unchanged()
             # Keep the first line: the next ones say where in Arrow's code the error arose.
             reason = str(error).partition("\n")[0][:300]
             self.refuse(f"cannot be read as {self.file_format}: {reason}")
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, *, code: str = "") -> None:
         """Refuse the whole file for a reason; do nothing if the reason is empty."""
         if reason:
-            raise self.invalid([(0, "", reason)]) from None
+            raise self.invalid([(0, "", reason)], code=code) from None
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
             # A column without a name, such as a data frame's index, cannot be selected.
             return [name for name in self._csv_header() if name]
-        if self.file_format == "parquet":
-            return list(pa.parquet.ParquetFile(self._path).schema_arrow.names)
-        if self.file_format == "arrow":
-            with pa.OSFile(str(self._path)) as file:
-                return list(_ipc(file).schema.names)
-        assert self._table is not None
-        return list(self._table.column_names)
+        if self._table is not None:
+            return list(self._table.column_names)
+        assert self._path is not None
+        return reader_process.describe(self._path, self.file_format).columns
 
     def _csv_header(self) -> list[str]:
         header = next((found.record(0) for found in self._csv_records()), [])
@@ -329,12 +343,10 @@ class Source:
     def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         if self.file_format == "csv":
             return self._csv_batches(columns)
-        if self.file_format == "parquet":
-            return self._parquet_batches(columns, size)
-        if self.file_format == "arrow":
-            return self._ipc_batches(columns)
-        assert self._table is not None
-        return iter(self._table.select(columns).to_batches(max_chunksize=size))
+        if self._table is not None:
+            return iter(self._table.select(columns).to_batches(max_chunksize=size))
+        assert self._path is not None
+        return reader_process.read(self._path, self.file_format, columns, size)
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         self.ragged.clear()
@@ -393,21 +405,6 @@ class Source:
         if len(changed):
             self._ahead.append((rows[changed], ahead[changed]))
 
-    def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        assert self._path is not None
-        # Read on demand: reading ahead would load the whole file into memory.
-        file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
-        self.refuse(unpacked_size.of_parquet(file, columns, self._path.stat().st_size))
-        rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
-        # Arrow's threads may outlive a refused file and crash the process.
-        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
-
-    def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self._path)) as file:
-            self.refuse(unpacked_size.of_arrow(file))
-            for batch in _ipc_pieces(_ipc(file)):
-                yield batch.select(columns)
-
 
 def _names_all(cells: list[str]) -> bool:
     """Return whether a row may be the header: its cells are distinct words, not numbers."""
@@ -441,23 +438,6 @@ def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:
     if piece is not None:
         piece.validate(full=True)
     return piece
-
-
-def _ipc(file: Any) -> Any:
-    """Open an Arrow file or an Arrow stream."""
-    try:
-        return pa.ipc.open_file(file)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        return pa.ipc.open_stream(file)
-
-
-def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
-    if hasattr(reader, "num_record_batches"):
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
-    else:
-        yield from reader
 
 
 #: Device, inode, size, modification time and change time.
