@@ -88,15 +88,15 @@ COLUMNS = tuple(_columns())
 ENDINGS = ("parquet", "arrow", "stream.arrow")
 
 
-def whole(column, ending, *, packing=None, pieces=2):
-    """Return a file with this column; None where the format does not have its type."""
-    table = pa.table({"id": pa.array([f"unit {n}" for n in range(ROWS)]), "x": column})
+def whole(columns, ending, *, packing=None, pieces=2, stated=True):
+    """Return a file with these columns; None where the format does not have their types."""
+    table = pa.table({"id": pa.array([f"unit {n}" for n in range(ROWS)]), **columns})
     sink, rows = io.BytesIO(), -(-ROWS // pieces)
     try:
         if ending == "parquet":
             pa.parquet.write_table(
                 table, sink, compression=packing or "none", row_group_size=rows,
-                write_page_index=packing is None,
+                write_page_index=packing is None, store_schema=stated,
             )  # fmt: skip
             return sink.getvalue()
         maker = pa.ipc.new_stream if "stream" in ending else pa.ipc.new_file
@@ -115,18 +115,25 @@ def damaged(number):
     while content is None:
         ending = ENDINGS[draw.integers(len(ENDINGS))]
         column = COLUMNS[draw.integers(len(COLUMNS))]
-        content = whole(column, ending, packing=draw.choice(np.array([None, "zstd"])))
-    for _ in range(draw.integers(1, 4)):
-        content = _changed(content, draw)
+        packing = [None, "zstd"][draw.integers(2)]
+        content = whole({"x": column}, ending, packing=packing, stated=bool(draw.integers(2)))
+    footer = ()
+    if ending == "parquet":
+        # Half of the changes are in the description of the columns; Arrow's schema follows it.
+        footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        ends = [content.find(mark, footer) for mark in (b"ARROW:schema", b"parquet-cpp")]
+        footer = range(footer, min(end for end in ends if end > 0))
+    for _ in range(1 + draw.geometric(0.7) // 2):
+        content = _changed(content, draw, footer)
     return ending, content
 
 
-def _changed(content, draw):
-    """Change bytes: half the time near the end, where the footer is."""
+def _changed(content, draw, footer):
+    """Change bytes: half the time in the footer of a Parquet file."""
     size = max(len(content), 1)
     at = int(draw.integers(size))
-    if draw.integers(2):
-        at = max(size - 1 - int(draw.integers(min(size, 900))), 0)
+    if footer and draw.integers(2):
+        at = min(footer[draw.integers(len(footer))], size - 1)
     match draw.integers(6):
         case 0:
             return content[:at] + bytes([draw.integers(256)]) + content[at + 1 :]

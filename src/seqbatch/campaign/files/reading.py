@@ -6,13 +6,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seqbatch.campaign.files import reader_process, unpacked_size
 from seqbatch.campaign.files.csv import (
@@ -25,7 +26,7 @@ from seqbatch.campaign.files.csv import (
     unmarked,
     unmarked_name,
 )
-from seqbatch.campaign.files.reader_process import BinaryFileError, Description
+from seqbatch.campaign.files.reader_process import BinaryFileError, Description, valid
 from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
@@ -237,8 +238,10 @@ class Source:
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size))
         rows = decoded = 0
-        while (piece := self.reading(lambda: _valid(next(pieces, None)))) is not None:
+        while (piece := self.reading(lambda: valid(next(pieces, None)))) is not None:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows))
+            if not rows:
+                self.reading(partial(self._refuse_timezones, piece.schema))
             spelled = self._spelled(piece, rows, longest)
             decoded += int(spelled.sum())
             if self._path is not None:
@@ -246,6 +249,19 @@ class Source:
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
+
+    def _refuse_timezones(self, schema: pa.Schema) -> None:
+        """Refuse a column whose times of day are unknown: they may move a date to another day."""
+        for field in schema:
+            if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+                try:
+                    pc.local_timestamp(pa.array([0], field.type))
+                except pa.ArrowInvalid:
+                    reason = (
+                        f"must have a timezone that this system knows; received {field.type.tz!r}; "
+                        "convert the column to UTC"
+                    )
+                    raise self.invalid([(0, field.name, reason)]) from None
 
     def _spelled(self, piece: pa.RecordBatch, rows: int, longest: int | None) -> Integers:
         """Return the number of bytes of each row's texts; refuse a text that is too long."""
@@ -431,13 +447,6 @@ def no_such_column(name: str, there: Sequence[str]) -> str:
 def _bare(name: str) -> str:
     """Return a name without case, spaces and punctuation."""
     return "".join(filter(str.isalnum, name.casefold()))
-
-
-def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:
-    """Return a piece after validating it: offsets in a damaged file may point anywhere."""
-    if piece is not None:
-        piece.validate(full=True)
-    return piece
 
 
 #: Device, inode, size, modification time and change time.
