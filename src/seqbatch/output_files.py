@@ -52,7 +52,12 @@ def require_target(
     if endings and not target.name.lower().endswith(tuple(endings)):
         kinds = " or ".join(part for part in (", ".join(endings[:-1]), endings[-1]) if part)
         raise InvalidArgumentError(name, f"a {kinds} file", path)
-    _require_place(name, path, found, force=force)
+    try:
+        _require_place(name, path, found, force=force)
+    except OSError as error:
+        raise InvalidArgumentError(
+            name, "a file that can be written", path, f"{error.strerror}."
+        ) from None
     return target
 
 

@@ -129,16 +129,31 @@ class Source:
             self._table = _table(self._given)
         elif self.is_pipe:
             self._spool = tempfile.NamedTemporaryFile(suffix=".spool")
-            shutil.copyfileobj(sys.stdin.buffer, self._spool)
-            self._spool.flush()
             self._path = Path(self._spool.name)
+            self._copy_input(self._spool)
         else:
             self._path = Path(self._given)
-            if not self._path.is_file():
-                reason = "is a folder" if self._path.is_dir() else "there is no such file"
-                raise InvalidFileError(self.name, [(0, "", reason)], NOTHING)
-            self._seen = fingerprint(self._path)
+            try:
+                self._seen = self._found(self._path)
+            except OSError as error:
+                self.refuse(f"cannot be opened: {error.strerror}")
         return self
+
+    def _found(self, path: Path) -> "Fingerprint":
+        """Return the fingerprint of the file; refuse a folder, and a file that does not exist."""
+        if not path.is_file():
+            self.refuse("is a folder" if path.is_dir() else "there is no such file")
+        return fingerprint(path)
+
+    def _copy_input(self, spool: IO[bytes]) -> None:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+        except OSError as error:
+            said = f"{error.strerror}; free some space, or set TMPDIR to a folder that has more"
+            raise OSError(
+                error.errno, f"standard input cannot be stored: {said}", spool.name
+            ) from None
 
     def __exit__(self, *_: object) -> None:
         """Remove the copy of standard input."""
