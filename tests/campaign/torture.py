@@ -99,7 +99,8 @@ def fuzz(count):
         f"{examiner.refused:,} were refused and the others taken; no traceback, no crash, none "
         f"over 10 seconds, memory under 1 GiB throughout. {BINARY:,} more Parquet and Arrow files "
         f"of every type were damaged in footers and bodies: {refused:,} were refused, "
-        f"{unreadable:,} of them because they crashed the child process that read them, and the others read."
+        f"{unreadable:,} of them because they crashed the child process that read them; the others "
+        "were read."
     )
 
 

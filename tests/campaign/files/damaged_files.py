@@ -108,6 +108,21 @@ def whole(columns, ending, *, packing=None, pieces=2, stated=True):
     return sink.getvalue()
 
 
+def crashing(table):
+    """Return a Parquet file that makes pyarrow abort the process that reads its row groups' sizes.
+
+    The footer declares the first column as required, while its size statistics count missing
+    values.
+    """
+    sink, name = io.BytesIO(), table.column_names[0].encode()
+    pa.parquet.write_table(table, sink)
+    # Field 3 of the schema element is the repetition (1 for optional, in zigzag), 4 is the name.
+    optional, required = (bytes([0x25, kind, 0x18, len(name)]) + name for kind in (2, 0))
+    content = sink.getvalue()
+    assert content.count(optional) == 1
+    return content.replace(optional, required)
+
+
 def damaged(number):
     """Return the ending and the content of a damaged file: the same ones for the same number."""
     draw = np.random.default_rng(number)
