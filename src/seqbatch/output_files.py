@@ -46,18 +46,19 @@ def require_target(
     target, found = Path(path), _resolved(path)
     if found is None:
         raise InvalidArgumentError(name, "a valid file name", repr(str(path)))
+    try:
+        found.exists()
+    except OSError as error:
+        # A name that is too long, or a folder that may not be searched.
+        advice = f"{error.strerror}."
+        raise InvalidArgumentError(name, "a valid file name", path, advice) from None
     for what, files in (apart_from or {}).items():
         if any(_same(target, Path(file)) for file in files):
             raise InvalidArgumentError(name, f"another file than {what}", path)
     if endings and not target.name.lower().endswith(tuple(endings)):
         kinds = " or ".join(part for part in (", ".join(endings[:-1]), endings[-1]) if part)
         raise InvalidArgumentError(name, f"a {kinds} file", path)
-    try:
-        _require_place(name, path, found, force=force)
-    except OSError as error:
-        raise InvalidArgumentError(
-            name, "a file that can be written", path, f"{error.strerror}."
-        ) from None
+    _require_place(name, path, found, force=force)
     return target
 
 

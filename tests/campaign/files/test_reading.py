@@ -367,7 +367,8 @@ def of_every_type():
 def test_every_arrow_type_is_read_or_refused(tmp_path):
     store = open_store(tmp_path / "c.db")
     features = {"numeric": {"age": "raw"}, "categorical": {"zip": {"hash": 4}},
-                "date": {"city": ["days"]}, "boolean": {"spend": "level"}}  # fmt: skip
+                "date": {"city": {"format": "iso", "parts": ["month"]}},
+                "boolean": {"spend": "level"}}  # fmt: skip
     campaign = created(store, features=features, grid={"calendar": True, "waves": 2, "units": 99})
     for table in of_every_type():
         with contextlib.suppress(SeqbatchError):

@@ -388,11 +388,10 @@ def _wide(start: bytes) -> str | None:
     """Detect UTF-32 and UTF-16 without a byte order mark: most bytes are zero, at fixed places."""
     fours = len(start) // 4
     zeros = [start[place : 4 * fours : 4].count(0) for place in range(4)]
-    if fours and zeros[1] > 0.5 * fours and zeros[2] > 0.9 * fours:
-        if zeros[3] == fours and zeros[0] < 0.1 * fours:
-            return "utf-32-le"
-        if zeros[0] == fours and zeros[3] < 0.1 * fours:
-            return "utf-32-be"
+    if fours and zeros[3] == fours and zeros[2] > 0.5 * fours and zeros[0] < 0.1 * fours:
+        return "utf-32-le"
+    if fours and zeros[0] == fours and zeros[1] > 0.5 * fours and zeros[3] < 0.1 * fours:
+        return "utf-32-be"
     pairs = len(start) // 2
     low, high = start[0 : 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
     if pairs and high > 0.5 * pairs and low < 0.1 * pairs:

@@ -291,14 +291,14 @@ class ReaderProcess:
                 start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 bufsize=0, pipesize=PIPE, start_new_session=True, env={**os.environ, **settings},
             )  # fmt: skip
-            _children.add(self)
+        except OSError as error:
+            raise _failed(str(error)) from None
+        _children.add(self)
+        try:
             self._answer(self._frame())
-        except (OSError, BinaryFileError) as error:
-            raise CampaignError(
-                f"the process that reads Parquet and Arrow files cannot be started ({error}). "
-                f"Check that {sys.executable} runs and imports pyarrow, or save the file as CSV.",
-                code="reader-failed",
-            ) from None
+        except BinaryFileError as error:
+            self.end()
+            raise _failed(str(error)) from None
 
     @property
     def alive(self) -> bool:
@@ -412,6 +412,14 @@ class ReaderProcess:
             said = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             reason = f"the reader crashed ({said})"
         return BinaryFileError("unreadable", reason)
+
+
+def _failed(reason: str) -> CampaignError:
+    return CampaignError(
+        f"the process that reads Parquet and Arrow files cannot be started ({reason}). "
+        f"Check that {sys.executable} runs and imports pyarrow, or save the file as CSV.",
+        code="reader-failed",
+    )
 
 
 _READING = pa.ipc.IpcReadOptions(use_threads=False)
