@@ -391,6 +391,8 @@ class InvalidFileError(CampaignError, ValueError):
         What was not done because of them.
     place
         The unit of places: lines of the file (the header is line 1), or rows of data.
+    code
+        The kind of refusal, if it is not about single rows, such as "unreadable-file".
     remedies
         What you can do besides correcting the file.
     """
@@ -405,6 +407,7 @@ class InvalidFileError(CampaignError, ValueError):
         consequence: str = "",
         *,
         place: str = "row",
+        code: str = "",
         remedies: Sequence[Remedy] = (),
     ) -> None:
         self.name = name
@@ -424,7 +427,7 @@ class InvalidFileError(CampaignError, ValueError):
         # If all problems are in one column, the refusal is about that column.
         columns = {each.column for each in problems}
         field = next(iter(columns)) if len(columns) == 1 else ""
-        super().__init__("\n".join(lines), field=field, remedies=remedies)
+        super().__init__("\n".join(lines), code=code, field=field, remedies=remedies)
 
     def plain_problems(self) -> list[dict[str, Any]]:
         """Return the problems for JSON."""
@@ -434,7 +437,7 @@ class InvalidFileError(CampaignError, ValueError):
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), place=self.place, remedies=self.remedies)
+        made = partial(type(self), place=self.place, code=self.code, remedies=self.remedies)
         return made, (self.name, self.problems, self.consequence)
 
 

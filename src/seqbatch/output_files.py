@@ -47,6 +47,12 @@ def require_target(
     target, found = Path(path), _resolved(path)
     if found is None:
         raise InvalidArgumentError(name, "a valid file name", repr(str(path)))
+    try:
+        found.exists()
+    except OSError as error:
+        # A name that is too long, or a folder that may not be searched.
+        advice = f"{error.strerror}."
+        raise InvalidArgumentError(name, "a valid file name", path, advice) from None
     for what, files in (apart_from or {}).items():
         if any(_same(target, Path(file)) for file in files):
             raise InvalidArgumentError(name, f"a file other than {what}", path)

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from seqbatch import __version__
 from tests.campaign import torture_lake, torture_postgres
 from tests.campaign.crashing import FAULTS, Nursery, order
+from tests.campaign.files.damaged_files import examine_many
 from tests.campaign.fuzzing import Examiner, cases
 from tests.campaign.stages import CALLS, examine, prepare
 
@@ -60,6 +61,7 @@ The tests (`make test`) run a part of this on SQLite, and also cover:
 | odd and broken files: the messages to the user | `tests/campaign/files/test_reading.py` |
 | bombs, extreme numbers, damaged stores | `tests/campaign/spec/test_size_limits.py` |
 | 200 damaged files and specs | `tests/campaign/test_fuzzing.py` |
+| 300 damaged Parquet and Arrow files of every type; files that crash, stop or exhaust their reader | `tests/campaign/files/test_reader_process.py` |
 | the clock set back: order is by sequence | `tests/campaign/test_campaign.py` |
 
 *Lake*: the same for a [lake](lake.md); after the call is repeated, every file belongs to an event, and `verify` finds nothing.
@@ -73,8 +75,9 @@ at a time by someone who recomputes the hashes (see [seals](campaigns.md#verify-
 """  # noqa: E501
 
 
-#: Files and specs that are damaged.
+#: Files and specs that are damaged, and further Parquet and Arrow files of every type.
 FUZZED = 20_000
+BINARY = 6_000
 
 
 def fuzz(count):
@@ -92,11 +95,15 @@ def fuzz(count):
 
         examine()
         examiner.close()
+        refused, unreadable = examine_many(range(BINARY), Path(folder))
     return (
         f"*Damaged and odd files*: {examiner.cases:,} CSV, Parquet, Arrow and TOML files with "
         "bytes or structure changed were given to `assign`, `record`, `init` and `create`: "
         f"{examiner.refused:,} were refused and the others taken; no traceback, no crash, none "
-        "over 10 seconds, memory under 1 GiB throughout."
+        f"over 10 seconds, memory under 1 GiB throughout. {BINARY:,} more Parquet and Arrow files "
+        f"of every type were damaged in footers and bodies: {refused:,} were refused, "
+        f"{unreadable:,} of them because they crashed the child process that read them; the others "
+        "were read."
     )
 
 

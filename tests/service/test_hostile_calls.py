@@ -6,9 +6,11 @@ import json
 import socket
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
+from tests.campaign.files.damaged_files import crashing
 from tests.service.fuzzing import fuzz
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
@@ -109,6 +111,11 @@ FILES = {
     "half a Parquet": (bomb()[:-20], "application/vnd.apache.parquet", 422),
     "CSV for Parquet": (b"unit,age\na,1\n", "application/vnd.apache.parquet", 422),
     "an Arrow stream": (b"\xff\xff\xff\xff", "application/vnd.apache.arrow.stream", 415),
+    "a Parquet that aborts its reader": (
+        crashing(pa.table({"unit": ["a", "b"], "age": [1, 2]})),
+        "application/vnd.apache.parquet",
+        422,
+    ),
     "no Parquet": (b"PAR1 nothing PAR1", "application/vnd.apache.parquet", 422),
     "an Arrow file": (b"ARROW1\0\0", "application/vnd.apache.arrow.file", 415),
     "nothing": (b"", "text/csv", 422),
@@ -126,6 +133,13 @@ def test_hostile_files(service, content, kind, status):
     assert str(service.store.label) not in answer.text
     assert "seqbatch-" not in answer.text
     assert Campaign(service.store, "spring").situation().assigned == 0
+
+
+def test_a_file_that_aborts_its_reader_is_named(service):
+    content, kind, _ = FILES["a Parquet that aborts its reader"]
+    answer = service.call("POST", ASSIGN, content=content, headers={"content-type": kind}).json()
+    assert answer["code"] == "unreadable-file"
+    assert answer["detail"].startswith("body: ")
 
 
 def test_nothing_is_decompressed(service):

@@ -3,10 +3,12 @@
 import io
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.service import Settings
+from tests.campaign.files.damaged_files import crashing
 from tests.refusals import refused
 from tests.service.pages.visiting import Visit, token
 from tests.service.running import running
@@ -78,6 +80,20 @@ def test_pages_keep_to_the_limits_of_files(tmp_path):
             assert visit.send(path, {"csrf": csrf}, files=sent).status_code == 413
         assert not [*tmp_path.glob("up/uploads/*/*.parquet"), *tmp_path.glob("up/*/*/*.partial")]
         assert len(campaign.events()) == 1
+        visit.close()
+
+
+def test_an_upload_that_aborts_its_reader_is_refused(tmp_path):
+    content = crashing(pa.table({"unit": ["a", "b"], "age": [1, 2]}))
+    with running(tmp_path / "campaigns.db", folder=tmp_path / "up") as service:
+        service.campaign()
+        visit = Visit(service)
+        csrf = token(visit.get("/").text)
+        for path in ("/campaigns/spring/units", "/new"):
+            sent = {"file": ("units.parquet", content)}
+            answer = visit.get(visit.send(path, {"csrf": csrf}, files=sent).headers["location"])
+            assert "units.parquet" in answer.text
+            assert "the reader crashed (SIGABRT)" in answer.text
         visit.close()
 
 

@@ -4,7 +4,6 @@ Bodies are never decompressed, and paths from a client are never opened.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import math
 import time
@@ -18,7 +17,6 @@ from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
@@ -110,8 +108,8 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
             async for piece in pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
-        await run_in_threadpool(refuse_stated_rows, path, file_format, request.app.state.settings)
         source = Source(path, name="body", file_format=file_format)
+        await run_in_threadpool(refuse_stated_rows, source, request.app.state.settings)
         yield Spooled(source, hashed.hexdigest(), folder)
 
 
@@ -141,12 +139,15 @@ def refuse_rows(rows: int, settings: Settings) -> None:
         )  # fmt: skip
 
 
-def refuse_stated_rows(path: Path, file_format: str, settings: Settings) -> None:
+def refuse_stated_rows(source: Source, settings: Settings) -> None:
     """Refuse a Parquet file whose metadata states too many rows, before reading them."""
-    if file_format == "parquet":
-        # A file that cannot be read is refused later, with a better message.
-        with contextlib.suppress(pa.ArrowException, OSError):
-            refuse_rows(pa.parquet.read_metadata(path).num_rows, settings)
+    try:
+        with source:
+            refuse_rows(source.stated_rows(), settings)
+    except InvalidFileError as error:
+        # A damaged file is refused later, when it is known what was not done because of it.
+        if error.code == "unreadable-file":
+            raise
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def test_a_damaged_character_is_not_read_as_others(tmp_path):
 def test_what_is_stated_wins(tmp_path):
     path = tmp_path / "u.csv"
     path.write_text("a,b;c\n1,2;3\n")
-    assert read(path)[1] == {"a": ["1"], "b;c": ["2;3"]}
+    assert read(path, delimiter=",")[1] == {"a": ["1"], "b;c": ["2;3"]}
     assert read(path, delimiter="semicolon")[1] == {"a,b": ["1,2"], "c": ["3"]}
     path.write_bytes(TABLE.encode("cp1252"))
     with refused("invalid-rows", problem="unreadable"):
@@ -267,3 +267,40 @@ def test_encodings_are_looked_for_in_the_whole_file(tmp_path, monkeypatch):
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode())
     assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "utf-8")
     assert read(path)[1]["city"][-1] == "Köln"
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [
+    ("utf-32-le", b"\xff\xfe\0\0"), ("utf-32-be", b"\0\0\xfe\xff"), ("utf-32-le", b""),
+    ("utf-32-be", b""), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b""),
+])  # fmt: skip
+def test_wide_encodings(tmp_path, encoding, mark):
+    path = tmp_path / "u.csv"
+    path.write_bytes(mark + "id,city\n1,Köln\n2,東京\n".encode(encoding))
+    with Source(path) as source:
+        assert source.dialect.encoding == encoding
+        [piece] = source.batches(source.columns())
+    assert piece.to_pydict() == {"id": ["1", "2"], "city": ["Köln", "東京"]}
+
+
+@pytest.mark.parametrize("block", [8 << 20, 3])
+def test_the_last_byte_of_a_file_may_be_an_accent(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(delimited, "BLOCK", block)
+    path = tmp_path / "u.csv"
+    path.write_bytes("id,x\n1,caf".encode("latin-1") + b"\xe9")
+    assert dialect_of(path, delimiter=None, encoding=None).encoding == "cp1252"
+    path.write_bytes("id,x\n1,café".encode()[:-1])
+    assert dialect_of(path, delimiter=None, encoding=None).encoding == "cp1252"
+    path.write_bytes("id,x\n1,é\n2,café".encode()[:-1])
+    with pytest.raises(DelimitedError, match="but for 1 bytes, the first 0xc3"):
+        dialect_of(path, delimiter=None, encoding=None)
+
+
+@pytest.mark.parametrize("text", ["a;b,c\n1;2,3\n", "id,x;y\n1,2;3\n4,5;6\n", "a|b\tc\n1|2\t3\n"])
+def test_an_ambiguous_delimiter_is_refused(tmp_path, text):
+    path = tmp_path / "u.csv"
+    path.write_text(text)
+    with Source(path) as source, refused("invalid-rows", match="state the delimiter"):
+        source.columns()
+    stated = "|" if "|" in text else ";"
+    with Source(path, delimiter=stated) as source:
+        assert len(source.columns()) == 2

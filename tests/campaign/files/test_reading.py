@@ -1,5 +1,6 @@
 """What a user sees of files that are not as they should be, and of those that only look so."""
 
+import contextlib
 import gzip
 import io
 import sys
@@ -10,11 +11,15 @@ import pyarrow.parquet
 import pytest
 
 from seqbatch.campaign.files import reading
+from seqbatch.campaign.files.date_format import ISO, read_dates
 from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.spec.template import starting_spec
 from seqbatch.errors import (
     InvalidFileError,
+    SeqbatchError,
 )
 from seqbatch.storage import open_store
+from tests.campaign.files import damaged_files
 from tests.campaign.instances import created, outcomes, units
 from tests.refusals import places, refused
 
@@ -338,3 +343,62 @@ def test_no_file_is_written_over_another(campaign, tmp_path, monkeypatch):
             campaign.assign("units.csv", out=out, partial=True, rest=rest)
     assert (tmp_path / "units.csv").read_bytes() == before
     assert len(campaign.events()) == 1
+
+
+def of_every_type():
+    """Tables of units in which one column after another has one type after another."""
+    frame = units(damaged_files.ROWS).to_arrow()
+    for column in damaged_files.COLUMNS:
+        for place, name in enumerate(frame.column_names):
+            yield frame.set_column(place, name, column)
+
+
+def test_every_arrow_type_is_read_or_refused(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    features = {"numeric": {"age": "raw"}, "categorical": {"zip": {"hash": 4}},
+                "date": {"city": {"format": "iso", "parts": ["month"]}},
+                "boolean": {"spend": "level"}}  # fmt: skip
+    campaign = created(store, features=features, grid={"calendar": True, "waves": 2, "units": 99})
+    for table in of_every_type():
+        with contextlib.suppress(SeqbatchError):
+            starting_spec(table)
+        with contextlib.suppress(SeqbatchError):
+            campaign.assign(table)
+    for column in damaged_files.COLUMNS:
+        ids = pa.array([f"{n:06d}" for n in range(len(column))])
+        for rows in ({"id": ids, "visit": column}, {"id": column, "visit": ids}):
+            with contextlib.suppress(SeqbatchError):
+                campaign.record(pa.table(rows))
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_a_day_with_a_time_of_day_is_that_day(tmp_path):
+    day = 86_400_000
+    cells = pa.array([19_000 * day + 1, -1, None, 19_001 * day], pa.int64()).view(pa.date64())
+    table = pa.table({"id": ["a", "b", "c", "d"], "day": cells})
+    with pa.ipc.new_file(tmp_path / "u.arrow", table.schema) as file:
+        file.write_table(table)
+    for given in (table, tmp_path / "u.arrow"):
+        with Source(given) as source:
+            [piece] = source.batches(["id", "day"])
+        days, missing, wrong = read_dates(piece.column("day"), form=ISO)
+        assert [str(each) for each in days] == ["2022-01-08", "1969-12-31", "None", "2022-01-09"]
+        assert missing.tolist() == [False, False, True, False]
+        assert not wrong
+
+
+def test_an_unknown_timezone_is_refused():
+    times = pa.array([0], pa.int64()).cast(pa.timestamp("s", tz="Mars/Olympus"))
+    with (
+        Source(pa.table({"t": times})) as source,
+        refused("invalid-rows", field="t", match="Mars/Olympus"),
+    ):
+        list(source.batches(["t"]))
+
+
+def test_a_first_spec_of_dates_beyond_the_calendar():
+    table = pa.table(
+        {"id": ["a", "b"], "day": pa.array([2**30, 19_000], pa.int32()).cast(pa.date32())}
+    )
+    assert "9999-12-31" in starting_spec(table)

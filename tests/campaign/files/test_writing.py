@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from seqbatch.campaign.files.writing import Writer
 from seqbatch.errors import CampaignError, InvalidArgumentError, OutputError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, lose_commit, outcomes, units
@@ -251,3 +252,34 @@ def test_answers_are_written_once_it_is_known_that_units_were_assigned(
     assert campaign.assign(units(300), out=out).assigned == (0 if stored else 300)
     assert len(pl.read_csv(out)) == 300
     assert campaign.verify().sound
+
+
+def _write(writer):
+    writer.write(units(5).to_arrow())
+    writer.complete()
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_full_disk_is_said_of_the_file(tmp_path, kind):
+    path = tmp_path / f"out.{kind}"
+    with Writer(path) as writer, Path("/dev/full").open("wb", buffering=0) as full:
+        writer._file.close()
+        writer._file = full
+        if kind == "csv.gz":
+            writer._sink.fileobj = full
+        else:
+            writer._sink = full
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            _write(writer)
+    assert caught.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_very_long_file_names_are_refused(campaign):
+    long = f"{'x' * 300}.csv"
+    with refused("invalid-rows", match="File name too long"):
+        campaign.assign(long)
+    for call in (campaign.export, lambda out: campaign.assign(units(5), out=out)):
+        with refused("invalid-argument", field="out", match="File name too long"):
+            call(long)
+    assert len(campaign.events()) == 1

@@ -294,3 +294,13 @@ def test_what_needs_rows_is_refused(store, folder):
 def test_a_spec_that_needs_rows_is_refused(store, changes, name):
     with refused("invalid-spec", field="rows", match=name):
         Campaign.create({**ELSEWHERE, **changes}, store=store)
+
+
+def test_a_statement_that_is_not_utf8_is_refused(store, folder):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    path = folder / "sums.sql"
+    path.write_bytes(b"-- caf\xe9\nSELECT 1")
+    with refused("invalid-argument", field="statement", match="UTF-8: byte 6"):
+        campaign.record_sums(pl.DataFrame({"a": [1]}), statement=path)
+    with refused("invalid-argument", field="statement", match="File name too long"):
+        campaign.record_sums(pl.DataFrame({"a": [1]}), statement="x" * 300)

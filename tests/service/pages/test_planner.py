@@ -132,6 +132,8 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
             "with 2 actions; received 400. A larger plan",
         ),
         ({"waves": 21}, "waves", "waves must be at most 20; received 21."),
+        ({"waves": "2,5"}, "waves", "waves must be a number; received 2,5."),
+        ({"effect": "0,5", "no-effect": ""}, "effect", "effect must be a number; received 0,5."),
         ({"randomised": 300}, "randomised", "at most 1; received 3.0. (1 is 100%)"),
         ({"effect": "-1", "no-effect": ""}, "effect", "effect must be a finite number above 0"),
         ({"detect": "nan", "no-detect": ""}, "detect", "detect must be a number; received nan."),

@@ -201,6 +201,22 @@ def refused(
     return wrong
 
 
+def python_value(cell: Any) -> Any:
+    """Return a cell as a Python value, or as text if Python has no such value.
+
+    >>> python_value(pa.scalar(7)), python_value(pa.scalar(1, pa.time64("ns")))
+    (7, '00:00:00.000000001')
+    """
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        # Nanoseconds, and years after 9999.
+        try:
+            return cell.cast(pa.string()).as_py()
+        except pa.ArrowException:
+            return str(cell.type)
+
+
 def decoded(table: pa.Table) -> pa.Table:
     """Return a table without dictionary columns, with text as plain strings."""
     columns = []

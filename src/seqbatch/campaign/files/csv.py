@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -234,9 +235,13 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 #: Encodings by their names in messages.
 ENCODINGS = {
     "utf-8": "UTF-8", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Windows-1252",
-    "latin-1": "Latin-1",
+    "latin-1": "Latin-1", "utf-32-le": "UTF-32", "utf-32-be": "UTF-32",
 }  # fmt: skip
-MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+#: Byte order marks; that of UTF-32 begins like that of UTF-16.
+MARKS = {
+    b"\xff\xfe\0\0": "utf-32-le", b"\0\0\xfe\xff": "utf-32-be", b"\xef\xbb\xbf": "utf-8",
+    b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be",
+}  # fmt: skip
 #: Bytes that Windows-1252 leaves undefined; Latin-1 does not.
 UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 #: The number of characters in which the delimiter is searched.
@@ -361,7 +366,8 @@ def _encoding(path: Path) -> str:
     """Detect a file's encoding: from its byte order mark, its zero bytes, or its contents."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     first, genuine = True, 0
-    for block in _blocks(path):
+    # An empty block at the end: the last character may be cut off.
+    for block in chain(_blocks(path), [b""]):
         if first:
             for mark, name in MARKS.items():
                 if block.startswith(mark):
@@ -370,15 +376,22 @@ def _encoding(path: Path) -> str:
                 return wide
             first = False
         try:
-            if not block.isascii():
-                genuine += sum(not c.isascii() for c in decoder.decode(block)[:LOOKED_AT])
+            if not block or not block.isascii() or decoder.getstate()[0]:
+                text = decoder.decode(block, final=not block)
+                genuine += sum(not c.isascii() for c in text[:LOOKED_AT])
         except UnicodeDecodeError as error:
-            return _single_byte(path, block, error, genuine)
+            return _single_byte(path, error, genuine)
     return "utf-8"
 
 
 def _wide(start: bytes) -> str | None:
-    """Detect UTF-16 without a byte order mark: every other byte is zero."""
+    """Detect UTF-32 and UTF-16 without a byte order mark: most bytes are zero, at fixed places."""
+    fours = len(start) // 4
+    zeros = [start[place : 4 * fours : 4].count(0) for place in range(4)]
+    if fours and zeros[3] == fours and zeros[2] > 0.5 * fours and zeros[0] < 0.1 * fours:
+        return "utf-32-le"
+    if fours and zeros[0] == fours and zeros[1] > 0.5 * fours and zeros[3] < 0.1 * fours:
+        return "utf-32-be"
     pairs = len(start) // 2
     low, high = start[0 : 2 * pairs : 2].count(0), start[1 : 2 * pairs : 2].count(0)
     if pairs and high > 0.5 * pairs and low < 0.1 * pairs:
@@ -386,13 +399,13 @@ def _wide(start: bytes) -> str | None:
     return "utf-16-be" if pairs and low > 0.5 * pairs and high < 0.1 * pairs else None
 
 
-def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: int) -> str:
+def _single_byte(path: Path, error: UnicodeDecodeError, genuine: int) -> str:
     """Return the single-byte encoding of a file that is not valid UTF-8.
 
     Valid multi-byte UTF-8 characters hardly ever arise by chance: a file that contains some is
     damaged UTF-8, and any other encoding would garble its names.
     """
-    text = block.decode("utf-8", errors="surrogateescape")
+    text = error.object.decode("utf-8", errors="surrogateescape")
     wrong = sum("\udc80" <= character <= "\udcff" for character in text)
     genuine += sum(not c.isascii() for c in text) - wrong
     if genuine >= max(wrong, 1):
@@ -408,7 +421,7 @@ def _single_byte(path: Path, block: bytes, error: UnicodeDecodeError, genuine: i
 def _delimiter(text: str) -> str:
     """Detect the delimiter: the one that gives most rows as many cells as the header."""
     best: tuple[bool, float, int] = (False, 0.0, 1)
-    chosen, above = ",", 0
+    chosen, above, other = ",", 0, ""
     for mark in DELIMITERS:
         widths, lines = record_widths(text, mark, final=len(text) <= LOOKED_AT)
         if not len(widths):
@@ -417,9 +430,16 @@ def _delimiter(text: str) -> str:
         if usual < 2:
             continue
         score = (widths[0] == usual, often / len(widths), usual)
+        if score == best:
+            other = mark
         if score > best:
-            best, chosen = score, mark
+            best, chosen, other = score, mark, ""
             above = 0 if widths[0] >= usual else lines[widths.index(usual)]
+    if other:
+        raise DelimitedError(
+            f"a {DELIMITERS[chosen]} and a {DELIMITERS[other]} would both give rows of {best[2]} "
+            "cells; state the delimiter"
+        )
     if above:
         raise DelimitedError(
             f"the header seems to be on line {above:,}, since its first line has fewer cells; "

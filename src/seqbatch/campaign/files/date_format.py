@@ -273,10 +273,13 @@ class DateSpelling:
         return self.format.index("%d") < self.format.index("%m")
 
     def days(self, values: pa.Array) -> Floats:
-        """Return the days of distinct values, counted from 1970."""
+        """Return the days of distinct values, counted from 1970.
+
+        Days that assign would refuse count as the first or the last day that it accepts.
+        """
         days, _, _ = read_dates(values, form=self.format)
         counted: Floats = days.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.float64)
-        return counted
+        return np.clip(counted, FIRST, LAST)
 
 
 def date_spellings(texts: pa.Array, *, compact: bool = False) -> tuple[DateSpelling, ...]:

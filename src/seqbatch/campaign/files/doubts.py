@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.eligibility import Eligibility
-from seqbatch.campaign.files.column_values import NO_VALUE, is_text, told_apart, undictionaried
+from seqbatch.campaign.files.column_values import (
+    NO_VALUE,
+    is_text,
+    python_value,
+    told_apart,
+    undictionaried,
+)
 from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS, UNCLEAR
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.eligibility import Among, Both, Compare, EligibilityRule, Not
@@ -319,7 +325,7 @@ def subtotal_rows(batch: Any, names: Iterable[str]) -> dict[int, str]:
     unit, *others = dict.fromkeys(names)
     ids = undictionaried(batch.column(unit))
     said = {
-        row: subtotals(ids[row].as_py(), [batch.column(name)[row].as_py() for name in others])
+        row: subtotals(ids[row].as_py(), [python_value(batch.column(name)[row]) for name in others])
         for row in worded(ids)[:MOST_PROBLEMS]
     }
     return {row: reason for row, reason in said.items() if reason}

@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seqbatch.campaign.files.column_values import is_text, means_missing, undictionaried
+from seqbatch.campaign.files.column_values import (
+    is_text,
+    means_missing,
+    python_value,
+    undictionaried,
+)
 from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
 from seqbatch.campaign.files.doubts import header_rows, refusal, repeated_header, subtotal_rows
 from seqbatch.campaign.files.ids import repeats_id
@@ -113,7 +118,7 @@ class ColumnProfile:
     @property
     def example(self) -> str:
         """The most frequent value, as text."""
-        return str(self.values[int(self.by_count[0])].as_py())
+        return str(python_value(self.values[int(self.by_count[0])]))
 
     def any(self, pattern: str) -> bool:
         """Return whether any value, as text, contains a match of a regular expression."""
@@ -213,8 +218,8 @@ class OddRows:
             The columns whose last number is the sum of all the others.
         """
         for unit in self.ids if self.rows > 1 else ():
-            cells = (self.last.column(name)[0].as_py() for name in self.names if name != unit)
-            if reason := refusal(str(self.last.column(unit)[0].as_py()), cells, sums):
+            cells = (python_value(self.last.column(name)[0]) for name in self.names if name != unit)
+            if reason := refusal(str(python_value(self.last.column(unit)[0])), cells, sums):
                 return [_totals_row(self.rows, unit, reason)]
         return []
 
@@ -679,7 +684,7 @@ def misfits(opened: Source, profile: FileProfile, sums: Collection[str]) -> list
 def cell(column: ColumnProfile, row: int) -> str:
     """Return a cell as text, or "" if it is missing."""
     code = int(column.codes[row])
-    return "" if code < 0 else str(column.values[code].as_py())
+    return "" if code < 0 else str(python_value(column.values[code]))
 
 
 def _second_header(columns: list[ColumnProfile]) -> list[RowProblem]:

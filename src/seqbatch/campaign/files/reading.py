@@ -7,16 +7,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
+import pyarrow.compute as pc
 
-from seqbatch.campaign.files import unpacked_size
+from seqbatch.campaign.files import reader_process, unpacked_size
 from seqbatch.campaign.files.csv import (
     CsvDialect,
     DelimitedError,
@@ -27,7 +27,7 @@ from seqbatch.campaign.files.csv import (
     unmarked,
     unmarked_name,
 )
-from seqbatch.campaign.files.unpacked_size import DamagedStreamError
+from seqbatch.campaign.files.reader_process import BinaryFileError, Description, valid
 from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
@@ -131,18 +131,33 @@ class Source:
             self._table = _table(self._given)
         elif self.is_pipe:
             self._spool = tempfile.NamedTemporaryFile(suffix=".spool")
-            shutil.copyfileobj(sys.stdin.buffer, self._spool)
-            self._spool.flush()
             self._path = Path(self._spool.name)
+            self._copy_input(self._spool)
         else:
             self._path = Path(self._given)
-            if not self._path.is_file():
-                folder = self._path.is_dir()
-                reason = "is a folder" if folder else "there is no such file"
-                problem = RowProblem(0, "", reason, "folder" if folder else "no-such-file")
-                raise InvalidFileError(self.name, [problem], NOTHING)
-            self._seen = fingerprint(self._path)
+            try:
+                self._seen = self._found(self._path)
+            except OSError as error:
+                self.refuse(f"cannot be opened: {error.strerror}", "cannot-be-opened")
         return self
+
+    def _found(self, path: Path) -> "Fingerprint":
+        """Return the fingerprint of the file; refuse a folder, and a file that does not exist."""
+        if not path.is_file():
+            folder = path.is_dir()
+            reason = "is a folder" if folder else "there is no such file"
+            self.refuse(reason, "folder" if folder else "no-such-file")
+        return fingerprint(path)
+
+    def _copy_input(self, spool: IO[bytes]) -> None:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+        except OSError as error:
+            said = f"{error.strerror}; free some space, or set TMPDIR to a folder that has more"
+            raise OSError(
+                error.errno, f"standard input cannot be stored: {said}", spool.name
+            ) from None
 
     def __exit__(self, *_: object) -> None:
         """Remove the copy of standard input."""
@@ -194,11 +209,12 @@ class Source:
         problems: list[RowProblem],
         consequence: str = NOTHING,
         *,
+        code: str = "",
         remedies: Sequence[Remedy] = (),
     ) -> InvalidFileError:
         """Return the error for these problems; in a CSV file their positions are lines."""
         return InvalidFileError(
-            self.name, problems, consequence, place=self.place, remedies=remedies
+            self.name, problems, consequence, place=self.place, code=code, remedies=remedies
         )
 
     def columns(self) -> list[str]:
@@ -218,6 +234,15 @@ class Source:
             raise self.invalid([RowProblem(0, n, reason, "repeated-column") for n in repeated])
         return names
 
+    def stated_rows(self) -> int:
+        """Return the number of rows that a Parquet file states; 0 in other formats."""
+        if self.file_format != "parquet":
+            return 0
+        assert self._path is not None
+        path = self._path
+        found: Description = self.reading(lambda: reader_process.describe(path, "parquet"))
+        return found.rows
+
     def batches(
         self, columns: Sequence[str], *, longest: int | None = LONGEST_CELL
     ) -> Iterator[pa.RecordBatch]:
@@ -233,8 +258,10 @@ class Source:
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size))
         rows = decoded = 0
-        while (piece := self.reading(lambda: _valid(next(pieces, None)))) is not None:
+        while (piece := self.reading(lambda: valid(next(pieces, None)))) is not None:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows), "too-many-rows")
+            if not rows:
+                self.reading(partial(self._refuse_timezones, piece.schema))
             spelled = self._spelled(piece, rows, longest)
             decoded += int(spelled.sum())
             if self._path is not None:
@@ -243,6 +270,21 @@ class Source:
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
+
+    def _refuse_timezones(self, schema: pa.Schema) -> None:
+        """Refuse a column whose times of day are unknown: they may move a date to another day."""
+        for field in schema:
+            if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+                try:
+                    pc.local_timestamp(pa.array([0], field.type))
+                except pa.ArrowInvalid:
+                    reason = (
+                        f"must have a timezone that this system knows; received {field.type.tz!r}; "
+                        "convert the column to UTC"
+                    )
+                    raise self.invalid(
+                        [RowProblem(0, field.name, reason, "unknown-timezone")]
+                    ) from None
 
     def _spelled(self, piece: pa.RecordBatch, rows: int, longest: int | None) -> Integers:
         """Return the number of bytes of each row's texts; refuse a text that is too long."""
@@ -294,28 +336,39 @@ class Source:
         except DelimitedError as error:
             self.require_unchanged()
             self.refuse(f"cannot be read as csv: {error}", "unreadable")
-        except (pa.ArrowException, UnicodeError, DamagedStreamError, OSError) as error:
+        except BinaryFileError as error:
+            self.require_unchanged()
+            if error.kind == "refused":
+                self.refuse(str(error), error.code)
+            whole = "unreadable-file" if error.kind == "unreadable" else ""
+            self.refuse(f"cannot be read as {self.file_format}: {error}", "unreadable", whole)
+        except (pa.ArrowException, UnicodeError, OSError) as error:
             self.require_unchanged()
             # Keep the first line: the next ones say where in Arrow's code the error arose.
             reason = str(error).partition("\n")[0][:300]
             self.refuse(f"cannot be read as {self.file_format}: {reason}", "unreadable")
 
-    def refuse(self, reason: str, code: str) -> None:
-        """Refuse the whole file for a reason; do nothing if the reason is empty."""
+    def refuse(self, reason: str, code: str, whole: str = "") -> None:
+        """Refuse the whole file for a reason; do nothing if the reason is empty.
+
+        Parameters
+        ----------
+        reason, code
+            The problem.
+        whole
+            The code of the refusal; that of files with invalid rows by default.
+        """
         if reason:
-            raise self.invalid([RowProblem(0, "", reason, code)]) from None
+            raise self.invalid([RowProblem(0, "", reason, code)], code=whole) from None
 
     def _columns(self) -> list[str]:
         if self.file_format == "csv":
             # A column without a name, such as a data frame's index, cannot be selected.
             return [name for name in self._csv_header() if name]
-        if self.file_format == "parquet":
-            return list(pa.parquet.ParquetFile(self._path).schema_arrow.names)
-        if self.file_format == "arrow":
-            with pa.OSFile(str(self._path)) as file:
-                return list(_ipc(file).schema.names)
-        assert self._table is not None
-        return list(self._table.column_names)
+        if self._table is not None:
+            return list(self._table.column_names)
+        assert self._path is not None
+        return reader_process.describe(self._path, self.file_format).columns
 
     def _csv_header(self) -> list[str]:
         header = next((found.record(0) for found in self._csv_records()), [])
@@ -335,12 +388,10 @@ class Source:
     def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         if self.file_format == "csv":
             return self._csv_batches(columns)
-        if self.file_format == "parquet":
-            return self._parquet_batches(columns, size)
-        if self.file_format == "arrow":
-            return self._ipc_batches(columns)
-        assert self._table is not None
-        return iter(self._table.select(columns).to_batches(max_chunksize=size))
+        if self._table is not None:
+            return iter(self._table.select(columns).to_batches(max_chunksize=size))
+        assert self._path is not None
+        return reader_process.read(self._path, self.file_format, columns, size)
 
     def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         self.ragged.clear()
@@ -403,23 +454,6 @@ class Source:
         if len(changed):
             self._ahead.append((rows[changed], ahead[changed]))
 
-    def _parquet_batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        assert self._path is not None
-        # Read on demand: reading ahead would load the whole file into memory.
-        file = pa.parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 20)
-        size_of_file = self._path.stat().st_size
-        self.refuse(unpacked_size.too_many_rows(file.metadata.num_rows), "too-many-rows")
-        self.refuse(unpacked_size.of_parquet(file, columns, size_of_file), "too-large")
-        rows = unpacked_size.rows_at_once(self._path, file.schema_arrow, columns, size)
-        # Arrow's threads may outlive a refused file and crash the process.
-        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
-
-    def _ipc_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self._path)) as file:
-            self.refuse(unpacked_size.of_arrow(file), "too-large")
-            for batch in _ipc_pieces(_ipc(file)):
-                yield batch.select(columns)
-
 
 def _names_all(cells: list[str]) -> bool:
     """Return whether a row may be the header: its cells are distinct words, not numbers."""
@@ -448,30 +482,6 @@ def no_such_column(name: str, there: Sequence[str]) -> RowProblem:
 def _bare(name: str) -> str:
     """Return a name without case, spaces and punctuation."""
     return "".join(filter(str.isalnum, name.casefold()))
-
-
-def _valid(piece: pa.RecordBatch | None) -> pa.RecordBatch | None:
-    """Return a piece after validating it: offsets in a damaged file may point anywhere."""
-    if piece is not None:
-        piece.validate(full=True)
-    return piece
-
-
-def _ipc(file: Any) -> Any:
-    """Open an Arrow file or an Arrow stream."""
-    try:
-        return pa.ipc.open_file(file)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        return pa.ipc.open_stream(file)
-
-
-def _ipc_pieces(reader: Any) -> Iterator[pa.RecordBatch]:
-    if hasattr(reader, "num_record_batches"):
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
-    else:
-        yield from reader
 
 
 #: Device, inode, size, modification time and change time.

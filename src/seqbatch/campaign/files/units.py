@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.files.column_values import Problems, Reason, as_column, texts
+from seqbatch.campaign.files.column_values import Problems, Reason, as_column, python_value, texts
 from seqbatch.campaign.files.doubts import (
     NAMED_TOTALS,
     Summed,
@@ -282,7 +282,7 @@ def _doubted_totals(
     if odd is None or not sums:
         return ()
     column = units._encoder.unit
-    [unit] = odd.last.column(column).to_pylist()
+    unit = python_value(odd.last.column(column)[0])
     said = doubt(str(unit), units.place(odd.rows), sums)
     return (Doubt("totals", (said,), column=column, rows=1, examples=(str(unit),)),) if said else ()
 

@@ -1,12 +1,13 @@
 """Write tables to a file or a pipe: CSV, Parquet or Arrow IPC, complete or not at all."""
 
+import errno
 import gzip
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -105,19 +106,36 @@ class Writer:
         unalike
             Columns with hardly any repeated values, which Parquet need not encode as dictionaries.
         """
-        if self._put is None:
-            self._begin(table, unalike)
-        assert self._put is not None
-        self._put(table)
+        with self._naming():
+            if self._put is None:
+                self._begin(table, unalike)
+            assert self._put is not None
+            self._put(table)
 
     def complete(self) -> None:
         """Flush everything to disk, to detect a full disk before publishing."""
-        if self._close is not None:
-            close, self._close = self._close, None
-            close()
-        self._file.flush()
-        if not self._pipe:
-            os.fsync(self._file.fileno())
+        with self._naming():
+            if self._close is not None:
+                close, self._close = self._close, None
+                close()
+            self._file.flush()
+            if not self._pipe:
+                os.fsync(self._file.fileno())
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Name the file in an error that does not, such as that of a full disk."""
+        try:
+            yield
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            # Polars gives neither a number nor a name.
+            reason = (error.strerror or str(error)).partition("\n")[0]
+            advice = "free some space, or choose another folder"
+            target = tempfile.gettempdir() if self._pipe else str(self._target)
+            number = error.errno or errno.EIO
+            raise OSError(number, f"cannot be written: {reason}; {advice}", target) from None
 
     def publish(self) -> None:
         """Put the file under its name, safely on disk."""

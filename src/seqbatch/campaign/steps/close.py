@@ -552,9 +552,16 @@ def record_sums(
 
 
 def _read(path: Path) -> str:
-    if not path.is_file() or path.stat().st_size > LONGEST:
-        raise InvalidArgumentError("statement", "the file of the statement that was run", path)
-    return path.read_text(encoding="utf-8")
+    rule = "the file of the statement that was run"
+    try:
+        if path.is_file() and path.stat().st_size <= LONGEST:
+            return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        advice = f"Save it as UTF-8: byte {error.start:,} is not."
+        raise InvalidArgumentError("statement", f"{rule}, in UTF-8", path, advice) from None
+    except OSError as error:
+        raise InvalidArgumentError("statement", rule, path, f"{error.strerror}.") from None
+    raise InvalidArgumentError("statement", rule, path)
 
 
 def _require_elsewhere(now: Situation) -> None:

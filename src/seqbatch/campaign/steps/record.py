@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide import row_verdicts
 from seqbatch.campaign.decide.row_verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
+from seqbatch.campaign.files.column_values import python_value
 from seqbatch.campaign.files.doubts import UnclearDots
 from seqbatch.campaign.files.number_format import (
     PLAIN,
@@ -121,7 +122,7 @@ class Misspelled:
             rows = [row for row, unread in judged.unread.items() if unread == column]
             self._held[column] += len(rows)
             for row in rows[: FEW - len(said)]:
-                said.append(str(batch.column(column)[row].as_py()))
+                said.append(str(python_value(batch.column(column)[row])))
 
     def formats(self, spec: Spec, rows: int) -> dict[str, tuple[str, ...]]:
         """Return the formats that accept the held cells, by column.

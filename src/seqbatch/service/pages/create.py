@@ -32,7 +32,15 @@ from seqbatch.policies.registry import plainly
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.long_calls import bounded
 from seqbatch.service.models import Name
-from seqbatch.service.pages.forms import CSRF, ONCE, UNCLEAR, Form, in_percent, read_form
+from seqbatch.service.pages.forms import (
+    CSRF,
+    ONCE,
+    UNCLEAR,
+    Form,
+    in_percent,
+    read_form,
+    ungrouped,
+)
 from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
@@ -324,7 +332,7 @@ def _number(name: str, text: str, *, field: str = "") -> float:
 
 def _whole(name: str, text: str) -> int:
     try:
-        return int(text.replace(",", "").replace(" ", "")[:20])
+        return int(ungrouped(text)[:20])
     except ValueError:
         raise InvalidArgumentError(name, "a whole number", repr(text[:40])) from None
 

@@ -35,6 +35,17 @@ BYTES, FIELDS = 512 << 10, 300
 CSRF, ONCE = "csrf", "once"
 #: Ambiguous text such as 1,500: a thousands separator, or two sizes.
 UNCLEAR = re.compile(r"(?<!\d)\d{1,3}(?:,\d{3})+(?!\d)")
+#: A number with marks between its thousands.
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:[, ]\d{2,3})*[, ]\d{3}(?:\.\d+)?")
+
+
+def ungrouped(text: str) -> str:
+    """Return a number without the marks between its thousands; other text is unchanged.
+
+    >>> ungrouped("12,500"), ungrouped("1 000 000.5"), ungrouped("2,5")
+    ('12500', '1000000.5', '2,5')
+    """
+    return re.sub("[, ]", "", text) if GROUPED.fullmatch(text) else text
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,7 @@ class Form:
 
     def whole(self, name: str) -> int | None:
         """Return a whole number; None if the field is empty."""
-        text = self.text(name).replace(",", "").replace(" ", "")
+        text = ungrouped(self.text(name))
         if not text:
             return None
         try:

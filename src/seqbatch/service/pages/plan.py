@@ -27,7 +27,7 @@ from seqbatch.planning.result_text import (
     tables,
 )
 from seqbatch.service.long_calls import Progress, planned
-from seqbatch.service.pages.forms import Form, in_percent
+from seqbatch.service.pages.forms import Form, in_percent, ungrouped
 from seqbatch.service.pages.rendering import page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.problems import ProblemError
@@ -440,7 +440,7 @@ def _whole(form: Form, name: str) -> int | None:
 
 
 def _number(form: Form, name: str) -> float | None:
-    text = form.text(name).replace(",", "").replace(" ", "")
+    text = ungrouped(form.text(name))
     if not text or form.ticked(f"no-{name}"):
         return None
     try:

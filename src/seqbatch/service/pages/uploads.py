@@ -15,6 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from seqbatch.campaign.files.reading import READ, Source
+from seqbatch.errors import SeqbatchError
 from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
 from seqbatch.service.call_limits import Settings
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
@@ -89,8 +90,9 @@ class Uploads:
                 out.write(piece)
             size = out.tell()
         try:
-            refuse_stated_rows(Path(out.name), kind, self._settings)
-        except ProblemError:
+            source = Source(out.name, name=name, file_format=kind)
+            refuse_stated_rows(source, self._settings)
+        except SeqbatchError:
             Path(out.name).unlink()
             raise
         fingerprint = hashed.hexdigest()
