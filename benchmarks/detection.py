@@ -13,11 +13,11 @@ from numpy.random import Generator
 from benchmarks.progress import paragraph, say
 from seqbatch.core.arrays import Floats
 from seqbatch.inference import Lift, PlanOfShares, Rows, WaveSummary, look, pool, summarise
+from seqbatch.inference.doubly_robust_scores import Evidence
+from seqbatch.inference.doubly_robust_scores import OutcomeModel as Fitted
 from seqbatch.inference.looks import ON, SUCCESS
-from seqbatch.inference.scores import Evidence
-from seqbatch.inference.scores import OutcomeModel as Fitted
 from seqbatch.planning.detection import Detection, detection, shares_of
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE
 

@@ -14,13 +14,13 @@ from numpy.random import Generator
 
 from seqbatch.campaign.decide.logged_waves import few_events, information, planned
 from seqbatch.campaign.decide.stopping import Compared, LookTaken, judge, looked_at
-from seqbatch.campaign.record.situation import HARM, SUCCESS, Situation
+from seqbatch.campaign.record.current_situation import HARM, SUCCESS, Situation
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.inference import Rows, WaveSummary, pool
+from seqbatch.inference.doubly_robust_scores import Evidence, OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.logged_units import Moments, ScoreColumns, ScoreSums
-from seqbatch.inference.scores import Evidence, OutcomeModel, ReturnedByAction, score
 
 ALPHA = 0.05
 RULES = ("pocock", "obrien-fleming")

@@ -18,7 +18,7 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.grids import Grid
 from seqbatch.planning import Plan, Sample, plan
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.policies import SBPE
 
 RUNS, BATCHES = 40, 3

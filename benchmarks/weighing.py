@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.progress import say
 from seqbatch.core.arrays import Floats
 from seqbatch.planning import plan
-from seqbatch.planning.grids import tuned, weighing
+from seqbatch.planning.best_grids import tuned, weighing
 from seqbatch.planning.regret import FACTORS
 from seqbatch.planning.request import Request, Sizes
 

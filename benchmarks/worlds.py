@@ -9,7 +9,7 @@ from numpy.random import Generator, SeedSequence
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import PARAMETER, branch, generator
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 
 #: Coordinates of mean 0 and variance 1.
 COORDINATES: dict[str, Callable[[Generator, tuple[int, ...]], Floats]] = {

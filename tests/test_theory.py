@@ -9,7 +9,7 @@ from scipy import stats
 
 from seqbatch import Learner, grids, theory
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
 from seqbatch.policies import SBPE, ThompsonSampling
 from tests.refusals import refused
 

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.inference import PlanOfShares, Rows, plan_of_shares
-from seqbatch.inference.scores import Evidence, OutcomeModel
+from seqbatch.inference.doubly_robust_scores import Evidence, OutcomeModel
 
 # ----------------------------------------------------------------------
 # Worlds in which coverage is measured: what actions bring, to whom, and what comes back.

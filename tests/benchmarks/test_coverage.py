@@ -7,7 +7,8 @@ from benchmarks.coverage import study
 from benchmarks.coverage.study import NAIVE, POOLED, Coverage, measure_campaign
 from benchmarks.coverage.worlds import POLICIES, WORLDS, Cell, panel, simulate_campaign
 
-from seqbatch.inference import estimates, scores
+from seqbatch.inference import doubly_robust_scores as scores
+from seqbatch.inference import estimates
 from seqbatch.lab import Options, reproduce
 from tests.lab.test_lab import check_files
 

@@ -19,7 +19,12 @@ from seqbatch.inference import (
     pool_by_size,
     summarise,
 )
-from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, ReturnedByFeatures, score
+from seqbatch.inference.doubly_robust_scores import (
+    OutcomeModel,
+    ReturnedByAction,
+    ReturnedByFeatures,
+    score,
+)
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import campaign, literal
 from tests.oracles import inference as oracle

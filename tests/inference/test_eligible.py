@@ -54,7 +54,7 @@ def test_a_mask_that_allows_everything_changes_nothing():
 
 def test_a_lift_is_the_mean_of_the_scores_of_those_who_could_get_both():
     """Row by row: the scores that the model of all units gives, averaged over the eligible."""
-    from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, score
+    from seqbatch.inference.doubly_robust_scores import OutcomeModel, ReturnedByAction, score
     from seqbatch.inference.summary import gathered
 
     [wave, _] = restricted(1)

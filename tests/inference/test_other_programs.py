@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
-from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, score
+from seqbatch.inference.doubly_robust_scores import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.summary import gathered
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target

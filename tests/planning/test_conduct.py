@@ -8,8 +8,8 @@ import pytest
 
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.model import Model
-from seqbatch.planning.policies import candidates
+from seqbatch.planning.candidate_policies import candidates
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE
 from tests.oracles.campaigning import regret

@@ -9,7 +9,7 @@ import pytest
 
 from seqbatch import theory
 from seqbatch.planning import plan
-from seqbatch.planning.grids import best_grids
+from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.regret import row, sensitivity
 from seqbatch.planning.request import BatchLimits, EffectLaw, Request
 from seqbatch.planning.trials.conditions import Conduct

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from seqbatch.inference import boundaries, chances_to_stop, plan_of_shares, planned_path
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.detection import detection, least_share, planned_lift, units_needed
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE, ThompsonSampling
 from tests.refusals import refused

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.grids import weighing
+from seqbatch.planning.best_grids import weighing
 from seqbatch.planning.request import EffectLaw, law_of
 from seqbatch.planning.trials.greedy_runs import Rates
 from tests.refusals import refused

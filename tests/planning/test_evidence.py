@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqbatch.core import Statistics
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.replanning import centred, common_spread, learned, log_evidence, model_given
 from seqbatch.planning.request import EffectLaw
 from seqbatch.planning.trials.greedy_runs import KnownPast

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from seqbatch import grids
-from seqbatch.planning.grids import family, tune
+from seqbatch.planning.best_grids import family, tune
 from seqbatch.planning.request import BatchLimits
 
 

@@ -5,10 +5,10 @@ import pytest
 from numpy.random import SeedSequence
 
 from seqbatch.core import Statistics
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.replanning import whitened
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import KnownPast
 from tests.refusals import refused
 

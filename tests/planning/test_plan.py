@@ -15,7 +15,7 @@ from seqbatch.document import as_html
 from seqbatch.pictures import policy_colour
 from seqbatch.planning import Sample, replan
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.policies import preferred
+from seqbatch.planning.candidate_policies import preferred
 from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_of
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import SBPE, SBUCB

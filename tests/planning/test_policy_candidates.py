@@ -5,8 +5,8 @@ import math
 import pytest
 
 from seqbatch import theory
-from seqbatch.planning.model import Model
-from seqbatch.planning.policies import candidates, preferred
+from seqbatch.planning.candidate_policies import candidates, preferred
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from seqbatch.core import Statistics
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning import replan
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.replanning import Proposal, propose
 from seqbatch.planning.request import EffectLaw
 from seqbatch.planning.trials.conditions import Conduct

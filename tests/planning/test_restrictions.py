@@ -12,8 +12,8 @@ from seqbatch.core import kernels
 from seqbatch.environments import Restricted
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.model import Model
-from seqbatch.planning.policies import candidates
+from seqbatch.planning.candidate_policies import candidates
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct, choices, uniform_law
 from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate

@@ -8,7 +8,7 @@ import pytest
 from numpy.random import SeedSequence
 from scipy import integrate, stats
 
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.draws import (
     KeptDraws,
     binomials,

@@ -7,9 +7,9 @@ import pytest
 from numpy.random import SeedSequence
 
 from seqbatch.planning.trials.draws import KeptDraws
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import Batch
-from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
 from seqbatch.policies import UniformRandom
 

@@ -12,9 +12,9 @@ from seqbatch import grids
 from seqbatch.core import kernels
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.trials.draws import KeptDraws, chi_squares, wishart_factors
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import KnownPast, least_squares, solve
-from seqbatch.planning.trials.greedy_shared import SharedEnsemble, agreements
+from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble, agreements
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
 from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
 from seqbatch.simulation import simulate

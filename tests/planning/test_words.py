@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.document import as_html
 from seqbatch.planning import plan
-from seqbatch.planning.choice import choose
+from seqbatch.planning.number_of_batches import choose
 from seqbatch.planning.result_rows import Row
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from seqbatch import planning
-from seqbatch.service.models import PlanBody
+from seqbatch.service.api_models import PlanBody
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
 CLOSE = "/v1/campaigns/spring/close"

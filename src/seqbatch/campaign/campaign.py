@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.files.reading import source_of
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.amend import abort, amend, go_on

@@ -30,8 +30,8 @@ from seqbatch.policies import registry
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
-    from seqbatch.campaign.decide.counts import ChiSquare
-    from seqbatch.campaign.record.situation import Situation
+    from seqbatch.campaign.decide.action_counts import ChiSquare
+    from seqbatch.campaign.record.current_situation import Situation
 
 
 # ----------------------------------------------------------------------
@@ -261,7 +261,7 @@ def assign(
             force=force,
             report=report,
         )
-        from seqbatch.campaign.decide.limits import worth
+        from seqbatch.campaign.decide.capacity_and_budget import worth
 
         now = campaign.situation()
         then = next_command(campaign, store, now)

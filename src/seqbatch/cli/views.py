@@ -14,7 +14,7 @@ from seqbatch.display import counted
 from seqbatch.document import Table
 
 if TYPE_CHECKING:
-    from seqbatch.campaign.record.situation import Situation
+    from seqbatch.campaign.record.current_situation import Situation
 
 __all__ = ["app"]
 

@@ -6,13 +6,6 @@ the summaries and is cheap. :func:`evaluate` estimates the value of any policy f
 table.
 """
 
-from seqbatch.inference.boundaries import (
-    boundaries,
-    chances_to_stop,
-    error_of_looks,
-    futility_boundaries,
-    spent,
-)
 from seqbatch.inference.coefficients import Coefficients, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.drift import Drift, drift
@@ -43,6 +36,13 @@ from seqbatch.inference.rule_value import (
     run_value,
 )
 from seqbatch.inference.segments import FoundSplits, Segments, strongest_splits, within_segments
+from seqbatch.inference.stopping_boundaries import (
+    boundaries,
+    chances_to_stop,
+    error_of_looks,
+    futility_boundaries,
+    spent,
+)
 from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, summarise
 
 __all__ = [

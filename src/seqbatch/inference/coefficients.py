@@ -9,9 +9,9 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import Lift
+from seqbatch.inference.doubly_robust_scores import fit_action
 from seqbatch.inference.intervals import Interval, interval_table, student, unknown
 from seqbatch.inference.logged_units import Wave, pieces
-from seqbatch.inference.scores import fit_action
 
 # ----------------------------------------------------------------------
 # Coefficients that are valid without assuming that the model is right.

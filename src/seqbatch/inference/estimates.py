@@ -12,9 +12,9 @@ from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, Lift
+from seqbatch.inference.doubly_robust_scores import Evidence
 from seqbatch.inference.intervals import Interval, interval_table, student, unknown
 from seqbatch.inference.logged_units import ClusterSums, ScoreSums, shared_covariance
-from seqbatch.inference.scores import Evidence
 from seqbatch.inference.summary import Segment, WaveSummary
 
 # ----------------------------------------------------------------------

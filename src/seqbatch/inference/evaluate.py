@@ -10,9 +10,9 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
+from seqbatch.inference.doubly_robust_scores import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.intervals import Interval, interval_table, student
 from seqbatch.inference.logged_units import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
-from seqbatch.inference.scores import OutcomeModel, ReturnedByAction, score
 from seqbatch.inference.summary import gathered
 
 #: A policy: the probability of every action for every unit, or a function that returns them.

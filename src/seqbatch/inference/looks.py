@@ -9,10 +9,10 @@ from seqbatch.core import arguments
 from seqbatch.display import number
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import boundaries, futility_boundaries
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool
 from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.stopping_boundaries import boundaries, futility_boundaries
 from seqbatch.inference.summary import WaveSummary
 
 RULES = ("obrien-fleming", "pocock", "none")

@@ -9,10 +9,10 @@ import numpy as np
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.boundaries import gauss_legendre, legendre_coefficients
 from seqbatch.inference.contrasts import Lift, Mean
 from seqbatch.inference.estimates import estimate_wave, pool
 from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.stopping_boundaries import gauss_legendre, legendre_coefficients
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------

@@ -10,10 +10,10 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
+from seqbatch.inference.doubly_robust_scores import Evidence, OutcomeModel, inverse_weights
 from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
 from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown
 from seqbatch.inference.logged_units import Rows, ScoreColumns, ScoreSums, Wave, pieces
-from seqbatch.inference.scores import Evidence, OutcomeModel, inverse_weights
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------

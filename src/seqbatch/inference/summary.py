@@ -11,6 +11,14 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.doubly_robust_scores import (
+    Evidence,
+    OutcomeModel,
+    Returned,
+    ReturnedByAction,
+    ReturnedByFeatures,
+    score,
+)
 from seqbatch.inference.logged_units import (
     Moments,
     Rows,
@@ -19,14 +27,6 @@ from seqbatch.inference.logged_units import (
     Wave,
     missing_levels,
     pieces,
-)
-from seqbatch.inference.scores import (
-    Evidence,
-    OutcomeModel,
-    Returned,
-    ReturnedByAction,
-    ReturnedByFeatures,
-    score,
 )
 
 # ----------------------------------------------------------------------

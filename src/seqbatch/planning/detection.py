@@ -15,8 +15,8 @@ from seqbatch.inference import (
     plan_of_shares,
     planned_path,
 )
-from seqbatch.planning.model import Model
-from seqbatch.planning.noun import Noun
+from seqbatch.planning.batch_or_wave import Noun
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------

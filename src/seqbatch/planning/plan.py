@@ -13,11 +13,11 @@ from seqbatch.core import Statistics, arguments
 from seqbatch.display import counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.planning.choice import choose
+from seqbatch.planning.best_grids import best_grids
+from seqbatch.planning.candidate_policies import GREEDY, candidates, preferred, ucb
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
-from seqbatch.planning.grids import best_grids
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
-from seqbatch.planning.policies import GREEDY, candidates, preferred, ucb
+from seqbatch.planning.number_of_batches import choose
 from seqbatch.planning.regret import online_row, row, sensitivity
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (

@@ -8,11 +8,11 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.grids import TYPICAL_BEND, paper_grids, tuned, weighing
+from seqbatch.planning.best_grids import TYPICAL_BEND, paper_grids, tuned, weighing
 from seqbatch.planning.request import Request, Sizes
 from seqbatch.planning.result_rows import Row, Sensitivity
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import Totals, least
 
 # ----------------------------------------------------------------------

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.grids import tune
-from seqbatch.planning.model import Model
+from seqbatch.planning.best_grids import tune
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.request import (
     JUDGING,
     TUNING,
@@ -32,8 +32,8 @@ from seqbatch.planning.trials.greedy_runs import KnownPast, Rates
 # ----------------------------------------------------------------------
 # The likelihood of effect and noise, given the outcomes.
 #
-# The prior extends that of :mod:`seqbatch.planning.model`: given the effect, every coordinate of an
-# action's parameters is a part common to all actions plus N(0, s^2), and rewards have Gaussian
+# The prior extends that of :mod:`seqbatch.planning.gaussian_model`: given the effect, every
+# coordinate of an action's parameters is a part common to all actions plus N(0, s^2), and rewards have Gaussian
 # noise. The common part affects no choice and is not part of the effect; its prior is far wider
 # than the rewards. Everything is normal, so the likelihood has a closed form in the sums.
 

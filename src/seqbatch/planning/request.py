@@ -14,7 +14,7 @@ from seqbatch import theory
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import KeptDraws

@@ -22,7 +22,7 @@ from seqbatch.grids import Grid
 from seqbatch.output_files import require_target
 from seqbatch.pictures import save
 from seqbatch.planning.detection import Detection, detection
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_picture import draw, panels
 from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
 from seqbatch.planning.result_text import reason, settings, short, tables, words

@@ -11,7 +11,7 @@ from seqbatch.document import Document, Part, Picture, Section, Table, as_notebo
 from seqbatch.output_files import require_target
 from seqbatch.pictures import GREY, INK, fitted
 from seqbatch.planning.detection import planned_lift
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_text import rounded, with_error
 from seqbatch.planning.trials import Trials
 from seqbatch.policies.base import LinearPolicy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqbatch.campaign.decide.counts import Allocation, ChiSquare, missingness
+from seqbatch.campaign.decide.action_counts import Allocation, ChiSquare, missingness
 
 
 def p_values(count, forge):

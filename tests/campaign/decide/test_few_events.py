@@ -8,7 +8,7 @@ from benchmarks.few_events_campaign import MIXED, Path, Setting, Waves, compare,
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide import stopping
 from seqbatch.campaign.decide.logged_waves import few_events, few_events_of_one
-from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.record.current_situation import situation
 from seqbatch.campaign.spec.spec import Action
 from seqbatch.campaign.views.verify_checks import alike
 from seqbatch.inference import Rows

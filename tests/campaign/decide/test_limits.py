@@ -15,7 +15,7 @@ from seqbatch.campaign.decide.decision import JointDecision, weigh
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.files.doubts import misspelled_strata
 from seqbatch.campaign.record.codec import unpack, unpack_state
-from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.record.current_situation import situation
 from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units

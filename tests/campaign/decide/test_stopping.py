@@ -10,7 +10,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import Logged
 from seqbatch.campaign.decide.stopping import places_of_looks
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
-from seqbatch.campaign.record.situation import situation
+from seqbatch.campaign.record.current_situation import situation
 from seqbatch.inference import boundaries
 from tests.campaign.record.test_events import changed
 from tests.campaign.views.test_findings import people, run

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.events import current, folded
-from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.storage import open_store
 from tests.campaign.elsewhere import FIXTURE
 from tests.campaign.instances import created, outcomes, run_wave, small, units

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from seqbatch.allocation import Limited, limited, rounded
 from seqbatch.allocation.rounding import as_floats, whole_parts
+from seqbatch.campaign.decide.capacity_and_budget import limits_left
 from seqbatch.campaign.decide.draws import UnitDraws, all_of, draws
-from seqbatch.campaign.decide.limits import limits_left
 from seqbatch.campaign.files.column_values import Texts
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.core import Contexts
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.display import counted

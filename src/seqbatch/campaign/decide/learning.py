@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.counts import Counts, columns_counted, tally
+from seqbatch.campaign.decide.action_counts import Counts, columns_counted, tally
 from seqbatch.campaign.decide.decision import BLOCK
 from seqbatch.campaign.features.encoder import Room, largest, vectors
 from seqbatch.campaign.files.parallel_pieces import over
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided, extents_of
 from seqbatch.campaign.record.outcomes import Ledger, News
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader
-from seqbatch.campaign.record.unit_pieces import Piece, walk
+from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.exact_sums import ExactSums, Scale, Vectors

@@ -16,10 +16,10 @@ from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
+from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.outcomes import Newest
-from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event, Reader
-from seqbatch.campaign.record.unit_pieces import Piece, walk
+from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.spec import Action
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
@@ -33,8 +33,8 @@ from seqbatch.inference import (
     share_when_assigned,
 )
 from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.doubly_robust_scores import Evidence
 from seqbatch.inference.logged_units import Moments
-from seqbatch.inference.scores import Evidence
 from seqbatch.inference.summary import Partition, Segment
 
 # ----------------------------------------------------------------------

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import number
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.replanning import WORTH, Proposal, propose
 from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_of, model_of, several
 

@@ -22,7 +22,7 @@ from seqbatch.campaign.decide.logged_waves import (
     shares_of,
 )
 from seqbatch.campaign.record.codec import DAMAGED, unpack_kept
-from seqbatch.campaign.record.situation import FUTILITY, HARM, STOPS, SUCCESS, Situation
+from seqbatch.campaign.record.current_situation import FUTILITY, HARM, STOPS, SUCCESS, Situation
 from seqbatch.campaign.record.store import Event, Reader, StateRecord
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
@@ -39,10 +39,10 @@ from seqbatch.inference import (
     summarise,
 )
 from seqbatch.inference.contrasts import Contrast
+from seqbatch.inference.doubly_robust_scores import Evidence, ReturnedByAction
 from seqbatch.inference.intervals import quantile
 from seqbatch.inference.logged_units import Moments, ScoreSums
 from seqbatch.inference.looks import repeated, standardised
-from seqbatch.inference.scores import Evidence, ReturnedByAction
 
 # ----------------------------------------------------------------------
 # Sums over all waves so far, kept for the next look.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.archive import flatten, unflatten
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Reader, RowsElsewhere
 from seqbatch.core.arrays import AnyArray
 from seqbatch.errors import StoreError

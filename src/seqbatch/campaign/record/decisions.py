@@ -11,7 +11,7 @@ import pyarrow as pa
 from seqbatch.campaign.files.column_values import Texts
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.record.codec import DAMAGED, unpack
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Extent, Reader
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.errors import StoreError

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from typing import Any, TypeVar
 
-from seqbatch.campaign.record.situation import Situation, after, situation
+from seqbatch.campaign.record.current_situation import Situation, after, situation
 from seqbatch.campaign.record.store import (
     Change,
     Event,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import OutcomeChunk, Reader
 from seqbatch.campaign.spec.reward_and_limits import waiting
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places

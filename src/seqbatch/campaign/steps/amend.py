@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.decide.learning import relearned
-from seqbatch.campaign.decide.limits import require_possible
 from seqbatch.campaign.decide.replanning import adopted_text, why_none
 from seqbatch.campaign.files.number_format import NumberFormat
 from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.current_situation import Situation, amended, relearns
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation, amended, relearns
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
 from seqbatch.campaign.spec.reward_and_limits import Measured, check_absent, waiting

@@ -19,6 +19,7 @@ from seqbatch.campaign.files.reading import Source, has_ending
 from seqbatch.campaign.files.units import CheckedUnits, Piece, read_units
 from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import frozen_state
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import (
     Decided,
     EarlierDecisions,
@@ -27,7 +28,6 @@ from seqbatch.campaign.record.decisions import (
     no_assignments,
 )
 from seqbatch.campaign.record.events import Logbook, current, sealed
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.unknown_ids import SAMPLE, NewIds
 from seqbatch.core.arrays import AnyArray, Integers, Places

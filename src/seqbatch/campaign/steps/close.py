@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import ChiSquare, Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import ChiSquare, Counts, MetricRow
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
@@ -16,12 +16,12 @@ from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.codec import pack_state, unpack_state
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import EarlierDecisions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Absentees, Ledger, News, absences, absentees
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
-from seqbatch.campaign.record.unit_pieces import walk
+from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core.arrays import AnyArray

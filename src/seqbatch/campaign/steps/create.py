@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.decide.limits import require_possible
+from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.record.codec import pack_state
+from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.events import Logbook, sealed
-from seqbatch.campaign.record.situation import Situation, situation
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.campaign.spec.checks import check_exact
 from seqbatch.campaign.spec.input_limits import MOST_SUMS

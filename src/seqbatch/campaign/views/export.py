@@ -12,12 +12,12 @@ from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.decisions import assignments, no_assignments
 from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, parts_of
-from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Reader, Store
-from seqbatch.campaign.record.unit_pieces import known_outcomes, walk
+from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from math import floor, isfinite, log10
 from typing import Any
 
-from seqbatch.campaign.decide.counts import SMALL, Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import SMALL, Counts, MetricRow
 from seqbatch.campaign.decide.stopping import LookTaken
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event, Reader
-from seqbatch.campaign.record.unit_pieces import known_outcomes, walk
+from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.display import percent

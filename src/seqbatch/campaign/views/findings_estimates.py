@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import SMALL
+from seqbatch.campaign.decide.action_counts import SMALL
 from seqbatch.campaign.decide.logged_waves import (
     NOTHING,
     FewEvents,
@@ -21,8 +21,8 @@ from seqbatch.campaign.decide.logged_waves import (
     shares_of,
 )
 from seqbatch.campaign.decide.stopping import inflated, looks_taken
+from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.views.findings import (
     Answer,
@@ -67,10 +67,10 @@ from seqbatch.inference import (
     within_segments,
 )
 from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.doubly_robust_scores import Evidence
 from seqbatch.inference.intervals import unknown
 from seqbatch.inference.logged_units import Moments
 from seqbatch.inference.looks import repeated
-from seqbatch.inference.scores import Evidence
 from seqbatch.inference.segments import adjusted_p_values
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
-from seqbatch.campaign.record.situation import FUTILITY, Situation
+from seqbatch.campaign.record.current_situation import FUTILITY, Situation
 from seqbatch.campaign.views.status import violations, wave_list
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Table

@@ -7,7 +7,7 @@ from math import isfinite
 
 from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, kept_up, planned
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
-from seqbatch.campaign.record.situation import Situation, situation
+from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import (
     balance_said,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isclose, sqrt
 
-from seqbatch.campaign.decide.counts import SMALL
+from seqbatch.campaign.decide.action_counts import SMALL
 from seqbatch.campaign.decide.logged_waves import ModelColumns, logged
-from seqbatch.campaign.record.situation import Situation, events_until, situation
+from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.views.findings import Findings

@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from seqbatch.campaign.record.current_situation import situation
 from seqbatch.campaign.record.events import canonical
-from seqbatch.campaign.record.situation import situation
 from seqbatch.campaign.record.store import Reader, Store, Tombstone
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, RowProblem
 from seqbatch.output_files import atomically

@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import Counts, MetricRow
+from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
 from seqbatch.campaign.decide.learning import notes
-from seqbatch.campaign.decide.limits import LimitRow, limit_rows, limits_table, worth
 from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
+from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import canonical, current, digest
-from seqbatch.campaign.record.situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
-from seqbatch.campaign.record.unit_pieces import known_outcomes, walk
+from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, cell, counted, number
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.current_situation import relearns, situation
 from seqbatch.campaign.record.events import hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import counting
-from seqbatch.campaign.record.situation import relearns, situation
 from seqbatch.campaign.record.store import (
     OutcomeChunk,
     Reader,

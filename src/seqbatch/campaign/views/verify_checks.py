@@ -24,6 +24,7 @@ from seqbatch.campaign.decide.stopping import KeptSums, look
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.files.column_values import as_column
 from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack_kept, unpack_state
+from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import canonical, folded, software
 from seqbatch.campaign.record.outcomes import (
@@ -35,9 +36,8 @@ from seqbatch.campaign.record.outcomes import (
     counting,
     parts_of,
 )
-from seqbatch.campaign.record.situation import Situation, history
 from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
-from seqbatch.campaign.record.unit_pieces import walk
+from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.reward_and_limits import Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence

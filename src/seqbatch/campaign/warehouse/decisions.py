@@ -9,7 +9,7 @@ from seqbatch.campaign.features.categorical import HashedFeature
 from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.date_format import ISO
 from seqbatch.campaign.files.ids import BAR
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import (
     COUNT,

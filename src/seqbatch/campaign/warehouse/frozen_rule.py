@@ -18,9 +18,9 @@ from seqbatch.campaign.files.column_values import Problems, reasoned
 from seqbatch.campaign.files.ids import id_columns, read_ids
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from seqbatch.campaign.decide.learning import GroupSums, ended
 from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.warehouse.decisions import DecisionStages, named, rule_of
 from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.counts import Allocation, Counts
+from seqbatch.campaign.decide.action_counts import Allocation, Counts
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
 from seqbatch.campaign.files.reading import Source
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item

@@ -10,8 +10,8 @@ their covariance does not affect least squares.
 Policies that use more than estimated means run on thinned batches instead.
 """
 
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
-from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
+from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
 
 Trials = SharedEnsemble | BlockEnsemble
 

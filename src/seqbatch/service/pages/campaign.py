@@ -8,7 +8,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.protocol import protocol as protocol_document
@@ -25,9 +25,9 @@ from seqbatch.campaign.views.status import (
 from seqbatch.document import Document
 from seqbatch.errors import CampaignStateError
 from seqbatch.policies.registry import plainly
+from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import mark_of
 from seqbatch.service.long_calls import bounded
-from seqbatch.service.models import Name
 from seqbatch.service.pages import rendering
 from seqbatch.service.pages.forms import kept, told
 from seqbatch.service.pages.rendering import (

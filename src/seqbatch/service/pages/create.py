@@ -29,9 +29,9 @@ from seqbatch.errors import (
     SeqbatchError,
 )
 from seqbatch.policies.registry import plainly
+from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.long_calls import bounded
-from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import (
     CSRF,
     ONCE,

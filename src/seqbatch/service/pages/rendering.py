@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import around, says
 from seqbatch.campaign.views.report_pictures import Bar

@@ -12,14 +12,14 @@ from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
 from seqbatch.campaign.decide.replanning import proposal_text
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.steps.record import number_columns
 from seqbatch.errors import CampaignStateError, InvalidFileError
 from seqbatch.planning.replanning import Proposal
+from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import MEDIA_TYPES, mark_of, own_folder, pieces_of, watched
 from seqbatch.service.idempotency import as_json, changed, sent
 from seqbatch.service.long_calls import bounded, placed
-from seqbatch.service.models import Name
 from seqbatch.service.pages.forms import (
     FILE,
     UNCLEAR,

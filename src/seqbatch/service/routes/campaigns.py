@@ -8,17 +8,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Closed, Validated, validate
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.campaign.views.status import listed, step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
-from seqbatch.service.bodies import own_folder, read_json, table_of
-from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
-from seqbatch.service.long_calls import bounded
-from seqbatch.service.models import (
+from seqbatch.service.api_models import (
     AmendBody,
     Body,
     CampaignAnswer,
@@ -32,6 +29,9 @@ from seqbatch.service.models import (
     ValidateBody,
     reads,
 )
+from seqbatch.service.bodies import own_folder, read_json, table_of
+from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
+from seqbatch.service.long_calls import bounded
 from seqbatch.service.problems import problem_of, responses
 from seqbatch.service.routes.units import recorded
 from seqbatch.storage import open_store

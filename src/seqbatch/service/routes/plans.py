@@ -7,10 +7,10 @@ from fastapi.responses import Response
 
 from seqbatch import planning
 from seqbatch.service.access import caller
+from seqbatch.service.api_models import PlanBody, reads
 from seqbatch.service.bodies import read_json
 from seqbatch.service.idempotency import as_json, sent
 from seqbatch.service.long_calls import planned
-from seqbatch.service.models import PlanBody, reads
 from seqbatch.service.problems import responses
 
 router = APIRouter(prefix="/v1", tags=["planning"], dependencies=[Depends(caller)])

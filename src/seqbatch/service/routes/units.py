@@ -12,6 +12,15 @@ from fastapi.responses import Response
 from seqbatch.campaign import Assigned, Campaign, Recorded
 from seqbatch.campaign.files.reading import Source
 from seqbatch.service.access import Caller
+from seqbatch.service.api_models import (
+    AssignmentsAnswer,
+    AssignmentsBody,
+    Name,
+    OutcomesAnswer,
+    OutcomesBody,
+    Reason,
+    reads,
+)
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
@@ -27,15 +36,6 @@ from seqbatch.service.bodies import (
 from seqbatch.service.group_commit import Groups, Small, assigned
 from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
 from seqbatch.service.long_calls import placed
-from seqbatch.service.models import (
-    AssignmentsAnswer,
-    AssignmentsBody,
-    Name,
-    OutcomesAnswer,
-    OutcomesBody,
-    Reason,
-    reads,
-)
 from seqbatch.service.problems import in_calls, responses
 from seqbatch.storage.answers import StoredAnswer
 from seqbatch.storage.stores import SQLStore

@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.views.history import public
 from seqbatch.service.access import Caller, caller
+from seqbatch.service.api_models import EventsAnswer, Name, sends
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.idempotency import as_json, sent
 from seqbatch.service.long_calls import bounded
-from seqbatch.service.models import EventsAnswer, Name, sends
 from seqbatch.service.problems import responses
 from seqbatch.service.roles import may
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from seqbatch.campaign.record.codec import RowsAtHand, unpack
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided, widened
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader, UnitChunk
 from seqbatch.core.arrays import Integers
 

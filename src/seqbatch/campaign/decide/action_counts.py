@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.row_verdicts import metric_cells
 from seqbatch.campaign.files.parallel_pieces import over
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import probabilities_of
 from seqbatch.campaign.record.outcomes import Ledger
-from seqbatch.campaign.record.situation import Situation
 from seqbatch.campaign.record.store import Reader
-from seqbatch.campaign.record.unit_pieces import Piece, walk
+from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.reward_and_limits import Metric
 from seqbatch.core.arrays import Floats, Integers
 

@@ -13,7 +13,7 @@ from seqbatch.inference import (
     holm,
     spent,
 )
-from seqbatch.inference.boundaries import Density, error_of_looks
+from seqbatch.inference.stopping_boundaries import Density, error_of_looks
 from tests.oracles.inference import boundaries_on_a_grid, crossing, outside_dunnett
 from tests.refusals import refused
 

@@ -10,7 +10,7 @@ from seqbatch import theory
 from seqbatch.core.arrays import Floats
 from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.planning.model import Model
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
 from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy

@@ -22,9 +22,9 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import KeptDraws, parameters_given, with_near_ties
-from seqbatch.planning.trials.greedy_block import BlockEnsemble
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import KnownPast
-from seqbatch.planning.trials.greedy_shared import SharedEnsemble
+from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
 
 #: Branches of the seed tree that the ensembles do not use.

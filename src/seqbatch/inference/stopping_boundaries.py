@@ -337,7 +337,7 @@ def futility_boundaries(
     information
         Fractions at all planned looks; the last is 1.
     rule, alpha
-        See :func:`~seqbatch.inference.boundaries.spent`.
+        See :func:`~seqbatch.inference.stopping_boundaries.spent`.
     power
         The probability of success at the effect that the campaign is designed for.
 
@@ -427,7 +427,7 @@ def chances_to_stop(
     means
         The mean of the statistic at each look: the lift over its standard error at that time.
     rule, alpha
-        See :func:`~seqbatch.inference.boundaries.spent`.
+        See :func:`~seqbatch.inference.stopping_boundaries.spent`.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seqbatch.display import counted, number, percent_cut, plural
-from seqbatch.planning.noun import ONLINE_GAIN, Noun, more
+from seqbatch.planning.batch_or_wave import ONLINE_GAIN, Noun, more
 from seqbatch.planning.request import Request
 from seqbatch.planning.result_rows import Row
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.allocation import Limits
-from seqbatch.campaign.record.situation import Situation
+from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.checks import known_strata
 from seqbatch.campaign.spec.reward_and_limits import Capacity
 from seqbatch.core.arrays import Floats
