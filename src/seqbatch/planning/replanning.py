@@ -33,9 +33,9 @@ from seqbatch.planning.trials.greedy_runs import KnownPast, Rates
 # The likelihood of effect and noise, given the outcomes.
 #
 # The prior extends that of :mod:`seqbatch.planning.gaussian_model`: given the effect, every
-# coordinate of an action's parameters is a part common to all actions plus N(0, s^2), and rewards have Gaussian
-# noise. The common part affects no choice and is not part of the effect; its prior is far wider
-# than the rewards. Everything is normal, so the likelihood has a closed form in the sums.
+# coordinate of an action's parameters is a part common to all actions plus N(0, s^2), and rewards
+# have Gaussian noise. The common part affects no choice and is not part of the effect; its prior is
+# far wider than the rewards. Everything is normal, so the likelihood has a closed form in the sums.
 
 
 Scenario = tuple[float, float]
