@@ -107,7 +107,7 @@ def test_a_plan_shows_words_tables_and_picture(planned):
 
 def test_a_worst_case_plan_says_what_is_promised():
     made = plan(units=5_000, actions=2, dim=3, contexts="adversarial", max_batches=2)
-    assert "promised" in is_short(made)
+    assert "guarantee" in is_short(made)
     assert len(page(made).images) == 1
 
 

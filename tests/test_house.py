@@ -110,6 +110,7 @@ MESSAGES = {
 }
 #: Where a text of somebody else's is cut to a line, or a name is taken out of a text.
 CUT = {
+    "campaign/files/reader_process.py": "a library's message, of which the first line is shown",
     "campaign/files/reading.py": "a library's message, of which the first line is shown",
     "campaign/record/codec.py": "a library's message, of which the first line is shown",
     "campaign/spec/toml.py": "messages of Python's TOML parser",

@@ -260,10 +260,10 @@ def test_what_cannot_be_kept_is_said_and_nothing_is_assigned(store):
             {"capacity": {"call": {"total": 20}}},
             "capacity.call.total = 20 is too little: 600 units are to come",
         ),
-        ({"capacity": {"none": 90, "mail": 90, "call": 90}}, "make 270, but wave 1 has 300 units"),
+        ({"capacity": {"none": 90, "mail": 90, "call": 90}}, "add up to 270, but wave 1 has 300 units"),
         (
             {"capacity": {"mail": {"at_least": 60}, "call": {"at_least": 60}}},
-            "make 120, but wave 3 has 100 units",
+            "add up to 120, but wave 3 has 100 units",
         ),
         (
             {"capacity": {"call": {"at_least": 90, "each_wave": 80}}},
@@ -413,7 +413,7 @@ def test_what_cannot_be_kept_is_refused_with_the_names_of_actions(store):
     frame = units(20).with_columns(score=pl.lit(1.0))
     with refused("beyond-limits") as caught:
         campaign.assign(frame)
-    assert "20 units cannot keep" in str(caught.value)
+    assert "20 units cannot be assigned" in str(caught.value)
     assert "at_most must be at least 20 over call" in str(caught.value)
     assert "received 3" in str(caught.value)
     assert campaign.status().events == 1

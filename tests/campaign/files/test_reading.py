@@ -206,7 +206,7 @@ def test_files_that_cannot_be(campaign, tmp_path):
     assert places(refusal(campaign, broken)) == [(0, "", "unreadable")]
     mixed = tmp_path / "mixed.csv"
     mixed.write_bytes(HEADER.encode() + "é,1,2,urban,ö\n".encode() + b"\xe9,1,2,urban,x\n")
-    assert "cannot be read as csv: it is UTF-8 but for 1 bytes" in str(refusal(campaign, mixed))
+    assert "cannot be read as csv: it is UTF-8 except for 1 bytes" in str(refusal(campaign, mixed))
 
 
 def test_an_unseen_category_may_be_another_level(tmp_path):

@@ -162,7 +162,7 @@ def test_what_is_no_toml(text, said):
     with pytest.raises(InvalidSpecError) as caught:
         parse_spec(text)
     assert said in str(caught.value)
-    assert "(at " not in str(refused.value)
+    assert "(at " not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", sorted(registry.kinds()))

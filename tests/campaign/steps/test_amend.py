@@ -59,7 +59,7 @@ def test_an_amendment_says_what_changed_from_what_to_what(store, tmp_path):
     page = campaign.report(tmp_path / "report.html")
     said = "sizes from 300, 300, 300 to 300, 400; actions from a, b, c to a, c, d; floor from 0.02"
     assert said in page.read_text(encoding="utf-8")
-    with refused("invalid-argument", field="amendment", received="what is so already"):
+    with refused("invalid-argument", field="amendment", received="the current settings"):
         campaign.amend(reason="the same", floor=0.05)
 
 

@@ -140,7 +140,7 @@ def test_verify_draws_again(store):
     payload = campaign.events()[1].payload
     assert payload["draw"]["from"] == 1_000
     limit = int(payload["draw"]["highest_lot"], 16)
-    for changed, said in ((limit - 1, "above the highest"), (limit + 1, "a replay gives")):
+    for changed, said in ((limit - 1, "above the highest"), (limit + 1, "the record has")):
         payload["draw"]["highest_lot"] = f"{changed:016x}"
         damage(store, canonical(payload))
         findings = "; ".join(map(str, campaign.verify().findings))
