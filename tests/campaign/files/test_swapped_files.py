@@ -86,7 +86,8 @@ def test_a_file_that_is_gone_is_refused(campaign, path):
     assert campaign.verify().sound
 
 
-def test_outcomes_that_change_while_they_are_read_are_refused(campaign, tmp_path):
+@pytest.mark.parametrize("when", ["checking", "recording"])
+def test_outcomes_that_change_while_they_are_read_are_refused(campaign, tmp_path, when):
     rows = outcomes(campaign.assign(FIRST).table)
     path = tmp_path / "outcomes.csv"
     rows.write_csv(path)
@@ -96,6 +97,6 @@ def test_outcomes_that_change_while_they_are_read_are_refused(campaign, tmp_path
             file.write("000001,3\n")
 
     with refused("invalid-rows", problem="changed"):
-        campaign.record(path, report=swapping(path, more, "recording"))
+        campaign.record(path, report=swapping(path, more, when))
     assert [event.kind for event in campaign.events()] == ["create", "assign"]
     assert campaign.record(path).conflict == 1

@@ -53,7 +53,7 @@ class Ways:
         try:
             result = rule.result(tallied(rule, table, rows=rows), text)
         except InvalidFileError as error:
-            return {problem[0] for problem in error.problems}
+            return {problem.row for problem in error.problems}
         return set(range(1, len(table) + 1)) if self.refuses(result, text) else set()
 
     def refuses(self, result, text):

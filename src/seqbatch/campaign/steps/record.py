@@ -403,6 +403,8 @@ class Recording:
                 self._add(chunk)
                 row += made
                 report(row)
+        # The rows are those that were read. But if the file has changed since, other rows were meant.
+        source.require_unchanged()
         if source.ragged:
             self._keep_ragged(source)
             row += len(source.ragged)
