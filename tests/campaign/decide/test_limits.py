@@ -260,7 +260,10 @@ def test_what_cannot_be_kept_is_said_and_nothing_is_assigned(store):
             {"capacity": {"call": {"total": 20}}},
             "capacity.call.total = 20 is too little: 600 units are to come",
         ),
-        ({"capacity": {"none": 90, "mail": 90, "call": 90}}, "add up to 270, but wave 1 has 300 units"),
+        (
+            {"capacity": {"none": 90, "mail": 90, "call": 90}},
+            "add up to 270, but wave 1 has 300 units",
+        ),
         (
             {"capacity": {"mail": {"at_least": 60}, "call": {"at_least": 60}}},
             "add up to 120, but wave 3 has 100 units",
