@@ -262,7 +262,7 @@ def test_what_cannot_be_kept_is_said_and_nothing_is_assigned(store):
         ),
         (
             {"capacity": {"none": 90, "mail": 90, "call": 90}},
-            "add up to 270, but wave 1 has 300 units",
+            "270, but wave 1 has 300 units",
         ),
         (
             {"capacity": {"mail": {"at_least": 60}, "call": {"at_least": 60}}},

@@ -105,7 +105,7 @@ def test_lines_of_quoted_line_breaks(ending):
 
 def test_rows_longer_than_a_block(monkeypatch):
     monkeypatch.setattr(delimited, "BLOCK", 100)
-    with pytest.raises(DelimitedError, match="100 bytes; .* on line 3"):
+    with pytest.raises(DelimitedError, match=r"100 bytes; .* on line 3"):
         cut("a,b\n1,2\n" + '"' + "x" * 300 + '"', at=(50, 150, 250))
 
 
@@ -291,7 +291,7 @@ def test_the_last_byte_of_a_file_may_be_an_accent(tmp_path, monkeypatch, block):
     path.write_bytes("id,x\n1,café".encode()[:-1])
     assert dialect_of(path, delimiter=None, encoding=None).encoding == "cp1252"
     path.write_bytes("id,x\n1,é\n2,café".encode()[:-1])
-    with pytest.raises(DelimitedError, match="1 bytes .*0xc3"):
+    with pytest.raises(DelimitedError, match=r"1 bytes .*0xc3"):
         dialect_of(path, delimiter=None, encoding=None)
 
 

@@ -403,7 +403,7 @@ class Recording:
                 self._add(chunk)
                 row += made
                 report(row)
-        # The rows are those that were read. But if the file has changed since, other rows were meant.
+        # The rows are those that were read. If the file has changed since, the user meant others.
         source.require_unchanged()
         if source.ragged:
             self._keep_ragged(source)
