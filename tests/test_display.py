@@ -99,7 +99,7 @@ def test_a_plan_shows_words_tables_and_picture(planned):
     text = is_short(planned)
     assert text.startswith("<Plan: 5,000 units, 2 actions: 2 batches, with ")
     sizes = ", ".join(f"{size:,}" for size in planned.grid.sizes)
-    assert f"batches of {sizes} units; regret " in text
+    assert f"batches of {sizes} units; expected regret " in text
     found = page(planned)
     assert len(found.images) == 1
     holds_tables(found, planned)

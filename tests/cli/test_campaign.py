@@ -117,7 +117,7 @@ def test_values_beyond_the_first_wave_are_counted():
 def test_exit_codes(folder):
     run("status", "spring", code=2)
     run("create", "spec.toml")
-    assert "exists already" in run("create", "spec.toml", code=3).stderr
+    assert "already exists" in run("create", "spec.toml", code=3).stderr
     run("status", "autumn", code=3)
     run("assign", "spring", "none.csv", "--out", "a.csv", code=2)
     run("close", "spring", code=3)

@@ -281,7 +281,7 @@ def test_the_next_rule_is_refused_where_overlap_is_missing():
     last = Rows.of(x, np.zeros(100, dtype=int), p, random.standard_normal(100))
     made = judge_next_rule(last, summarise([first, last])[-1])
     assert made.supported < 0.5
-    assert "Refused" in made.gain.note
+    assert "an estimate needs 95%" in made.gain.note
     assert not made.gain.known
     assert "support the rule" in str(made)
     assert sum(made.shares) == pytest.approx(1)
@@ -372,7 +372,7 @@ def test_splits_are_judged_on_waves_that_did_not_choose_them():
     assert found.adjusted_p < 0.01
     assert (made.searched, made.judged) == (1, 2)
     assert "income above" in str(made)
-    assert "evaluated on the 2 after" in made._repr_html_()
+    assert "evaluated on the next 2" in made._repr_html_()
     for rows in waves[1:]:
         rows.outcomes[:] = np.random.default_rng(0).standard_normal(rows.count)
     moved = strongest_splits(waves, Lift(2), SHARES, labels=["constant", "income", "age"], most=1)

@@ -122,7 +122,7 @@ def test_late_outcomes_keep_the_second_batch_uniform():
     assert made.rows[1].error == 0
     assert sum(made.grid.sizes[:2]) * 0.3 < made.row.regret < 0.5 * made.rows[1].regret
     assert str(made).count("uniformly at random") == 2
-    assert "outcomes come 1 batch late" in str(made)
+    assert "outcomes arrive 1 batch late" in str(made)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
     # The same trials as the plan's own row.
     assert trade.chosen.regret == pytest.approx(asked.row.regret)
     assert trade.chosen.lift == pytest.approx(asked.detection.lift_80)
-    assert "Recommended" in str(trade)
+    assert "Randomise " in str(trade)
     page = trade.save(tmp_path / "trade.html").read_text(encoding="utf-8")
     assert "image/svg+xml" in page
     assert "lift detected with 80% power" in page

@@ -290,7 +290,7 @@ def plan(
     --------
     >>> answer = plan(units=20_000, actions=3, features=4, batches=3, max_batches=3)
     >>> answer  # doctest: +ELLIPSIS
-    <Plan: 20,000 units, 3 actions: 3 batches, with ...; batches of ... units; regret ... expected>
+    <Plan: 20,000 units, 3 actions: 3 batches, with ...; batches of ... units; expected regret ...>
     >>> answer.grid.batches, answer.grid.units
     (3, 20000)
     """

@@ -400,7 +400,7 @@ def test_rules_limits_and_strata_are_told_with_what_was_used(store, tmp_path):
     text = campaign.report(tmp_path / "r.md").read_text()
     assert "call: age &gt;= 30" in text
     assert "call: at most 150 in each wave; at most 280 in all. Budget: at most 600 in all." in text
-    assert "in all and within each region" in text
+    assert "in total and within each region" in text
     calls = [
         given.filter((pl.col("wave") == w) & (pl.col("action") == "call")).height for w in (1, 2)
     ]

@@ -151,4 +151,4 @@ def test_tombstones_are_sealed(store):
         raw.execute(table.delete().where(table.c.campaign != first.campaign))
     assert campaign.verify().sound
     [problem] = seals(campaign.verify(seal=made))
-    assert "counts 2 deleted campaigns, and the store has 1 tombstones" in problem
+    assert "counts 2 deleted campaigns, but the store has 1 tombstones" in problem

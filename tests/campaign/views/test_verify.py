@@ -304,7 +304,7 @@ def test_ids_that_only_an_index_has_are_named(tiny):
         raw.execute(names[1].insert().values(**mine, id="s9", number=3))
     assert found_in(tiny, "unit 'w'") == ["is not in the index"]
     assert found_in(tiny, "unit 'stranger'") == ["is in the index but was never assigned"]
-    assert found_in(tiny, "outcome ids") == ["3 are indexed, 2 were recorded"]
+    assert found_in(tiny, "outcome ids") == ["3 are in the index, 2 were recorded"]
     assert len(found_in(tiny, "outcome id 's9'")) == 1
 
 
@@ -336,7 +336,7 @@ def test_numbers_are_told_plainly(tmp_path):
     store_rows(store, chunk, rows=pack(rows))
     store_rows(store, units_chunk, decided=pack(decided))
     told = [str(finding) for finding in campaign.verify().findings]
-    assert any("the reward is 2.5, its columns sum to 1.0" in text for text in told)
+    assert any("the reward is 2.5, but its columns sum to 1.0" in text for text in told)
     assert any("with 3.0" in text for text in told)
     assert not any("np." in text for text in told)
     store.close()

@@ -193,7 +193,7 @@ def test_a_changed_sum_is_found(store, folder, monkeypatch):
 
     learned = verify_checks.learned_elsewhere
     monkeypatch.setattr(verify_checks, "learned_elsewhere", changed)
-    assert "other numbers" in str(campaign.verify().findings[0])
+    assert "different numbers" in str(campaign.verify().findings[0])
 
 
 def made_in_another_store(folder):
@@ -210,7 +210,7 @@ def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
     sums, path = summed(campaign, folder, *assigned(campaign, 600, 1))
     other = folder / "other.sql"
     for text, reason in (
-        ("SELECT 1", "no statement"),
+        ("SELECT 1", "not a statement"),
         (path.read_text().replace("LEFT JOIN", "JOIN"), "was changed"),
         (path.read_text().replace('"event": 1', '"event": 9'), "after event 9, not for wave 1 of"),
         (made_in_another_store(folder), "for another campaign called 'afar': the hash of its"),
