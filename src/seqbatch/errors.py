@@ -465,6 +465,8 @@ class UnknownCampaignError(CampaignStateError):
 
 #: The code of a StoreError about damaged records; the rest of the store may be sound.
 DAMAGED = "damaged"
+#: The code of a campaign whose newest events are missing.
+EVENTS_MISSING = "events-missing"
 
 
 class StoreError(CampaignError, RuntimeError):

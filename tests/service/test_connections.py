@@ -1,13 +1,21 @@
 """Connections that send no request, and clients that disconnect."""
 
+import asyncio
+import contextlib
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
+import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from seqbatch import planning
-from seqbatch.service.connections import OTHERS, _descriptors
+from seqbatch.campaign import Campaign
+from seqbatch.service.connections import OTHERS, Connection, _descriptors
+from seqbatch.service.routes import health
 from tests.service.running import running
 from tests.service.test_serving import run
 
@@ -27,6 +35,15 @@ def closed(connection):
     except TimeoutError:
         return False
     return True
+
+
+def answers(service):
+    """Whether the service answers others, some of whom it may have to turn away."""
+    for _ in range(100):
+        with contextlib.suppress(httpx.TransportError):
+            return service.client.get("/health").status_code == 200
+        time.sleep(0.05)
+    return False
 
 
 @pytest.mark.parametrize(
@@ -76,6 +93,72 @@ def test_half_open_connections_do_not_keep_others_out(tmp_path):
             connection.close()
 
 
+def form(length):
+    return (
+        "POST /sign-in HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n"
+        f"content-type: application/x-www-form-urlencoded\r\n\r\n{'x' * length}"
+    ).encode()
+
+
+def test_forms_that_never_end_do_not_keep_others_out(tmp_path):
+    with running(tmp_path / "campaigns.db", connections=5, head_seconds=60) as service:
+        held = [connected(service) for _ in range(20)]
+        for connection in held:
+            connection.sendall(form(1))
+        assert answers(service)
+        for connection in held:
+            connection.close()
+
+
+def test_a_form_must_arrive_as_soon_as_a_head(tmp_path):
+    with running(tmp_path / "campaigns.db", head_seconds=0.2) as service:
+        with connected(service) as connection:
+            connection.sendall(form(1))
+            assert b"408" in connection.recv(1 << 16)
+        assert service.client.get("/health").status_code == 200
+
+
+def test_answers_that_nobody_reads_do_not_keep_others_out(tmp_path):
+    asked = b"GET /static/style.css HTTP/1.1\r\nhost: x\r\n\r\n" * 400
+    with running(tmp_path / "campaigns.db", connections=5, read_seconds=60) as service:
+        held = [connected(service) for _ in range(8)]
+        for connection in held:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(asked)
+        assert answers(service)
+        for connection in held:
+            connection.close()
+
+
+class Transport(asyncio.Transport):
+    """A connection to a client that reads nothing."""
+
+    aborted = False
+
+    def abort(self):
+        self.aborted = True
+
+    def is_closing(self):
+        return self.aborted
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_answer_must_be_read(reads):
+    async def paused():
+        config = uvicorn.Config(lambda *_: None)
+        made = Connection(config, ServerState(), {}, head_seconds=60, read_seconds=0.01, most=10)
+        transport = Transport()
+        made.connection_made(transport)
+        made.pause_writing()
+        if reads:
+            made.resume_writing()
+        await asyncio.sleep(0.05)
+        made._stop_waiting()
+        return transport.aborted
+
+    assert asyncio.run(paused()) is not reads
+
+
 def test_a_slow_call_survives_the_wait_for_heads(tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "plan", lambda **_: time.sleep(0.5) or 1 / 0)
     with running(tmp_path / "campaigns.db", head_seconds=0.1) as service:
@@ -110,6 +193,43 @@ def test_a_plan_ends_when_its_client_has_gone(tmp_path, monkeypatch):
             connection.sendall(head.encode() + b"\r\n" + body)
             assert begun.wait(20)
         assert ended.wait(20)
+
+
+def test_views_keep_no_file_waiting(tmp_path, monkeypatch):
+    stop = threading.Event()
+    found = SimpleNamespace(plain=dict)
+    monkeypatch.setattr(Campaign, "findings", lambda *_, **__: stop.wait(20) and found)
+    with running(tmp_path / "campaigns.db", at_once=1, seconds=30) as service:
+        service.campaign()
+        service.token("viewer")
+        service.token("operator")
+        path = "/v1/campaigns/spring/findings"
+        waiting = threading.Thread(target=lambda: service.get(path, role="viewer"), daemon=True)
+        waiting.start()
+        try:
+            while service.get(path, role="operator").status_code != 429:
+                time.sleep(0.01)
+            sent = service.call(
+                "POST", "/v1/campaigns/spring/assignments", role="operator",
+                content=b"unit,age\na,30\n", headers={"content-type": "text/csv"},
+            )  # fmt: skip
+            assert sent.status_code == 200
+        finally:
+            stop.set()
+            waiting.join()
+
+
+def test_a_store_that_does_not_answer_is_looked_at_once(tmp_path, monkeypatch):
+    stop, looks = threading.Event(), []
+    monkeypatch.setattr(health, "PATIENCE", 0.2)
+    with running(tmp_path / "campaigns.db") as service:
+        monkeypatch.setattr(service.store, "names", lambda: looks.append(1) or stop.wait(20))
+        try:
+            codes = [service.client.get("/ready").status_code for _ in range(4)]
+            assert codes == [503] * 4
+            assert len(looks) == 1
+        finally:
+            stop.set()
 
 
 def test_plans_keep_nothing_else_waiting(tmp_path, monkeypatch):

@@ -125,6 +125,7 @@ def make_app(
     app.state.plans = Plans(settings.plans)
     app.state.memory = ViewCache()
     app.state.places = Places(settings)
+    app.state.look = None
     app.state.folder = folder
     app.state.stopping = StopSignal()
     # The most used routes come first, because routes are matched in this order.

@@ -26,6 +26,7 @@ from seqbatch.campaign.files.reading import CELLS, NOTHING, Source
 from seqbatch.campaign.spec.input_limits import MOST_COLUMNS
 from seqbatch.errors import InvalidFileError, RowProblem
 from seqbatch.service.call_limits import Settings
+from seqbatch.service.long_calls import placed
 from seqbatch.service.problems import ProblemError, invalid
 from seqbatch.storage.answers import PIECE
 
@@ -109,7 +110,8 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
         source = Source(path, name="body", file_format=file_format)
-        await run_in_threadpool(refuse_stated_rows, source, request.app.state.settings)
+        settings: Settings = request.app.state.settings
+        await placed(request, lambda: refuse_stated_rows(source, settings))
         yield Spooled(source, hashed.hexdigest(), folder)
 
 
@@ -181,8 +183,18 @@ def pieces_of(file: BinaryIO, *, mark: bytes = b"") -> Iterator[bytes]:
             yield piece
 
 
-async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-    """Yield a body as it arrives; refuse it if it is too long, too slow or compressed."""
+async def pieces(
+    request: Request, limit: int, *, seconds: float | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield a body as it arrives; refuse it if it is too long, too slow or compressed.
+
+    Parameters
+    ----------
+    request, limit
+        The request, and the most bytes of its body.
+    seconds
+        How long it may take to arrive; `body_seconds` by default.
+    """
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         raise ProblemError(
@@ -190,7 +202,7 @@ async def pieces(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
             f"the body must not be compressed; received content-encoding {coding[:40]!r}. A "
             "Parquet file may be compressed internally.",
         )  # fmt: skip
-    seconds, length = request.app.state.settings.body_seconds, 0
+    seconds, length = seconds or request.app.state.settings.body_seconds, 0
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():

@@ -23,7 +23,9 @@ class Settings:
     connections
         How many connections each worker keeps open.
     head_seconds
-        How long the head of a request may take to arrive.
+        How long the head of a request, or a form, may take to arrive.
+    read_seconds
+        How long a client may read nothing of an answer.
     body_seconds
         How long a body may take to arrive.
     seconds
@@ -31,7 +33,8 @@ class Settings:
     file_seconds
         How long it may take to read and process a file of units or outcomes.
     at_once
-        How many of these may run at the same time; further calls must be retried later.
+        How many of these, and how many files, may run at the same time; further calls must be
+        retried later.
     plans_at_once
         How many plans may run at the same time, in addition to these.
     rate, burst
@@ -58,6 +61,7 @@ class Settings:
     file_rows: int = 1_000_000
     connections: int = 1_000
     head_seconds: float = 10.0
+    read_seconds: float = 60.0
     body_seconds: float = 300.0
     seconds: float = 120.0
     file_seconds: float = 300.0

@@ -1,4 +1,4 @@
-"""Connections: closed if a request does not arrive in time, and limited in number."""
+"""Connections: closed if the client does not send or read in time, and limited in number."""
 
 import asyncio
 import resource
@@ -24,22 +24,33 @@ class Connection(H11Protocol):
     head_seconds
         How long the first request may take until its head is complete, and every later request
         from its first byte.
+    read_seconds
+        How long a client may read nothing of an answer that is ready.
     most
-        The most connections at the same time. Above it, the oldest connection without a running
-        request is closed; if there is none, the new one is closed.
+        The most connections at the same time. Above it, the oldest connection that waits for its
+        client is closed, first those without a request; if there is none, the new one is closed.
     """
 
-    def __init__(self, *args: Any, head_seconds: float, most: int, **options: Any) -> None:
+    def __init__(
+        self, *args: Any, head_seconds: float, read_seconds: float, most: int, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
         self._head_seconds = head_seconds
+        self._read_seconds = read_seconds
         self._most = most
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._opened = self.loop.time()
 
     @property
     def _running(self) -> bool:
         """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the client must act: send a request or its body, or read an answer."""
+        return not self._running or self.cycle.more_body or self.flow.write_paused
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -56,9 +67,20 @@ class Connection(H11Protocol):
         elif not self.transport.is_closing():
             self._wait()
 
+    def pause_writing(self) -> None:
+        """Wait until the client reads."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._read_seconds, self._drop)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._stop_waiting_for_reading()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._stop_waiting()
+        self._stop_waiting_for_reading()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
@@ -71,13 +93,18 @@ class Connection(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _stop_waiting_for_reading(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _make_room(self) -> None:
-        idle = [
+        others = [
             each
             for each in self.connections
-            if isinstance(each, Connection) and each is not self and not each._running
+            if isinstance(each, Connection) and each is not self and each._waits
         ]
-        min(idle, key=lambda each: each._opened, default=self)._drop()
+        min(others, key=lambda each: (each._running, each._opened), default=self)._drop()
 
     def _drop(self) -> None:
         self.transport.abort()
@@ -87,7 +114,10 @@ class Connection(H11Protocol):
 def protocol(settings: Settings) -> "partial[Connection]":
     """Return the class of connections with the limits of a service."""
     return partial(
-        Connection, head_seconds=settings.head_seconds, most=_descriptors(settings.connections)
+        Connection,
+        head_seconds=settings.head_seconds,
+        read_seconds=settings.read_seconds,
+        most=_descriptors(settings.connections),
     )
 
 

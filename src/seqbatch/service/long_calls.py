@@ -15,6 +15,8 @@ from seqbatch.service.problems import ProblemError, client_gone
 
 #: Seconds between checks whether the client is still connected.
 LOOKING = 0.1
+#: Seconds that a call waits for a place.
+PATIENCE = 1.0
 
 T = TypeVar("T")
 #: A plan reports its progress by this function, which raises an error to end it.
@@ -26,33 +28,34 @@ class EndedError(Exception):
 
 
 class Places:
-    """The places of long calls: plans have their own, so they cannot keep others waiting.
+    """The places of long calls: files, views and plans cannot keep one another waiting.
 
     Parameters
     ----------
     settings
-        How many long calls, and how many plans, may run at the same time.
+        How many long calls of each kind may run at the same time.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.calls = asyncio.Semaphore(settings.at_once)
+        self.files = asyncio.Semaphore(settings.at_once)
+        self.views = asyncio.Semaphore(settings.at_once)
         self.plans = asyncio.Semaphore(settings.plans_at_once)
 
 
 async def placed(request: Request, call: Callable[[], T]) -> T:
-    """Run a long task in a thread; if too many are running, ask the client to retry later.
+    """Process a file in a thread; if too many are running, ask the client to retry later.
 
     The task keeps its place until it ends, even if the client disconnects.
     """
-    return await _placed(request.app.state.places.calls, call)
+    return await _placed(request.app.state.places.files, call)
 
 
 async def bounded(request: Request, call: Callable[[], T]) -> T:
-    """Run a long task in a thread, and wait for at most the allowed time.
+    """Run a view in a thread, and wait for at most the allowed time.
 
     A thread cannot be stopped. A task that takes too long keeps its place until it ends.
     """
-    return await _in_time(request, request.app.state.places.calls, call)
+    return await _in_time(request, request.app.state.places.views, call)
 
 
 async def planned(request: Request, call: Callable[[Progress], T]) -> T:
@@ -92,12 +95,13 @@ async def _in_time(request: Request, places: asyncio.Semaphore, call: Callable[[
 
 
 async def _placed(places: asyncio.Semaphore, call: Callable[[], T]) -> T:
-    if places.locked():
+    try:
+        await asyncio.wait_for(places.acquire(), PATIENCE)
+    except TimeoutError:
         raise ProblemError(
             429, "busy", "too many long calls are running; try again later.",
             headers={"Retry-After": "2"},
-        )  # fmt: skip
-    await places.acquire()
+        ) from None  # fmt: skip
     running = asyncio.ensure_future(run_in_threadpool(call))
     running.add_done_callback(lambda done: _released(places, done))
     return await asyncio.shield(running)

@@ -21,6 +21,7 @@ from seqbatch.errors import (
     DAMAGED,
     CampaignStateError,
     InvalidArgumentError,
+    InvalidSpecError,
     Remedy,
     StoreError,
 )
@@ -326,7 +327,15 @@ def after(now: Situation | None, event: Event) -> Situation:
             "what else is.",
             code=DAMAGED,
         )
-    now = _created(event.payload) if now is None else _after(now, event)
+    try:
+        now = _created(event.payload) if now is None else _after(now, event)
+    except InvalidSpecError:
+        # Say nothing of the values: the seed is among them.
+        raise StoreError(
+            f"event {event.sequence} has a spec that breaks rules. Verify the campaign to see what "
+            "is damaged.",
+            code=DAMAGED,
+        ) from None
     return replace(now, sequence=event.sequence, hash=event.hash)
 
 

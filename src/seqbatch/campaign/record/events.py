@@ -29,7 +29,7 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.core import arguments
-from seqbatch.errors import StoreError
+from seqbatch.errors import EVENTS_MISSING, InvalidSpecError, StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
@@ -232,7 +232,7 @@ def current(reader: Reader) -> Situation:
         raise StoreError(
             f"campaign {reader.name}: the newest event is {sequence}, but event {folded_event} "
             "was recorded: the last events are missing. Restore them, or verify the campaign.",
-            code="events-missing",
+            code=EVENTS_MISSING,
         )
     known = _remembered.get(newest)
     if known is None or known.sequence != sequence:
@@ -245,7 +245,7 @@ def _read(reader: Reader, newest: str) -> Situation:
     fold = reader.fold()
     if fold is not None and fold.hash == _fold_hash(newest, fold.content):
         # A fold stored by another version may lack fields that this version needs.
-        with contextlib.suppress(KeyError, TypeError):
+        with contextlib.suppress(KeyError, TypeError, InvalidSpecError):
             found = Situation.of(json.loads(fold.content))
             if found.hash == newest:
                 return found

@@ -1,5 +1,6 @@
 """Create a campaign: check that the spec can run, then store it."""
 
+import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,7 +81,10 @@ def prepare(
         sizes, planned = wave_sizes(spec)
         part = "policy"
         policy = chosen_policy(spec, planned)
-        payload = {"spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy}
+        payload = {
+            "spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy,
+            "salt": fresh_salt(),
+        }  # fmt: skip
         if text and spec.file:
             payload["file"] = spec.file
         now, key = begun(payload), None
@@ -92,6 +96,15 @@ def prepare(
         return Prepared(now=now, payload=payload, state=first_state(now), key=key)
     except (InvalidSpecError, InvalidArgumentError) as error:
         raise quoting(error, part, text=text, name=name) from None
+
+
+def fresh_salt() -> str:
+    """Return random digits that keep the hash of the first event from revealing the seed.
+
+    Viewers see the hash and everything else that it is taken over. Without a secret part, they
+    could try one seed after another.
+    """
+    return secrets.token_hex(16)
 
 
 def _completed(spec: Spec, defaults: Mapping[str, str]) -> Spec:

@@ -18,7 +18,7 @@ from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, cell, counted, number
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
-from seqbatch.errors import DAMAGED, StoreError, UnknownCampaignError
+from seqbatch.errors import DAMAGED, EVENTS_MISSING, StoreError, UnknownCampaignError
 from seqbatch.planning.replanning import Proposal
 from seqbatch.policies.registry import plainly, text
 
@@ -273,7 +273,7 @@ def listed(store: Store, names: Sequence[str]) -> list[ListedCampaign]:
         except UnknownCampaignError:  # deleted since its name was read
             continue
         except StoreError as error:
-            if error.code != DAMAGED:
+            if error.code not in (DAMAGED, EVENTS_MISSING):
                 raise
             found.append(ListedCampaign(name, None, str(error)))
         except Exception as error:  # whatever damaged records can raise

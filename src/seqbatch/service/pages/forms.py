@@ -127,7 +127,8 @@ async def read_fields(request: Request) -> Form:
     """Read a form without checking its session."""
     if media_type(request) != FORM:
         raise ProblemError(415, "unsupported", f"the body must be a form of {FORM}.")
-    content = b"".join([piece async for piece in pieces(request, BYTES)])
+    seconds = request.app.state.settings.head_seconds
+    content = b"".join([piece async for piece in pieces(request, BYTES, seconds=seconds)])
     try:
         text = content.decode("ascii")
         fields = parse_qsl(

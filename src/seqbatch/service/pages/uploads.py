@@ -10,7 +10,6 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -18,6 +17,7 @@ from seqbatch.campaign.files.reading import READ, Source
 from seqbatch.errors import SeqbatchError
 from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
 from seqbatch.service.call_limits import Settings
+from seqbatch.service.long_calls import placed
 from seqbatch.service.pages.forms import CSRF, FIELDS, Form
 from seqbatch.service.pages.session import Visitor, require_form_token
 from seqbatch.service.problems import ProblemError
@@ -162,7 +162,7 @@ async def read_upload(
             raise ProblemError(422, "invalid-argument", "no file was chosen. Choose one.")
         uploads: Uploads = request.app.state.uploads
         name = Path(file.filename.replace("\\", "/")).name[:200]
-        kept = await run_in_threadpool(uploads.keep, visitor.key, file.file, name)
+        kept = await placed(request, lambda: uploads.keep(visitor.key, file.file, name))
     finally:
         await parts.close()
     return form, kept

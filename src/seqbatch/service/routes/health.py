@@ -1,5 +1,6 @@
 """Routes of operations: health, readiness, metrics."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
@@ -7,9 +8,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from seqbatch.service.access import caller
-from seqbatch.service.problems import responses
+from seqbatch.service.problems import ProblemError, responses
 
 router = APIRouter(tags=["operations"])
+
+#: Seconds that a call waits to find out whether the store can be read.
+PATIENCE = 2.0
 
 
 @router.get("/health", summary="Check that the process is running.")
@@ -23,7 +27,16 @@ async def health() -> dict[str, str]:
 )
 async def ready(request: Request) -> dict[str, str]:
     """No token is needed. The call answers 503 if the store cannot be read."""
-    await run_in_threadpool(request.app.state.store.names)
+    state = request.app.state
+    # All callers share one look: a store that does not answer must not occupy every thread.
+    if state.look is None or state.look.done():
+        state.look = asyncio.ensure_future(run_in_threadpool(state.store.names))
+    try:
+        await asyncio.wait_for(asyncio.shield(state.look), PATIENCE)
+    except TimeoutError:
+        raise ProblemError(
+            503, "store-failed", f"the store did not answer within {PATIENCE:g} seconds."
+        ) from None
     return {"status": "ready"}
 
 
