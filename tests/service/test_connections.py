@@ -196,9 +196,14 @@ def test_a_plan_ends_when_its_client_has_gone(tmp_path, monkeypatch):
 
 
 def test_views_keep_no_file_waiting(tmp_path, monkeypatch):
-    stop = threading.Event()
-    found = SimpleNamespace(plain=dict)
-    monkeypatch.setattr(Campaign, "findings", lambda *_, **__: stop.wait(20) and found)
+    begun, stop = threading.Event(), threading.Event()
+
+    def slow(*_, **__):
+        begun.set()
+        stop.wait(20)
+        return SimpleNamespace(plain=dict)
+
+    monkeypatch.setattr(Campaign, "findings", slow)
     with running(tmp_path / "campaigns.db", at_once=1, seconds=30) as service:
         service.campaign()
         service.token("viewer")
@@ -207,8 +212,8 @@ def test_views_keep_no_file_waiting(tmp_path, monkeypatch):
         waiting = threading.Thread(target=lambda: service.get(path, role="viewer"), daemon=True)
         waiting.start()
         try:
-            while service.get(path, role="operator").status_code != 429:
-                time.sleep(0.01)
+            assert begun.wait(20)
+            assert service.get(path, role="operator").status_code == 429
             sent = service.call(
                 "POST", "/v1/campaigns/spring/assignments", role="operator",
                 content=b"unit,age\na,30\n", headers={"content-type": "text/csv"},
@@ -233,9 +238,10 @@ def test_a_store_that_does_not_answer_is_looked_at_once(tmp_path, monkeypatch):
 
 
 def test_plans_keep_nothing_else_waiting(tmp_path, monkeypatch):
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
 
     def slow(*, progress, **_):
+        begun.set()
         stop.wait(20)
         progress(1.0)
 
@@ -249,8 +255,8 @@ def test_plans_keep_nothing_else_waiting(tmp_path, monkeypatch):
         )
         waiting.start()
         try:
-            while service.post("/v1/plan", plan, role="operator").status_code != 429:
-                time.sleep(0.01)
+            assert begun.wait(20)
+            assert service.post("/v1/plan", plan, role="operator").status_code == 429
             assert service.get("/v1/campaigns/spring/status", role="operator").status_code == 200
         finally:
             stop.set()

@@ -224,6 +224,14 @@ def test_vectors_and_names_are_the_documented_ones(data, features, other):
     assert encoder.contexts(made, (0, 1)).tolist() == made.tolist()
 
 
+def test_a_retired_action_leaves_the_others_their_features():
+    features = {"numeric": {"age": "raw"}, "intercept": False}
+    traits = [{"price": 1.0}, {"price": 2.0}, {"price": 5.0}]
+    encoder = encoder_of(features, other=False, learned=None, actions=traits)
+    [unit] = encoder.contexts(np.array([[3.0]]), (0, 2))
+    assert unit.tolist() == [[3.0, 3.0], [3.0, 15.0]]
+
+
 @settings(max_examples=60)
 @given(st.data(), feature_sets(), actions_with_traits())
 def test_a_shared_model_takes_products_with_the_features_of_each_action(data, features, actions):
