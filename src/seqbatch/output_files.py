@@ -140,7 +140,9 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
         # Without this, a power cut could undo the rename.
         sync(target.parent)
     except OSError as error:
-        if error.filename is not None and os.fspath(error.filename) == str(partial):
+        # A write that fails, as on a full disk, names no file.
+        unnamed = error.filename is None and error.errno is not None
+        if unnamed or (error.filename and os.fspath(error.filename) == str(partial)):
             _rename_in_error(error, requested)
         raise
     finally:

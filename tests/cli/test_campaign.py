@@ -1,6 +1,7 @@
 """What an analyst types and sees."""
 
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -441,3 +442,15 @@ def test_the_command_that_record_names_reads_what_was_held():
     shown = run("amend", "spring", *formats, "--reason", "as it is").stdout
     assert "reward format from plain numbers to 1.234,56" in " ".join(shown.split())
     assert "60 accepted" in run("record", "spring", "o1.csv").stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_output_that_cannot_be_written_has_its_own_exit_code():
+    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "grid", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*command, "--units", "1000"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 4
+    assert "output could not be written" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,7 +1,11 @@
 """The command line: parse, call, print."""
 
 import gc
+import signal
 import sys
+
+#: The exit code of a command whose output could not be written.
+UNWRITTEN = 4
 
 
 def main() -> None:
@@ -18,8 +22,19 @@ def main() -> None:
             f"seqbatch: the command line needs {error.name}, which is not installed. "
             'Install it with: pip install "seqbatch[campaign,lab]"'
         )
+    # Let a stop signal end the program like an exit, which removes temporary files.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         app()
+    except OSError as error:
+        # Messages of commands are handled before; this is about printing their results.
+        sys.stdout = None
+        print(
+            f"seqbatch: the output could not be written ({error.strerror}). The command may have "
+            "been carried out; check the campaign's status.",
+            file=sys.stderr,
+        )
+        sys.exit(UNWRITTEN)
     finally:
         # Skip the garbage collection at exit: with PyTorch it takes half a second.
         gc.freeze()

@@ -2,13 +2,15 @@
 
 import json
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign, validate
 from seqbatch.campaign.spec.masking import Key
-from seqbatch.errors import StoreError
+from seqbatch.errors import SeqbatchError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, lose_commit, units
 from tests.refusals import refused
@@ -242,3 +244,27 @@ def test_a_name_that_is_taken_leaves_no_key(store, tmp_path):
         Campaign.create(TRIAL, store=store, key=tmp_path / "second.key")
     assert not (tmp_path / "second.key").exists()
     assert (tmp_path / "trial.key").exists()
+
+
+def test_two_calls_with_one_key_file_keep_one_key(tmp_path):
+    """Whichever call creates the campaign, its key is the one in the file."""
+    for number in range(5):
+        stores = [open_store(tmp_path / f"{number}.db") for _ in range(2)]
+        key, start = tmp_path / f"{number}.key", threading.Barrier(2)
+
+        def create(store, key=key, start=start):
+            start.wait()
+            try:
+                return Campaign.create(
+                    {**SPEC, "actions": ARMS, "masked": True, "control": None}, store=store, key=key
+                )
+            except SeqbatchError:
+                return None
+
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(create, stores))
+        assert sum(each is not None for each in made) == 1
+        [campaign] = [each for each in made if each is not None]
+        assert Key.read(key).fingerprint == campaign.situation().key
+        for store in stores:
+            store.close()

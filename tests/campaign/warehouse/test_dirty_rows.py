@@ -11,7 +11,7 @@ from seqbatch.campaign.warehouse.sums import read_rows
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied
-from tests.campaign.warehouse.test_sums import assigned, here, summed
+from tests.campaign.warehouse.test_sums import assigned, here, state_of, summed
 from tests.campaign.warehouses import ELSEWHERE
 
 GRID = {"grid": {"sizes": [40, 40]}}
@@ -59,7 +59,7 @@ class Ways:
     def refuses(self, result, text):
         with source_of(result) as opened:
             try:
-                read_rows(opened, self.afar.situation(), marked(text))
+                read_rows(opened, self.afar.situation(), state_of(self.afar), marked(text))
             except InvalidFileError:
                 return True
         return False

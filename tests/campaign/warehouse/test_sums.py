@@ -304,3 +304,21 @@ def test_a_statement_that_is_not_utf8_is_refused(store, folder):
         campaign.record_sums(pl.DataFrame({"a": [1]}), statement=path)
     with refused("invalid-argument", field="statement", match="File name too long"):
         campaign.record_sums(pl.DataFrame({"a": [1]}), statement="x" * 300)
+
+
+@pytest.mark.parametrize(("column", "value"), [
+    ("units", "²"), ("units", "1" + "0" * 30), ("units", ""), ("part", "-5"), ("part", "9"),
+    ("seen", "2"), ("absent", "-70"), ("absent", ""), ("randomised", "9999"), ("e0", "1"),
+])  # fmt: skip
+def test_a_number_that_no_statement_returns_is_refused(store, folder, column, value):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    sums, path = summed(campaign, folder, *assigned(campaign, 600, 1))
+    texts = sums.cast(pl.String)
+    dirty = texts.with_columns(
+        pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(value)).otherwise(column).alias(column)
+    )
+    with refused("invalid-rows", row=1, column=None if column == "seen" else column):
+        campaign.record_sums(dirty, statement=path)
+    counts = ["units", "distinct_units", "absent", "randomised"]
+    floats = texts.with_columns(pl.col(name) + ".0" for name in counts)
+    assert sum(campaign.record_sums(floats, statement=path).assigned.values()) == 600

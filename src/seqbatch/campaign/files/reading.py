@@ -144,9 +144,11 @@ class Source:
     def _found(self, path: Path) -> "Fingerprint":
         """Return the fingerprint of the file; refuse a folder, and a file that does not exist."""
         if not path.is_file():
-            folder = path.is_dir()
-            reason = "is a folder" if folder else "there is no such file"
-            self.refuse(reason, "folder" if folder else "no-such-file")
+            if path.is_dir():
+                self.refuse("is a folder", "folder")
+            if path.exists():
+                self.refuse("is a pipe or a device; pass its content on standard input", "device")
+            self.refuse("there is no such file", "no-such-file")
         return fingerprint(path)
 
     def _copy_input(self, spool: IO[bytes]) -> None:

@@ -7,6 +7,7 @@ fingerprint, which shows whether a key presented later is the original.
 
 import hashlib
 import json
+import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from string import ascii_uppercase
 
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.output_files import atomically
+from seqbatch.output_files import sync
 
 #: The maximum length of a key file: enough for every action's name many times over.
 LONGEST_KEY = 1_000_000
@@ -52,11 +53,19 @@ class Key:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def write(self, path: Path) -> None:
-        """Write the key to a file that only its owner may read."""
-        with atomically(path) as partial:
-            partial.touch(mode=0o600)
-            partial.chmod(0o600)
-            partial.write_text(self.text, encoding="utf-8")
+        """Write the key to a new file that only its owner may read; never overwrite a file."""
+        number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(self.text)
+                file.flush()
+                os.fsync(number)
+            sync(path.parent)
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(path)
+            raise
 
     @classmethod
     def read(cls, path: str | Path) -> "Key":

@@ -606,7 +606,7 @@ class SumEvidence:
                 "again, run it, and record its result.",
                 remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
             )
-        return cls(now, state, statement, read_rows(sums, now, marked(statement)))
+        return cls(now, state, statement, read_rows(sums, now, state, marked(statement)))
 
     @cached_property
     def counts(self) -> Counts:

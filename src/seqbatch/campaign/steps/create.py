@@ -217,21 +217,21 @@ def create(
             "It says which code stands for which action, and is stored nowhere else.",
         )  # fmt: skip
     if Path(key).exists():
-        raise InvalidArgumentError(
-            "key", "a new file", f"{key}, which exists",
-            "Choose another name: a key is never overwritten, because a masked campaign cannot "
-            "be read without it.",
-        )  # fmt: skip
+        raise _existing(key)
     target = require_target(key, name="key", apart_from={"the store": store.files})
     try:
         made.write(target)
+    except FileExistsError:
+        # Another call has written it since; it is not ours to remove.
+        raise _existing(key) from None
+    try:
         keep(store, logbook, prepared)
     except UncertainCommitError as error:
         if _absent(store, prepared):
             target.unlink(missing_ok=True)
             raise StoreError(
-                f"{store.label}: campaign {prepared.now.name} was not stored: the connection was "
-                "lost. Nothing was changed; the same call can be made again."
+                f"{error} Meanwhile it is known that campaign {prepared.now.name} was not stored. "
+                "Nothing was changed; you can make the same call again."
             ) from error
         raise UncertainCommitError(
             f"{error} The key stays in {target}. List the campaigns: if {prepared.now.name} is "
@@ -243,6 +243,14 @@ def create(
         if isinstance(error, SeqbatchError | OSError) or _absent(store, prepared):
             target.unlink(missing_ok=True)
         raise
+
+
+def _existing(key: str | Path) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "key", "a new file", f"{key}, which exists",
+        "Choose another name: a key is never overwritten, because a masked campaign cannot be "
+        "read without it.",
+    )  # fmt: skip
 
 
 class _AbsentError(Exception):

@@ -11,6 +11,7 @@ from seqbatch.campaign.decide.action_counts import Allocation, Counts
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item
@@ -202,6 +203,7 @@ RESULT_COUNTS = ("part", "seen", "units", "distinct_units", "absent", "conflicti
           "randomised")  # fmt: skip
 #: A sum as text: products over two billion units have no more digits than this.
 WHOLE = re.compile("-?[0-9]{1,28}")
+COUNT = re.compile(r"(-?[0-9]{1,15})(?:\.0*)?")
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def names_of(now: Situation) -> list[str]:
     ]  # fmt: skip
 
 
-def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
+def read_rows(source: Source, now: Situation, state: Any, fingerprint: str) -> list[Row]:
     """Return the rows of a result as stored; refuse a file that is not the statement's result."""
     wanted, found = names_of(now), source.columns()
     spelled = {name.lower(): name for name in found}
@@ -236,7 +238,8 @@ def read_rows(source: Source, now: Situation, fingerprint: str) -> list[Row]:
         for cells in batch.to_pylist():
             pairs = zip(wanted, (cells[column] for column in columns), strict=True)
             rows.append({name: _cell(name, value) for name, value in pairs})
-    if problems := list(_problems(rows, now, fingerprint)):
+    parts = len(GroupSums(now, state).groups)
+    if problems := list(_problems(rows, now, fingerprint, parts=parts)):
         raise InvalidFileError(source.name, problems, "nothing was recorded")
     return rows
 
@@ -245,11 +248,15 @@ def _cell(name: str, value: Any) -> Any:
     """Return a cell as stored: integers as text, because JSON readers may round them."""
     text = "" if value is None else str(value).strip()
     if name in RESULT_COUNTS:
-        return int(text) if text.lstrip("-").isdigit() else None
+        # Some programs write whole numbers as 100.0.
+        found = COUNT.fullmatch(text)
+        return int(found[1]) if found else text
     return text
 
 
-def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator[RowProblem]:
+def _problems(
+    rows: Sequence[Row], now: Situation, fingerprint: str, *, parts: int
+) -> Iterator[RowProblem]:
     """Yield the problems of a result's rows."""
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
@@ -272,6 +279,8 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator
         elif bad := [name for name in row if name not in TEXTS and not _whole(name, row)]:
             said = f"must be a whole number; received {row[bad[0]]!r}"
             yield RowProblem(place, bad[0], said, "not-a-number")
+        elif impossible := _impossible(row, parts=parts, actions=len(now.active)):
+            yield RowProblem(place, *impossible, "impossible")
         elif row["units"] != row["distinct_units"]:
             said = f"{row['units']} units have {row['distinct_units']} different ids"
             said = f"{said}: a unit is in the table more than once"
@@ -285,11 +294,30 @@ def _problems(rows: Sequence[Row], now: Situation, fingerprint: str) -> Iterator
             yield RowProblem(place, "conflicting", said, "conflicting")
 
 
+def _impossible(row: Row, *, parts: int, actions: int) -> tuple[str, str] | None:
+    """Return the column and the problem of a number that no statement returns; None if none is."""
+    units, chances = row["units"], sum(int(row[f"e{a}"]) for a in range(actions))
+    bounds = {
+        "part": (-1, parts - 1), "seen": (0, 1), "units": (0, MOST_UNITS),
+        **dict.fromkeys(RESULT_COUNTS[3:], (0, units)),
+    }  # fmt: skip
+    for name, (low, high) in bounds.items():
+        if not low <= row[name] <= high:
+            return name, f"must be between {low:,} and {high:,}; received {row[name]:,}"
+    # Every probability was rounded to a multiple of 2^-CHANCES.
+    if abs(chances - (units << CHANCES)) > units * actions:
+        expected = float(np.ldexp(float(chances), -CHANCES))
+        return "e0", f"the probabilities of {units:,} units must sum to it; received {expected:g}"
+    return None
+
+
 def _whole(name: str, row: Row) -> bool:
     value = row[name]
+    if name in RESULT_COUNTS:
+        return isinstance(value, int)
     # Where no outcome is known, there is no reward to sum.
     nothing = not row["seen"] and (name == "rewards" or name.startswith("z")) and value == ""
-    return nothing or isinstance(value, int) or WHOLE.fullmatch(value) is not None
+    return nothing or WHOLE.fullmatch(value) is not None
 
 
 def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
