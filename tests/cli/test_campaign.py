@@ -445,12 +445,14 @@ def test_the_command_that_record_names_reads_what_was_held():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_output_that_cannot_be_written_has_its_own_exit_code():
-    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "grid", "--json"]
+def test_output_that_cannot_be_written_has_its_own_exit_code(tmp_path):
+    storage.open_store(tmp_path / "campaigns.db").close()
+    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "campaign", "list"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*command, "--units", "1000"], stdout=full, stderr=subprocess.PIPE, text=True
-        )
+            [*command, "--store", str(tmp_path / "campaigns.db")], stdout=full,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
     assert done.returncode == 4
     assert "output could not be written" in done.stderr
     assert "Traceback" not in done.stderr
