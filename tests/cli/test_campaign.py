@@ -445,14 +445,13 @@ def test_the_command_that_record_names_reads_what_was_held():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_output_that_cannot_be_written_has_its_own_exit_code(tmp_path):
-    storage.open_store(tmp_path / "campaigns.db").close()
-    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "campaign", "list"]
+@pytest.mark.parametrize("words", [("campaign", "list"), ("grid", "--units", "1000", "--json")])
+def test_output_that_cannot_be_written_has_its_own_exit_code(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    storage.open_store("campaigns.db").close()
+    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", *words]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*command, "--store", str(tmp_path / "campaigns.db")], stdout=full,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 4
     assert "output could not be written" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,5 +1,6 @@
 """Console output of all commands: tables, progress bars, error messages and exit codes."""
 
+import errno
 import json
 import os
 import sys
@@ -35,6 +36,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 FOUND, BAD_INPUT, WRONG_STATE, INTERRUPTED = 1, 2, 3, 130
 
 
+#: What the system says about a disk that takes no more.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 @contextmanager
 def kindly(
     *, as_json: bool = False, extra: str = "campaign", about: About | None = None
@@ -53,6 +58,9 @@ def kindly(
     try:
         yield
     except (SeqbatchError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            # Errors about files name them; this one is about the output of the command.
+            raise
         if as_json:
             dump(plain_error(error, about))
         complain_of(error, about)

@@ -15,8 +15,8 @@ from seqbatch.inference import (
     plan_of_shares,
     planned_path,
 )
-from seqbatch.planning.batch_or_wave import Noun
 from seqbatch.planning.gaussian_model import Model
+from seqbatch.planning.number_of_batches import Noun
 from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------

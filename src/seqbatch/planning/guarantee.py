@@ -7,8 +7,7 @@ import numpy as np
 
 from seqbatch import grids, theory
 from seqbatch.display import counted, plural
-from seqbatch.planning.batch_or_wave import Noun, more
-from seqbatch.planning.number_of_batches import Choice
+from seqbatch.planning.number_of_batches import Choice, Noun, more
 from seqbatch.planning.request import Request
 from seqbatch.planning.result_rows import Row
 

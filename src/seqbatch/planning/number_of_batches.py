@@ -1,13 +1,18 @@
-"""The choice of the number of batches in a plan, and its reason in words."""
+"""The number of batches in a plan: its choice, its reason, and the noun (batch or wave) for it."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from seqbatch.display import counted, number, percent_cut, plural
-from seqbatch.planning.batch_or_wave import ONLINE_GAIN, Noun, more
 from seqbatch.planning.request import Request
 from seqbatch.planning.result_rows import Row
+
+#: The noun for units that are assigned before any of their outcomes is seen.
+Noun = Literal["batch", "wave"]
+#: What a plan is compared with: a policy that learns after every outcome.
+ONLINE_GAIN = "what learning after every outcome (fully online) would gain over a random assignment"
 
 #: If no grid earns enough, more batches must add at least this share of fully online's gain.
 WORTH = 0.01
@@ -16,6 +21,15 @@ WORTH = 0.01
 LITTLE = 0.1
 #: Nor if its gain is less than this share of the random variation of the total reward.
 UNSEEN = 0.05
+
+
+def more(noun: Noun) -> str:
+    """Return the words for a longer table; only functions that say "batch" have `max_batches`.
+
+    >>> more("batch"), more("wave")
+    ('more batches (max_batches)', 'more waves')
+    """
+    return f"more {plural(noun)}{' (max_batches)' if noun == 'batch' else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)

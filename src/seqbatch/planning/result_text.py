@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Items, Part, Table
-from seqbatch.planning.batch_or_wave import Noun
 from seqbatch.planning.detection import describe_detection, detection_table
 from seqbatch.planning.guarantee import choose_guarantee
-from seqbatch.planning.number_of_batches import choose
+from seqbatch.planning.number_of_batches import Noun, choose
 from seqbatch.planning.trials.greedy_runs import ROUNDING
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ def _respond(request: dict[str, Any], answers: int) -> None:
         else:
             for piece in _PIECES[request["format"]](path, request["columns"], request["rows"]):
                 _limit_time()
-                _send(answers, PIECE, _packed(valid(piece)))
+                _send(answers, PIECE, packed(valid(piece)))
     except BinaryFileError as error:
         answer = {error.kind: str(error), "code": error.code}
     except MemoryError:
@@ -165,8 +165,8 @@ def _send(answers: int, kind: bytes, content: Any) -> None:
         rest = rest[os.write(answers, rest) :]
 
 
-def _packed(piece: pa.RecordBatch) -> Any:
-    """Return a piece as an Arrow stream of one batch."""
+def packed(piece: pa.RecordBatch) -> Any:
+    """Return a piece as an Arrow stream of one batch: each piece has its own category levels."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, piece.schema) as writer:
         writer.write_batch(piece)

@@ -23,6 +23,7 @@ from seqbatch.campaign.files.number_format import (
     most_read,
 )
 from seqbatch.campaign.files.parallel_pieces import ahead, over
+from seqbatch.campaign.files.reader_process import packed
 from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
 from seqbatch.campaign.files.units import SMALL
 from seqbatch.campaign.record.events import Logbook, current, sealed
@@ -295,7 +296,7 @@ class OutcomeRows:
                 self._unclear.look(batch, row)
                 row += batch.num_rows
                 if self._spool is not None:
-                    self._spool.write(_packed(batch))
+                    self._spool.write(packed(batch))
                 report(row)
         self.source.require_unchanged()
         self._refuse_unclear(spec)
@@ -331,14 +332,6 @@ class OutcomeRows:
             columns = dict.fromkeys(each.column for each in found)
             ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
             raise self.source.invalid(self.source.placed(found), NOTHING, remedies=ways)
-
-
-def _packed(batch: Any) -> Any:
-    """Return a piece as an Arrow stream; each piece has its own category levels."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue()
 
 
 @contextmanager
