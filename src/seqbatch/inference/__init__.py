@@ -10,24 +10,32 @@ from seqbatch.inference.coefficients import Coefficients, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.drift import Drift, drift
 from seqbatch.inference.estimates import (
-    PlanOfShares,
     Pooled,
     WaveEstimate,
     anytime,
     estimate_wave,
     naive_lift,
-    plan_of_shares,
     pool,
     pool_by_size,
-    share_when_assigned,
 )
 from seqbatch.inference.evaluate import Evaluation, evaluate
-from seqbatch.inference.intervals import Interval
+from seqbatch.inference.intervals import FewEvents, Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.logged_units import Rows
 from seqbatch.inference.looks import Look, Looks, look
 from seqbatch.inference.multiplicity import dunnett_critical, holm, simultaneous_lifts
+from seqbatch.inference.plan_of_shares import (
+    PlanOfShares,
+    plan_of_shares,
+    share_when_assigned,
+)
 from seqbatch.inference.planned_precision import detectable_lift, planned_error, planned_path
+from seqbatch.inference.rare_events import (
+    PlannedDesign,
+    planned_units,
+    planned_units_of_next_rule,
+)
+from seqbatch.inference.recommendation import Latest, Verdict, latest_lift, verdict
 from seqbatch.inference.rule_value import (
     NextRule,
     RunValue,
@@ -52,21 +60,25 @@ __all__ = [
     "Drift",
     "Eligible",
     "Evaluation",
+    "FewEvents",
     "FoundSplits",
     "Gain",
     "GainOverRandom",
     "Interval",
+    "Latest",
     "Lift",
     "Look",
     "Looks",
     "Mean",
     "NextRule",
     "PlanOfShares",
+    "PlannedDesign",
     "Pooled",
     "Rows",
     "RunValue",
     "Segments",
     "Split",
+    "Verdict",
     "WaveEstimate",
     "WaveSummary",
     "anytime",
@@ -82,6 +94,7 @@ __all__ = [
     "gain_over_best",
     "holm",
     "judge_next_rule",
+    "latest_lift",
     "lift_coefficients",
     "look",
     "naive_lift",
@@ -89,6 +102,8 @@ __all__ = [
     "plan_of_shares",
     "planned_error",
     "planned_path",
+    "planned_units",
+    "planned_units_of_next_rule",
     "pool",
     "pool_by_size",
     "run_value",
@@ -97,6 +112,7 @@ __all__ = [
     "spent",
     "strongest_splits",
     "summarise",
+    "verdict",
     "vowpal_wabbit_lines",
     "within_segments",
     "write_parquet",

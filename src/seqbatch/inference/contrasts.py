@@ -1,7 +1,8 @@
 """The contrasts to estimate: means, lifts, and the value and gains of the campaign as run.
 
-Each contrast turns a unit's scores into one number and has a cost, known before any outcome: the
-noise that the inverse probabilities add.
+A contrast is a weighted sum of a unit's scores, s_i = sum_a d_i(a) G_i(a). The coefficients d
+follow from the logged probabilities alone. Its positive and its negative part are sums over
+different units, which is why intervals for rare events treat them separately.
 """
 
 from dataclasses import dataclass
@@ -23,8 +24,12 @@ class Contrast(Protocol):
     def arms(self) -> int:
         """The number of actions compared."""
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:
-        """Return s_i of each unit, from G_i(a) and p_i(a), both of shape (n, K)."""
+    @property
+    def widening(self) -> float:
+        """The factor on the variance of rare events that adaptive weights require."""
+
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return d+ and d- of each unit and action, both at least 0; each (n, K) or (1, K)."""
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return the sum of 1/p_i over the contrast's actions; infinite if a probability is 0."""
@@ -36,15 +41,16 @@ class Mean:
 
     action: int
     arms: ClassVar[int] = 1
+    widening: ClassVar[float] = 1.0
 
     @property
     def name(self) -> str:
         """Its name."""
         return f"mean of action {self.action}"
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
-        """Return G_i(a)."""
-        return scores[:, self.action]
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return 1 for the action."""
+        return _one(probabilities, self.action), np.zeros((1, probabilities.shape[1]))
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a)."""
@@ -58,15 +64,16 @@ class Lift:
     action: int
     over: int = 0
     arms: ClassVar[int] = 2
+    widening: ClassVar[float] = 1.0
 
     @property
     def name(self) -> str:
         """Its name."""
         return f"lift of action {self.action} over action {self.over}"
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:  # noqa: ARG002
-        """Return G_i(a) - G_i(0)."""
-        return scores[:, self.action] - scores[:, self.over]
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return 1 for the action, and 1 for the other one."""
+        return _one(probabilities, self.action), _one(probabilities, self.over)
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a) + 1/p_i(0)."""
@@ -78,11 +85,12 @@ class AsRun:
     """The mean outcome of the campaign as it was run."""
 
     arms: ClassVar[int] = 1
+    widening: ClassVar[float] = 1.0
     name: ClassVar[str] = "value as run"
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:
-        """Return V_i = sum_a p_i(a) G_i(a)."""
-        return as_run(scores, probabilities)
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return p_i(a)."""
+        return _given(probabilities), np.zeros((1, probabilities.shape[1]))
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1: outcomes of the run itself need no weights."""
@@ -95,15 +103,21 @@ class Gain:
 
     over: int = 0
     arms: ClassVar[int] = 1
+    widening: ClassVar[float] = 1.1
 
     @property
     def name(self) -> str:
         """Its name."""
         return f"gain of the run over action {self.over}"
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:
-        """Return V_i - G_i(a)."""
-        return as_run(scores, probabilities) - scores[:, self.over]
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return p_i of the other actions, and 1 - p_i(a)."""
+        more = _given(probabilities)
+        less = np.zeros_like(probabilities)
+        # NaN for a unit that could not get the action: its gain over it does not exist.
+        less[:, self.over] = 1 - probabilities[:, self.over]
+        more[:, self.over] = 0.0
+        return more, less
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a)."""
@@ -119,26 +133,25 @@ class GainOverRandom:
 
     among: tuple[int, ...] | None = None
     arms: ClassVar[int] = 1
+    widening: ClassVar[float] = 1.1
     name: ClassVar[str] = "gain of the run over random assignment"
 
-    def of(self, scores: Floats, probabilities: Floats) -> Floats:
-        """Return V_i minus the mean of G_i(a) over actions."""
-        some = self._some(scores)
-        random: Floats = some.mean(axis=1)
-        if np.isnan(random).any():
-            with np.errstate(invalid="ignore"):
-                random = np.nansum(some, axis=1) / (~np.isnan(some)).sum(axis=1)
-        return as_run(scores, probabilities) - random
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return the parts of p_i(a) - 1/K above and below 0, K the actions that i could get."""
+        could = ~np.isnan(probabilities)
+        if self.among is not None:
+            could[:, [a for a in range(could.shape[1]) if a not in self.among]] = False
+        random = could / np.maximum(could.sum(axis=1, keepdims=True), 1)
+        gap = _given(probabilities) - random
+        return np.maximum(gap, 0.0), np.maximum(-gap, 0.0)
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""
-        inverse = _inverse(self._some(probabilities))
+        some = probabilities if self.among is None else probabilities[:, list(self.among)]
+        inverse = _inverse(some)
         with np.errstate(invalid="ignore"):
             total: Floats = np.nansum(inverse, axis=1) / (~np.isnan(inverse)).sum(axis=1) ** 2
         return total
-
-    def _some(self, columns: Floats) -> Floats:
-        return columns if self.among is None else columns[:, list(self.among)]
 
 
 def all_contrasts(actions: int) -> tuple[Contrast, ...]:
@@ -149,13 +162,24 @@ def all_contrasts(actions: int) -> tuple[Contrast, ...]:
     return (*means, *lifts, AsRun(), *gains, GainOverRandom())
 
 
-def as_run(scores: Floats, probabilities: Floats) -> Floats:
-    """Return V_i = sum_a p_i(a) G_i(a) of each unit."""
-    could = ~np.isnan(probabilities)
-    if not could.all():
-        scores, probabilities = np.where(could, scores, 0.0), np.where(could, probabilities, 0.0)
-    value: Floats = np.einsum("nk,nk->n", scores, probabilities)
-    return value
+def weighted_sum(coefficients: Floats, scores: Floats) -> Floats:
+    """Return sum_a d_i(a) G_i(a); an unknown score counts only where its coefficient is not 0."""
+    total: Floats = np.zeros(len(scores))
+    for action in np.flatnonzero((coefficients != 0).any(axis=0)):
+        d = np.broadcast_to(coefficients[:, action], len(scores))
+        total += np.where(d == 0, 0.0, d * scores[:, action])
+    return total
+
+
+def _one(probabilities: Floats, action: int) -> Floats:
+    made = np.zeros((1, probabilities.shape[1]))
+    made[0, action] = 1.0
+    return made
+
+
+def _given(probabilities: Floats) -> Floats:
+    """Return the probabilities, 0 for actions that a unit could not get."""
+    return np.where(np.isnan(probabilities), 0.0, probabilities)
 
 
 def _inverse(probabilities: Floats) -> Floats:

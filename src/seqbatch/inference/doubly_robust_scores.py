@@ -1,15 +1,16 @@
-"""Outcome models, models of missing outcomes, and doubly robust scores."""
+"""Outcome models and doubly robust scores: each unit's outcome under each action."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from math import inf
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from seqbatch.core import Statistics
-from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.inference.logged_units import ClusterSums, Rows, Wave, pieces
+from seqbatch.core.arrays import AnyArray, Floats
+from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.logged_units import Rows, Wave, pieces
+from seqbatch.inference.return_model import own_chances
+from seqbatch.inference.score_sums import ClusterSums
 
 # ----------------------------------------------------------------------
 # The outcome model: a ridge regression per action, from sums over waves 1 to m.
@@ -17,62 +18,6 @@ from seqbatch.inference.logged_units import ClusterSums, Rows, Wave, pieces
 
 #: Penalties of the ridge regressions: tiny on the constant, 1 on standardised columns.
 ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Sums over units for fitting models; they can be added over pieces and waves in any order.
-
-    Parameters
-    ----------
-    statistics
-        Gram matrix and moment of the units with outcomes, one cell per action.
-    assigned
-        The number of units of each action, with or without an outcome.
-    lowest, highest
-        The smallest and the largest outcome.
-    """
-
-    statistics: Statistics
-    assigned: Integers
-    lowest: float = inf
-    highest: float = -inf
-
-    @classmethod
-    def zero(cls, actions: int, columns: int) -> "Evidence":
-        """Return the evidence of no units."""
-        return cls(Statistics.zero(actions, columns), np.zeros(actions, dtype=np.int64))
-
-    def with_rows(self, rows: Rows) -> "Evidence":
-        """Return the evidence with these units added."""
-        cells = np.where(rows.returned, rows.actions, -1)
-        outcomes = np.where(rows.returned, rows.outcomes, 0.0)
-        own = rows.outcomes if rows.before_costs is None else rows.before_costs
-        known = own[rows.returned]
-        return Evidence(
-            self.statistics.add(rows.features, outcomes, cells),
-            self.assigned + np.bincount(rows.actions, minlength=len(self.assigned)),
-            min(self.lowest, float(known.min(initial=inf))),
-            max(self.highest, float(known.max(initial=-inf))),
-        )
-
-    def without(self, other: "Evidence") -> "Evidence":
-        """Return the evidence without units that are part of it; the extremes are unchanged."""
-        return replace(
-            self,
-            statistics=self.statistics.subtract(other.statistics),
-            assigned=self.assigned - other.assigned,
-        )
-
-    @property
-    def all_equal(self) -> bool:
-        """Whether all outcomes so far are equal, in which case there is nothing to analyse."""
-        return not self.lowest < self.highest
-
-    @property
-    def share_returned(self) -> float:
-        """The share of units with an outcome."""
-        return float(self.statistics.count.sum() / max(self.assigned.sum(), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,86 +60,36 @@ class OutcomeModel:
 
 
 # ----------------------------------------------------------------------
-# The probability that an outcome comes back: by action, or by action and features.
+# The common shift of a wave: how much all its outcomes differ from the model of all waves.
 
 
-#: Newton's method converges in a few steps on this strictly convex function; these are plenty.
-STEPS, SETTLED = 50, 1e-10
+@dataclass(frozen=True)
+class CommonShift:
+    """The residuals of a wave, all actions together.
 
-
-class Returned(Protocol):
-    """A model of the probability that a unit's outcome comes back, given its action."""
-
-    def of(self, rows: Rows) -> Floats:
-        """Return q for each unit."""
-
-
-@dataclass(frozen=True, eq=False)
-class ReturnedByAction:
-    """q_a: the share of units of an action with an outcome.
-
-    One prior observation at the overall share keeps it positive.
+    Parameters
+    ----------
+    total
+        E_m, the sum of the residuals of the wave's outcomes.
+    outcomes
+        N_m, their number.
     """
 
-    shares: Floats
+    total: float = 0.0
+    outcomes: int = 0
 
     @classmethod
-    def fitted(cls, evidence: Evidence) -> "ReturnedByAction":
-        """Compute the shares over all waves so far."""
-        # If no outcome came back, nothing is weighted: any positive share will do.
-        back, prior = evidence.statistics.count, evidence.share_returned or 1.0
-        return cls((back + prior) / (evidence.assigned + 1))
+    def of(cls, wave: Statistics, model: "OutcomeModel") -> "CommonShift":
+        """Compute the shift from the wave's own sums."""
+        # The constant's row of a Gram matrix holds the sums of all columns.
+        fitted = np.einsum("kp,kp->", wave.gram[:, 0, :], model.coefficients)
+        return cls(float(wave.moment[:, 0].sum() - fitted), int(wave.count.sum()))
 
-    def of(self, rows: Rows) -> Floats:
-        """Return q for each unit."""
-        return self.shares[rows.actions]
-
-
-@dataclass(frozen=True, eq=False)
-class ReturnedByFeatures:
-    """q_a(x): a ridge logistic regression per action.
-
-    Use it if missingness may depend on features. Sums do not suffice here: every Newton step makes
-    another pass over all waves so far.
-    """
-
-    coefficients: Floats
-
-    @classmethod
-    def fitted(cls, rows: Iterable[Rows], evidence: Evidence) -> "ReturnedByFeatures":
-        """Fit the regressions to all waves so far."""
-        actions, columns = len(evidence.assigned), evidence.statistics.dim
-        penalty = np.full(columns, ON_COLUMNS)
-        penalty[0] = ON_CONSTANT
-        b = np.zeros((actions, columns))
-        for _ in range(STEPS):
-            slope, curvature = -penalty * b, np.tile(np.diag(penalty), (actions, 1, 1))
-            for piece in rows:
-                for action in range(actions):
-                    here = piece.actions == action
-                    x = piece.features[here]
-                    q = _logistic(x @ b[action])
-                    slope[action] += x.T @ (piece.returned[here] - q)
-                    curvature[action] += (x * (q * (1 - q))[:, None]).T @ x
-            step = np.linalg.solve(curvature, slope[:, :, None])[:, :, 0]
-            # If all or no outcomes came back, the constant diverges; a bounded step keeps it
-            # finite.
-            step *= np.minimum(1, 5 / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
-            b = b + step
-            if np.abs(step).max() < SETTLED:
-                break
-        return cls(b)
-
-    def of(self, rows: Rows) -> Floats:
-        """Return q for each unit."""
-        return _logistic(np.einsum("np,np->n", rows.features, self.coefficients[rows.actions]))
-
-
-def _logistic(z: Floats) -> Floats:
-    from scipy.special import expit
-
-    q: Floats = expit(z)
-    return q
+    def without(self, residuals: Floats, returned: AnyArray) -> Floats:
+        """Return the shift for each unit without its own residual, shrunk by one outcome."""
+        own = np.where(returned, residuals, 0.0)
+        shift: Floats = (self.total - own) / (self.outcomes - returned + 1)
+        return shift
 
 
 # ----------------------------------------------------------------------
@@ -218,8 +113,10 @@ class Scores:
     residuals: Floats
 
 
-def score(rows: Rows, model: OutcomeModel, returned: Returned) -> Scores:
-    """Return G_i(a) = mu_a(x_i) + 1{A_i = a} R_i e_i / (p_i(a) q_a).
+def score(
+    rows: Rows, model: OutcomeModel, returned: Floats, shift: CommonShift | None = None
+) -> Scores:
+    """Return G_i(a) = mu_a(x_i) + 1{A_i = a} R_i e_i / (p_i(a) q_a(x_i)).
 
     The model may have been fitted to these units. A unit's residual, and the prediction for its
     action, are therefore those of the regression without that unit, computed from its leverage.
@@ -231,21 +128,23 @@ def score(rows: Rows, model: OutcomeModel, returned: Returned) -> Scores:
     model
         The model fitted to all waves up to theirs.
     returned
-        The probability that their outcomes come back.
+        The probability that their outcomes come back, shape (n, K) or (1, K).
+    shift
+        The common shift of their wave, which is added to all predictions; None for no shift.
     """
     values = model.predictions(rows)
-    own = np.arange(rows.count), rows.actions
-    residuals = (rows.outcomes - values[own]) / (1 - model.leverages(rows))
-    back = rows.returned
-    known = residuals[back]
-    weights = inverse_weights(rows, returned)[back]
-    values[back, rows.actions[back]] = rows.outcomes[back] - known + known * weights
+    own, back = (np.arange(rows.count), rows.actions), rows.returned
+    plain = rows.outcomes - values[own]
+    residuals = plain / (1 - model.leverages(rows))
+    # The prediction of a unit's own action is that of the model without it.
+    values[back, rows.actions[back]] = (rows.outcomes - residuals)[back]
+    if shift is not None:
+        moved = shift.without(plain, back)
+        values += moved[:, None]
+        residuals = residuals - moved
+    corrected = residuals / own_chances(rows, returned)
+    values[back, rows.actions[back]] += corrected[back]
     return Scores(values, residuals)
-
-
-def inverse_weights(rows: Rows, returned: Returned) -> Floats:
-    """Return 1 / (p q) of each unit for its action."""
-    return 1 / (rows.taken * returned.of(rows))
 
 
 # ----------------------------------------------------------------------

@@ -1,13 +1,15 @@
-"""Drift: tests whether lifts, means and features are the same in every wave."""
+"""Drift: tests whether lifts, the level of outcomes and features are the same in every wave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
+from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
-from seqbatch.inference.contrasts import Contrast, Lift, Mean
-from seqbatch.inference.estimates import Pooled, pool
+from seqbatch.inference.contrasts import Lift, Mean
+from seqbatch.inference.estimates import PRIOR_DF, WaveEstimate, estimate_wave, same_in_all
 from seqbatch.inference.multiplicity import holm
 from seqbatch.inference.summary import WaveSummary
 
@@ -21,9 +23,10 @@ class SameInAllWaves:
     about
         The quantity.
     statistic
-        Q, or the largest standardised difference of a feature between a wave and the first.
+        Q of a lift, F of the level, or the largest standardised difference of a feature between a
+        wave and the first.
     p_value
-        Adjusted by Holm's method over the tests of its kind.
+        For lifts and features adjusted by Holm's method over the tests of their kind.
     """
 
     about: str
@@ -37,23 +40,31 @@ class Drift:
 
     Parameters
     ----------
-    outcomes
-        Tests of means and lifts.
+    lifts
+        One test for each action other than control.
+    level
+        The test that outcomes did not move in common, under all actions; None if it cannot be made.
     features
         Tests of feature means.
     """
 
-    outcomes: tuple[SameInAllWaves, ...]
+    lifts: tuple[SameInAllWaves, ...]
+    level: SameInAllWaves | None
     features: tuple[SameInAllWaves, ...]
 
+    @property
+    def tests(self) -> tuple[SameInAllWaves, ...]:
+        """All tests."""
+        return (*self.lifts, *((self.level,) if self.level else ()), *self.features)
+
     def found(self, alpha: float = 0.05) -> list[str]:
-        """Return the quantities that differ between waves; `alpha` is the overall error rate."""
-        return [one.about for one in (*self.outcomes, *self.features) if one.p_value < alpha / 2]
+        """Return what differs between waves; `alpha` is the overall error rate."""
+        return [one.about for one in self.tests if one.p_value < alpha / 3]
 
     def tables(self) -> list[Table]:
         """Return the tests as one table."""
-        rows = [(one.about, one.statistic, one.p_value) for one in (*self.outcomes, *self.features)]
-        columns = ("about", "statistic", "p (Holm)")
+        rows = [(one.about, one.statistic, one.p_value) for one in self.tests]
+        columns = ("about", "statistic", "p")
         return [Table("The same in all waves?", columns, rows, words=("about",))]
 
     def _repr_html_(self) -> str:
@@ -64,36 +75,104 @@ class Drift:
         return f"Differs between waves: {', '.join(found)}." if found else "No sign of drift."
 
 
-def drift(
-    summaries: Sequence[WaveSummary], shares: Sequence[float], *, labels: Sequence[str] = ()
-) -> Drift:
-    """Test whether means, lifts and features are the same in all waves.
+#: The name of the test that outcomes of all actions moved in common.
+LEVEL = "level of outcomes"
 
-    If lifts differ, one number does not describe them: show the waves. Means that change equally
-    for all actions leave the lifts unchanged.
+
+def drift(summaries: Sequence[WaveSummary], *, labels: Sequence[str] = ()) -> Drift:
+    """Test whether lifts, the level of outcomes and features are the same in all waves.
+
+    If lifts differ, one number does not describe them: show the waves. A level that moves for all
+    actions alike leaves the lifts unchanged.
 
     Parameters
     ----------
     summaries
         The waves.
-    shares
-        The planned share of each wave.
     labels
         The names of the features, the constant first.
     """
-    actions = len(summaries[0].evidence.assigned)
-    contrasts: list[Contrast] = [Mean(action) for action in range(actions)]
-    contrasts += [Lift(action) for action in range(1, actions)]
-    pooled = [pool(summaries, contrast, shares) for contrast in contrasts]
-    known = [one for one in pooled if isinstance(one, Pooled)]
-    adjusted = holm([one.same_p for one in known])
+    actions = range(1, len(summaries[0].evidence.zeros))
+    lifts = [(lift.name, *lift_change(summaries, lift)) for lift in map(Lift, actions)]
+    adjusted = holm([p for _, _, p in lifts])
     return Drift(
-        outcomes=tuple(
-            SameInAllWaves(about=one.about, statistic=one.heterogeneity, p_value=p)
-            for one, p in zip(known, adjusted, strict=True)
+        lifts=tuple(
+            SameInAllWaves(about=name, statistic=Q, p_value=p)
+            for (name, Q, _), p in zip(lifts, adjusted, strict=True)
         ),
+        level=level_change(summaries),
         features=_features(summaries, labels),
     )
+
+
+def lift_change(summaries: Sequence[WaveSummary], lift: Lift) -> tuple[float, float]:
+    """Return Q and its p-value: whether a lift is the same in all waves that have it."""
+    found = [estimate_wave(one, lift) for one in summaries]
+    waves = [wave for wave in found if wave is not None]
+    theta, variances = (
+        np.array([getattr(wave, name) for wave in waves]) for name in ("estimate", "variance")
+    )
+    return same_in_all(theta, variances)
+
+
+def level_change(summaries: Sequence[WaveSummary]) -> SameInAllWaves | None:
+    """Test whether outcomes moved in common between waves, under all actions.
+
+    A least-squares fit of the means of actions in waves, on actions and waves, with weights n/C,
+    which do not depend on outcomes; then an F test that all waves have the same level.
+    """
+    from scipy.special import fdtrc
+
+    actions = len(summaries[0].evidence.zeros)
+    cells: list[tuple[int, int, WaveEstimate]] = []
+    for wave, summary in enumerate(summaries):
+        found = [(action, estimate_wave(summary, Mean(action))) for action in range(actions)]
+        cells += [(wave, action, one) for action, one in found if one is not None]
+    waves = sorted({wave for wave, _, _ in cells})
+    given = sorted({action for _, action, _ in cells})
+    design = np.array(
+        [[float(action == a) for a in given] + [float(wave == w) for w in waves[1:]]
+         for wave, action, _ in cells]
+    )  # fmt: skip
+    if len(waves) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
+        return None
+    weights = np.array([one.units / one.cost for _, _, one in cells])
+    fit = np.linalg.solve((design * weights[:, None]).T @ design, (design * weights[:, None]).T)
+    contrast = fit[len(given) :]
+    covariance = _covariance(cells, summaries)
+    shift = contrast @ np.array([one.estimate for _, _, one in cells])
+    spread = contrast @ covariance @ contrast.T
+    if not np.all(np.isfinite(spread)) or np.linalg.matrix_rank(spread) < len(shift):
+        return None
+    statistic = float(shift @ np.linalg.solve(spread, shift) / len(shift))
+    df = _smallest_df(contrast, cells)
+    return SameInAllWaves(
+        about=LEVEL, statistic=statistic, p_value=float(fdtrc(len(shift), df, max(statistic, 0.0)))
+    )
+
+
+def _covariance(
+    cells: Sequence[tuple[int, int, WaveEstimate]], summaries: Sequence[WaveSummary]
+) -> Floats:
+    """Return the covariance of the cells' means; different waves are independent."""
+    made = np.zeros((len(cells), len(cells)))
+    for row, (wave, action, one) in enumerate(cells):
+        made[row, row] = one.variance
+        joint = summaries[wave].joint
+        for column, (other_wave, other, _) in enumerate(cells):
+            if wave == other_wave and action != other:
+                made[row, column] = joint.covariance[action, other] / joint.count
+    return made
+
+
+def _smallest_df(contrast: Floats, cells: Sequence[tuple[int, int, WaveEstimate]]) -> float:
+    """Return the lowest Satterthwaite degrees of freedom of the waves' levels."""
+    lowest = inf
+    for row in contrast:
+        parts = row**2 * np.array([one.variance for _, _, one in cells])
+        below = (parts**2 / np.array([one.df + PRIOR_DF for _, _, one in cells])).sum()
+        lowest = min(lowest, float(parts.sum() ** 2 / below) if below > 0 else inf)
+    return lowest
 
 
 def _features(

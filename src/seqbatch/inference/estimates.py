@@ -1,159 +1,32 @@
-"""Estimates of contrasts: for one wave, pooled over waves, naive, and anytime-valid."""
+"""Estimates of contrasts: for one wave, over all waves, naive, and anytime-valid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, combinations
+from itertools import combinations
 from math import inf, log, nan, sqrt
 
 import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.document import Table, shown
+from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, Lift
-from seqbatch.inference.doubly_robust_scores import Evidence
-from seqbatch.inference.intervals import Interval, interval_table, student, unknown
-from seqbatch.inference.logged_units import ClusterSums, ScoreSums, shared_covariance
+from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.intervals import (
+    Estimated,
+    Interval,
+    Shape,
+    StudentShape,
+    estimated,
+    interval_table,
+    student,
+    unknown,
+)
+from seqbatch.inference.plan_of_shares import PlanOfShares
+from seqbatch.inference.rare_events import few_events, rare_shape
+from seqbatch.inference.score_sums import ClusterSums, ResidualSums, ScoreSums, shared_covariance
 from seqbatch.inference.summary import Segment, WaveSummary
-
-# ----------------------------------------------------------------------
-# The plan of shares: how much of the variance each wave contributes, fixed in advance.
-#
-# Any shares fixed before the first outcome keep pooled estimates asymptotically normal. The costs
-# D_m only affect efficiency.
-
-
-#: How a policy treats its preferred action: it settles on it, or draws it more and more often.
-POLICIES = ("greedy", "thompson")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOfShares:
-    """Shares of the variance by wave.
-
-    Parameters
-    ----------
-    sizes
-        The planned sizes of the waves.
-    costs
-        D_m of one action: the planned mean of 1/p; a contrast of two actions costs twice that.
-    shares
-        share_m; they sum to 1.
-    """
-
-    sizes: tuple[int, ...]
-    costs: tuple[float, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def information(self) -> tuple[float, ...]:
-        """t_m, the information fraction after each wave."""
-        sums = list(accumulate(self.shares))
-        return tuple(one / sums[-1] for one in sums)
-
-    def tables(self) -> list[Table]:
-        """Return the plan as a table."""
-        columns = ("wave", "units", "planned 1/p", "share", "information")
-        parts = zip(self.sizes, self.costs, self.shares, self.information, strict=True)
-        rows = [(wave, *part) for wave, part in enumerate(parts, start=1)]
-        return [Table("Shares fixed before the first outcome", columns, rows)]
-
-    def _repr_html_(self) -> str:
-        return shown(str(self), self.tables())
-
-    def __str__(self) -> str:
-        shares = ", ".join(f"{share:.1%}" for share in self.shares)
-        return f"Shares of the variance by wave: {shares}."
-
-
-def plan_of_shares(
-    sizes: Sequence[int],
-    *,
-    actions: int,
-    randomised: float,
-    floor: float,
-    policy: str = "greedy",
-    uniform: int = 1,
-) -> PlanOfShares:
-    """Fix each wave's share of the variance, before the first outcome.
-
-    D_1 = K, because the first wave is uniform. Later waves have
-    D_m = (1/K)/high + (1 - 1/K)/low, with low = h/K + (1-h) f and high = 1 - (K-1) low; under
-    Thompson sampling, the geometric mean of K and this. share_m = (n_m/D_m) / sum_j (n_j/D_j).
-
-    Parameters
-    ----------
-    sizes
-        The planned number of units of each wave.
-    actions
-        K.
-    randomised
-        h, the share of units assigned uniformly at random.
-    floor
-        f, the minimum probability of an action for the other units.
-    policy
-        ``"greedy"`` for policies that prefer one action to all others, or ``"thompson"``.
-    uniform
-        The number of waves assigned uniformly at random before any outcome is known.
-
-    Examples
-    --------
-    >>> plan = plan_of_shares([1_000, 1_000, 1_000], actions=3, randomised=0.1, floor=0.02)
-    >>> [round(2 * cost, 1) for cost in plan.costs], [round(share, 3) for share in plan.shares]
-    ([6.0, 26.7, 26.7], [0.69, 0.155, 0.155])
-    """
-    K = arguments.integer("actions", actions, at_least=2)
-    h = arguments.number("randomised", randomised, at_least=0, at_most=1)
-    f = arguments.number("floor", floor, at_least=0, at_most=1 / K)
-    arguments.choice("policy", policy, POLICIES)
-    units = tuple(arguments.integer("sizes", size) for size in sizes)
-    blind = min(arguments.integer("uniform", uniform), len(units))
-    low = h / K + (1 - h) * f
-    if low <= 0 and len(units) > blind:
-        raise InvalidArgumentError(
-            "randomised",
-            "above 0 if floor is 0",
-            h,
-            "Otherwise nothing is learned about other actions after the first wave.",
-        )
-    costs = [float(K)] * blind
-    if len(units) > blind:
-        later = (1 / K) / (1 - (K - 1) * low) + (1 - 1 / K) / low
-        costs += [later if policy == "greedy" else sqrt(later * K)] * (len(units) - blind)
-    information = [size / cost for size, cost in zip(units, costs, strict=True)]
-    total = sum(information)
-    return PlanOfShares(
-        sizes=units, costs=tuple(costs), shares=tuple(one / total for one in information)
-    )
-
-
-def share_when_assigned(
-    *, spent: Sequence[float], units: int, cost: float, planned_rest: float
-) -> float:
-    """Set a wave's share when it is assigned, if sizes were not known in advance.
-
-    It may depend on anything but the wave's own outcomes; shares already spent do not change.
-
-    Parameters
-    ----------
-    spent
-        The shares of earlier waves.
-    units
-        n_m.
-    cost
-        C_m, the mean of the contrast's 1/p over the units as assigned.
-    planned_rest
-        The sum of n_j/D_j over the waves planned after this one; 0 for the last.
-
-    Examples
-    --------
-    >>> share_when_assigned(spent=[0.5], units=100, cost=10.0, planned_rest=30.0)
-    0.125
-    """
-    information = units / cost
-    return (1 - sum(spent)) * information / (information + planned_rest)
-
 
 # ----------------------------------------------------------------------
 # One wave: mean, moderated variance, degrees of freedom.
@@ -176,7 +49,7 @@ class WaveEstimate:
     units
         n_m.
     estimate
-        theta_m, the mean of the scores.
+        theta_m, the mean of the scores, less the costs of actions.
     raw_variance
         v_m, from the scores alone.
     variance
@@ -186,8 +59,12 @@ class WaveEstimate:
     df
         The degrees of freedom of v_m.
     effective
-        The effective number of outcomes, r n_m arms / C_m: the number per action in a trial in
-        which all `arms` actions are equally likely.
+        The effective number of outcomes, arms n_m / mean of 1/(p q): the number per action in a
+        trial in which all `arms` actions are equally likely.
+    clustering
+        The design effect of clusters, 1 without them.
+    shape
+        The shape of the estimate from this wave alone.
     """
 
     about: str
@@ -198,19 +75,16 @@ class WaveEstimate:
     cost: float
     df: float
     effective: float
+    clustering: float
+    shape: Shape
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def interval(self, level: float = 0.95) -> Estimated:
         """Return the confidence interval of this wave alone."""
-        return student(self.about, self.estimate, self.variance, self.df, level=level)
-
-
-def moderated(raw: float, df: float, expected: float) -> float:
-    """Return a variance shrunk towards the expected one, as if by ten more degrees of freedom."""
-    return (df * raw + PRIOR_DF * expected) / (df + PRIOR_DF)
+        return estimated(self.about, self.shape, level=level)
 
 
 def degrees_of_freedom(units: float, kurtosis: float, effective: float) -> float:
-    """Return min(2 n/(kurtosis - 1), arms^2 r n/C), at least 1."""
+    """Return min(2 n/(kurtosis - 1), effective), at least 1."""
     by_kurtosis = 2 * units / (kurtosis - 1) if kurtosis > 1 else inf
     return max(min(by_kurtosis, effective), 1.0)
 
@@ -233,16 +107,18 @@ def estimate_wave(
         A partition and a level, to use only the units of one segment.
     """
     place = summary.place(contrast)
-    tally = summary.overall if segment is None else summary.segments.get(segment)
+    tally = _tally(summary, segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):
         return None
-    return estimate_tally(
-        tally, place, about=contrast.name, arms=contrast.arms, noise=summary.noise
-    )
+    return estimate_tally(tally, place, contrast, summary)
+
+
+def _tally(summary: WaveSummary, segment: Segment | None) -> ScoreSums | None:
+    return summary.overall if segment is None else summary.segments.get(segment)
 
 
 def estimate_tally(
-    tally: ScoreSums, place: int, *, about: str, arms: int, noise: float
+    tally: ScoreSums, place: int, contrast: Contrast, summary: WaveSummary
 ) -> WaveEstimate:
     """Return the estimate of one column from sums over units of a wave.
 
@@ -252,28 +128,90 @@ def estimate_tally(
         The sums, with at least one outcome.
     place
         The column.
-    about, arms
-        The name of the contrast, and the number of actions that it compares.
-    noise
-        sigma^2.
+    contrast
+        The contrast in this column.
+    summary
+        The wave's summary, for noise, events and costs of actions.
     """
-    units, cost = tally.units, float(tally.costs[place] / tally.units)
+    units, noise = tally.units, summary.residuals
+    design = tally.design[place]
     # A cost of 0 means that control is compared with itself: gain and uncertainty are 0.
-    effective = arms**2 * tally.share_returned * units / cost if cost else float(units)
+    weights = design[:, 1].sum(axis=0)
+    total = float(weights.sum() / units)
+    effective = contrast.arms**2 * units / total if total else float(units)
     theta = float(tally.moments.mean[place])
-    expected = noise * cost / (tally.share_returned * units)
-    raw, kurtosis, design_effect = _spread(tally, place, theta, negligible=ROUNDING * expected)
+    expected = float(weights @ noise.by_action) / units**2
+    raw, kurtosis, effect = _spread(tally, place, theta, negligible=ROUNDING * expected)
     independent = units if tally.clusters is None else len(tally.clusters.names)
     df = degrees_of_freedom(independent, kurtosis, effective)
+    trusted = degrees_of_freedom(independent, kurtosis, effective * _by_events(noise))
+    variance = (trusted * raw + PRIOR_DF * effect * expected) / (trusted + PRIOR_DF)
+    charged = float((design[0, 0] - design[1, 0]) @ summary.charges / units)
     return WaveEstimate(
-        about=about,
+        about=contrast.name,
         units=units,
-        estimate=theta,
+        estimate=theta - charged,
         raw_variance=raw,
-        variance=moderated(raw, df, design_effect * expected),
-        cost=cost,
+        variance=variance,
+        cost=float(tally.costs[place] / units),
         df=df,
-        effective=effective / arms,
+        effective=effective / contrast.arms,
+        clustering=effect,
+        shape=(
+            _rare_shape([tally], [place], np.ones(1), [effect], contrast, summary)
+            or StudentShape(theta - charged, sqrt(variance), df)
+        ),
+    )
+
+
+def estimate_tallies(
+    whole: ScoreSums, folds: Sequence[ScoreSums], contrast: Contrast, summary: WaveSummary
+) -> Shape:
+    """Return the shape of a cross-fitted contrast: for rare events, folds count as waves.
+
+    Parameters
+    ----------
+    whole, folds
+        The sums over all units, and over those of each fold; the contrast is the only column.
+    contrast, summary
+        The contrast and the wave's summary.
+    """
+    estimate = estimate_tally(whole, 0, contrast, summary)
+    shares = np.array([fold.units for fold in folds]) / whole.units
+    effects = [estimate.clustering] * len(folds)
+    rare = _rare_shape(folds, [0] * len(folds), shares, effects, contrast, summary)
+    return rare or StudentShape(estimate.estimate, sqrt(estimate.variance), estimate.df)
+
+
+def _by_events(noise: ResidualSums) -> float:
+    """Return how much of a variance estimate's weight remains if few residuals are large."""
+    excess = noise.kurtosis - 1
+    return min(1.0, 2 / excess) if excess > 0 else 1.0
+
+
+def _rare_shape(
+    tallies: Sequence[ScoreSums],
+    places: Sequence[int],
+    weights: Floats,
+    effects: Sequence[float],
+    contrast: Contrast,
+    summary: WaveSummary,
+) -> Shape | None:
+    """Return the shape for rare events, or None if events are not rare or some are negative."""
+    events = summary.events
+    if not (events.rare and events.positive) or not any(
+        tally.design[place].any() for tally, place in zip(tallies, places, strict=True)
+    ):
+        return None
+    return rare_shape(
+        tallies,
+        places,
+        weights,
+        effects,
+        events,
+        widening=contrast.widening,
+        mirrored=bool(summary.usual),
+        charges=summary.charges,
     )
 
 
@@ -301,7 +239,11 @@ def _of_clusters(clusters: ClusterSums, place: int, theta: float) -> tuple[float
 
 
 # ----------------------------------------------------------------------
-# All waves: pooled estimates whose variance shares were fixed in advance.
+# All waves together: weighted by size, or by shares of the variance that were fixed in advance.
+#
+# Weights by size estimate the average over the campaign's units, whatever changed between waves.
+# Weights by shares are narrower and estimate the same only if nothing changed; looks use them,
+# because their statistic has the canonical distribution over waves.
 
 
 #: With fewer effective outcomes in a wave, coverage has not been demonstrated.
@@ -312,7 +254,7 @@ NOTHING = "No wave has outcomes and a positive probability for every action comp
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled(Interval):
+class Pooled(Estimated):
     """A contrast over all waves.
 
     Parameters
@@ -323,15 +265,12 @@ class Pooled(Interval):
         Their weights, which sum to 1.
     heterogeneity, same_p
         Q, and the p-value of the hypothesis that all waves have the same value.
-    by_size
-        The average of the waves weighted by size, to show if they differ.
     """
 
     waves: tuple[WaveEstimate, ...]
     weights: tuple[float, ...]
     heterogeneity: float
     same_p: float
-    by_size: float
 
     def tables(self) -> list[Table]:
         """Return the pooled interval, and the estimate of each wave."""
@@ -346,6 +285,40 @@ class Pooled(Interval):
         return [interval_table(self.about, [self]), Table("Wave by wave", columns, rows)]
 
 
+def pool_by_size(
+    summaries: Sequence[WaveSummary],
+    contrast: Contrast,
+    *,
+    level: float = 0.95,
+    segment: Segment | None = None,
+    planned: float | None = None,
+) -> Interval:
+    """Return a contrast over all waves, weighted by wave size: the average over all units.
+
+    It is valid after adaptive waves, and whatever changed between them. The result is a
+    :class:`Pooled`, or an unknown interval with the reason.
+
+    Parameters
+    ----------
+    summaries
+        The waves so far, from :func:`summarise`.
+    contrast
+        The contrast.
+    level
+        The coverage.
+    segment
+        A partition and a level, to use only the units of one segment.
+    planned
+        The planned effective units of the contrast, from
+        :func:`~seqbatch.inference.rare_events.planned_units`; if events are too few for them, there
+        is no interval. None does without this rule.
+    """
+    arguments.number("level", level, above=0, at_most=1 - 1e-9)
+    found = [estimate_wave(one, contrast, segment) for one in summaries]
+    weights = [0.0 if wave is None else float(wave.units) for wave in found]
+    return _combined(summaries, contrast, found, weights, level, segment, planned)
+
+
 def pool(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
@@ -353,8 +326,9 @@ def pool(
     *,
     level: float = 0.95,
     segment: Segment | None = None,
+    planned: float | None = None,
 ) -> Interval:
-    """Return a mean or lift over all waves, with an interval that is valid after adaptive waves.
+    """Return a mean or lift over all waves, if it was the same in every wave.
 
     The weights are sqrt(share_m n_m / C_m): each wave's part of the variance is then its planned
     share, whatever the policy did. Weights that are merely known before the wave's outcomes would
@@ -368,10 +342,8 @@ def pool(
         A mean or a lift.
     shares
         The planned share of each wave; shares of later waves are ignored.
-    level
-        The coverage.
-    segment
-        A partition and a level, to use only the units of one segment.
+    level, segment, planned
+        See :func:`pool_by_size`.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     if len(shares) < len(summaries):
@@ -382,7 +354,7 @@ def pool(
         0.0 if wave is None else pooling_weight(share, wave)
         for share, wave in zip(shares, found, strict=False)
     ]
-    return combined(summaries, contrast, found, weights, level=level, segment=segment)
+    return _combined(summaries, contrast, found, weights, level, segment, planned)
 
 
 def pooling_weight(share: float, wave: WaveEstimate) -> float:
@@ -390,49 +362,47 @@ def pooling_weight(share: float, wave: WaveEstimate) -> float:
     return sqrt(share * wave.units / wave.cost)
 
 
-def pool_by_size(
-    summaries: Sequence[WaveSummary], contrast: Contrast, *, level: float = 0.95
-) -> Interval:
-    """Return the value or gain of the campaign as run, with every wave weighted by its units."""
-    found = [estimate_wave(one, contrast) for one in summaries]
-    weights = [0.0 if wave is None else float(wave.units) for wave in found]
-    return combined(summaries, contrast, found, weights, level=level)
-
-
-def combined(
+def _combined(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
     found: Sequence[WaveEstimate | None],
     weights: Sequence[float],
-    *,
     level: float,
-    segment: Segment | None = None,
+    segment: Segment | None,
+    planned: float | None,
 ) -> Interval:
     """Return the weighted mean of the waves that have an estimate."""
     used = [place for place, wave in enumerate(found) if wave is not None and weights[place] > 0]
     waves = [wave for place in used if (wave := found[place]) is not None]
-    if not waves or summaries[-1].evidence.all_equal:
+    last = summaries[-1]
+    if not waves or last.evidence.all_equal:
         return unknown(contrast.name, level=level, note=EQUAL if waves else NOTHING)
+    if planned is not None:
+        back = last.evidence.share_returned
+        if (few := few_events(last.events, planned, share_returned=back)) is not None:
+            return unknown(contrast.name, level=level, note=str(few), few=few)
     share = np.array([weights[place] for place in used])
     share = share / share.sum()
     theta = np.array([wave.estimate for wave in waves])
     variances = np.array([wave.variance for wave in waves])
+    tallies = [tally for place in used if (tally := _tally(summaries[place], segment)) is not None]
+    columns = [summaries[place].place(contrast) for place in used]
     parts = share**2 * variances
-    clusters = [_clusters(summaries[place], segment) for place in used]
-    column = summaries[used[0]].place(contrast)
-    variance = parts.sum() + _between(clusters, column, share, theta)
-    df = pooled_df(parts, np.array([wave.df for wave in waves]))
-    few = FEW if min(wave.effective for wave in waves) < ENOUGH else ""
-    base = student(contrast.name, float(share @ theta), float(variance), df, level=level, note=few)
-    Q, p = _same(theta, base.estimate, variances)
-    sizes = np.array([wave.units for wave in waves])
+    between = _between([tally.clusters for tally in tallies], columns[0], share, theta)
+    more = 1 + between / parts.sum() if between else 1.0
+    effects = [wave.clustering * more for wave in waves]
+    shape = _rare_shape(tallies, columns, share, effects, contrast, last)
+    if shape is None:
+        df = pooled_df(parts, np.array([wave.df for wave in waves]))
+        shape = StudentShape(float(share @ theta), sqrt(float(parts.sum()) + between), df)
+    few_outcomes = FEW if min(wave.effective for wave in waves) < ENOUGH else ""
+    Q, p = same_in_all(theta, variances)
     return Pooled(
-        **vars(base),
+        **vars(estimated(contrast.name, shape, level=level, note=few_outcomes)),
         waves=tuple(waves),
         weights=tuple(share.tolist()),
         heterogeneity=Q,
         same_p=p,
-        by_size=float(sizes @ theta / sizes.sum()),
     )
 
 
@@ -442,18 +412,18 @@ def pooled_df(parts: Floats, df: Floats) -> float:
     return float(parts.sum() ** 2 / below) if below > 0 else float(df.sum())
 
 
-def _same(theta: Floats, pooled: float, variances: Floats) -> tuple[float, float]:
-    """Return Q = sum (theta_m - theta)^2 / v~_m and its chi-square p-value, with M - 1 df."""
+def same_in_all(theta: Floats, variances: Floats) -> tuple[float, float]:
+    """Return Q = sum (theta_m - c)^2 / v~_m and its chi-square p-value, with M - 1 df.
+
+    c is the mean weighted by inverse variances, which makes Q smallest.
+    """
     from scipy.special import chdtrc
 
     if len(theta) < 2 or not variances.all():
         return 0.0, 1.0
-    Q = float(((theta - pooled) ** 2 / variances).sum())
+    centre = (theta / variances).sum() / (1 / variances).sum()
+    Q = float(((theta - centre) ** 2 / variances).sum())
     return Q, float(chdtrc(len(theta) - 1, Q))
-
-
-def _clusters(summary: WaveSummary, segment: Segment | None) -> ClusterSums | None:
-    return (summary.overall if segment is None else summary.segments[segment]).clusters
 
 
 def _between(
@@ -481,27 +451,31 @@ WARNING = (
 )
 
 
-def naive_lift(evidence: Evidence, action: int, *, over: int = 0, level: float = 0.95) -> Interval:
+def naive_lift(
+    summary: WaveSummary, action: int, *, over: int = 0, level: float = 0.95
+) -> Interval:
     """Return the difference of two actions' means with Welch's interval, marked as not valid.
 
     Parameters
     ----------
-    evidence
-        The evidence of all waves, from the last wave's summary.
+    summary
+        The last wave's summary, whose evidence is that of all waves.
     action, over
         The two actions.
     level
         The nominal coverage.
     """
     about = f"naive {Lift(action, over).name}"
-    means, variances, counts = zip(*(_mean(evidence, one) for one in (action, over)), strict=True)
+    both = (action, over)
+    means, variances, counts = zip(*(_mean(summary.evidence, a) for a in both), strict=True)
     if min(counts) < 2:
         note = "Too few outcomes of an action."
         return replace(unknown(about, level=level, note=note), valid=False)
     total = sum(variances)
     parts = [part**2 / (count - 1) for part, count in zip(variances, counts, strict=True)]
     df = total**2 / sum(parts) if total else float(min(counts) - 1)
-    made = student(about, means[0] - means[1], total, df, level=level, note=WARNING)
+    charged = float(summary.charges[action] - summary.charges[over])
+    made = student(about, means[0] - means[1] - charged, total, df, level=level, note=WARNING)
     return replace(made, valid=False)
 
 
@@ -572,7 +546,7 @@ def _variance_at_end(first: WaveSummary, contrast: Contrast, plan: PlanOfShares)
     sizes = zip(plan.sizes, plan.costs, strict=True)
     information = sum(size / (contrast.arms * cost) for size, cost in sizes)
     # If the first wave has no noise, any scale will do.
-    return (first.noise or 1.0) / first.overall.share_returned * information
+    return (first.residuals.variance or 1.0) / first.overall.share_returned * information
 
 
 def _tightest(variance: float, alpha: float) -> float:

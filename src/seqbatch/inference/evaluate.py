@@ -10,10 +10,12 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.doubly_robust_scores import OutcomeModel, ReturnedByAction, score
+from seqbatch.inference.doubly_robust_scores import OutcomeModel, score
+from seqbatch.inference.evidence import gathered
 from seqbatch.inference.intervals import Interval, interval_table, student
-from seqbatch.inference.logged_units import ROUNDING, ClusterSums, Moments, Rows, Wave, pieces
-from seqbatch.inference.summary import gathered
+from seqbatch.inference.logged_units import ROUNDING, Rows, Wave, pieces
+from seqbatch.inference.return_model import ReturnModel, own_chances
+from seqbatch.inference.score_sums import ClusterSums, Moments
 
 #: A policy: the probability of every action for every unit, or a function that returns them.
 Probabilities = Floats | Callable[[Rows], Floats]
@@ -95,9 +97,9 @@ def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evalua
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     evidence = gathered(log)
-    model, returned = OutcomeModel.fitted(evidence), ReturnedByAction.fitted(evidence)
+    model, returned = OutcomeModel.fitted(evidence), ReturnModel.fitted(log, evidence)
     parts = (
-        _weighed(rows, wanted, returned.of(rows), score(rows, model, returned).values)
+        _weighed(rows, wanted, q := returned.of(rows), score(rows, model, q).values)
         for rows, wanted in _wanted(log, policy)
     )
     return _evaluation(reduce(_Weighed.merge, parts), level)
@@ -145,7 +147,7 @@ class _Weighed:
 
 def _weighed(rows: Rows, wanted: Floats, returned: Floats, values: Floats) -> _Weighed:
     own = wanted[np.arange(rows.count), rows.actions]
-    weights = np.where(rows.returned, own / (rows.taken * returned), 0.0)
+    weights = np.where(rows.returned, own / own_chances(rows, returned), 0.0)
     weighted = weights * np.where(rows.returned, rows.outcomes, 0.0)
     robust = np.einsum("nk,nk->n", wanted, values)
     unsupported = float(wanted[rows.probabilities == 0].sum())

@@ -1,10 +1,37 @@
 """Estimates with confidence intervals, and how they are shown."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, nan, sqrt
+from math import copysign, inf, isfinite, nan, sqrt, ulp
+from typing import Protocol
 
 from seqbatch.display import number
 from seqbatch.document import Table, shown
+
+
+@dataclass(frozen=True)
+class FewEvents:
+    """Why there is no interval: too few events.
+
+    Parameters
+    ----------
+    expected
+        How many events the plan's effective units have, at the rate so far of all actions.
+    needed
+        How many are needed.
+
+    Examples
+    --------
+    >>> str(FewEvents(3.2, 5))
+    'Too few events: about 3 of the 5 that are needed.'
+    """
+
+    expected: float
+    needed: int
+
+    def __str__(self) -> str:
+        # Rounded down, so that it never reads as if there were enough.
+        return f"Too few events: about {int(self.expected)} of the {self.needed} that are needed."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,15 +45,19 @@ class Interval:
     estimate, error
         The estimate and its standard error.
     df
-        Degrees of freedom of Student's t.
+        Degrees of freedom of Student's t; infinite for the intervals of rare events.
     level
         The nominal coverage.
     low, high
         The interval.
+    statistic
+        The statistic of the hypothesis that the true value is 0, on the scale of a standard normal.
     valid
         Whether the coverage holds after an adaptive campaign.
     note
         A remark for the reader.
+    few
+        Why there is no interval, if events are too few.
     """
 
     about: str
@@ -36,8 +67,10 @@ class Interval:
     level: float
     low: float
     high: float
+    statistic: float = nan
     valid: bool = True
     note: str = ""
+    few: FewEvents | None = None
 
     @property
     def known(self) -> bool:
@@ -47,11 +80,7 @@ class Interval:
     @property
     def p_value(self) -> float:
         """The two-sided p-value of the hypothesis that the true value is 0."""
-        from scipy.special import stdtr
-
-        if not self.known or not self.error:
-            return nan if not self.known else float(self.estimate == 0)
-        return 2 * float(stdtr(self.df, -abs(self.estimate) / self.error))
+        return 2 * normal_tail(abs(self.statistic))
 
     @property
     def row(self) -> tuple[object, ...]:
@@ -82,6 +111,109 @@ def interval_table(title: str, intervals: "list[Interval]") -> Table:
     return Table(title, columns, [one.row for one in intervals], words=("about", "valid"))
 
 
+# ----------------------------------------------------------------------
+# The shape of an estimate: its limits for every tail probability.
+
+
+class Shape(Protocol):
+    """How far the true value may be from an estimate."""
+
+    @property
+    def estimate(self) -> float:
+        """The estimate."""
+
+    @property
+    def error(self) -> float:
+        """Its standard error."""
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of its standard error."""
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the limits that the true value is beyond with this probability on each side."""
+
+    def statistic(self, value: float = 0.0) -> float:
+        """Return the statistic of a hypothesis, on the scale of a standard normal."""
+
+
+@dataclass(frozen=True)
+class StudentShape:
+    """Student's t around the estimate."""
+
+    estimate: float
+    error: float
+    df: float
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the limits that the true value is beyond with this probability on each side."""
+        half = quantile(tail, self.df) * self.error if tail > TINY else inf
+        return self.estimate - half, self.estimate + half
+
+    def statistic(self, value: float = 0.0) -> float:
+        """Return (estimate - value)/error, converted to the normal with the same tail.
+
+        It is finite: a tail below the smallest number (beyond about 38) counts as that number.
+
+        >>> round(StudentShape(2.228, 1.0, 10).statistic(), 2)
+        1.96
+        """
+        from scipy.special import ndtri, stdtr
+
+        away = self.estimate - value
+        if not self.error:
+            return copysign(inf, away) if away else 0.0
+        below = float(stdtr(self.df, -abs(away) / self.error))
+        return copysign(-float(ndtri(max(below, ulp(0.0)))), away)
+
+
+#: Beyond the smallest tail of a double, limits are infinite.
+TINY = 1e-300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimated(Interval):
+    """An interval that knows its shape, so that other levels can be asked for."""
+
+    shape: Shape
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the limits that the true value is beyond with this probability on each side."""
+        return self.shape.limits(tail)
+
+
+def estimated(about: str, shape: Shape, *, level: float, note: str = "") -> Estimated:
+    """Return the two-sided interval of an estimate."""
+    low, high = shape.limits((1 - level) / 2)
+    return Estimated(
+        about=about,
+        estimate=shape.estimate,
+        error=shape.error,
+        df=shape.df,
+        level=level,
+        low=low,
+        high=high,
+        statistic=shape.statistic(),
+        note=note,
+        shape=shape,
+    )
+
+
+def student(
+    about: str, estimate: float, variance: float, df: float, *, level: float, note: str = ""
+) -> Estimated:
+    """Return the two-sided Student t interval of an estimate."""
+    return estimated(about, StudentShape(estimate, sqrt(variance), df), level=level, note=note)
+
+
+def unknown(about: str, *, level: float, note: str, few: FewEvents | None = None) -> Interval:
+    """Return an unknown interval with the reason."""
+    return Interval(
+        about=about, estimate=nan, error=nan, df=nan, level=level, low=nan, high=nan, note=note,
+        few=few,
+    )  # fmt: skip
+
+
 def quantile(tail: float, df: float) -> float:
     """Return the quantile of Student's t with this probability above it.
 
@@ -94,26 +226,48 @@ def quantile(tail: float, df: float) -> float:
     return -float(ndtri(tail) if df > 1e8 else stdtrit(df, tail))
 
 
-def student(
-    about: str, estimate: float, variance: float, df: float, *, level: float, note: str = ""
-) -> Interval:
-    """Return the two-sided Student t interval of an estimate."""
-    error = sqrt(variance)
-    half = quantile((1 - level) / 2, df) * error
-    return Interval(
-        about=about,
-        estimate=estimate,
-        error=error,
-        df=df,
-        level=level,
-        low=estimate - half,
-        high=estimate + half,
-        note=note,
-    )
+#: The largest statistic that is told apart.
+FARTHEST = 64.0
 
 
-def unknown(about: str, *, level: float, note: str) -> Interval:
-    """Return an unknown interval with the reason."""
-    return Interval(
-        about=about, estimate=nan, error=nan, df=nan, level=level, low=nan, high=nan, note=note
-    )
+def crossing(
+    limits: Callable[[float], tuple[float, float]], estimate: float, value: float
+) -> float:
+    """Return the smallest z at which limits hold a value; negative if it is above the estimate."""
+    side = 1.0 if estimate >= value else -1.0
+
+    def inside(z: float) -> bool:
+        low, high = limits(z)
+        return low <= value if side > 0 else high >= value
+
+    if inside(0.0):
+        return 0.0
+    near, far = 0.0, 1.0
+    while far < FARTHEST and not inside(far):
+        near, far = far, 2 * far
+    for _ in range(60):
+        middle = (near + far) / 2
+        near, far = (near, middle) if inside(middle) else (middle, far)
+    return side * far
+
+
+def student_tail(t: float, df: float) -> float:
+    """Return the probability of Student's t above t.
+
+    >>> round(student_tail(2.228, 10), 3), round(student_tail(1.96, float("inf")), 3)
+    (0.025, 0.025)
+    """
+    from scipy.special import stdtr
+
+    return normal_tail(t) if df > 1e8 else float(stdtr(df, -t))
+
+
+def normal_tail(z: float) -> float:
+    """Return the probability of a standard normal above z.
+
+    >>> round(normal_tail(1.96), 3)
+    0.025
+    """
+    from scipy.special import ndtr
+
+    return float(ndtr(-z))

@@ -1,6 +1,6 @@
-"""Logged units, and the sums over them: scores, moments, clusters."""
+"""Logged units: everything that was recorded about them, the only data that inference needs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,11 +10,6 @@ from numpy.typing import ArrayLike
 from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.contrasts import Contrast
-
-# ----------------------------------------------------------------------
-# Rows: units with everything that was logged, the only data that inference needs.
-
 
 #: The largest deviation of the sum of logged probabilities from 1.
 ROUNDING = 1e-6
@@ -35,7 +30,7 @@ class Rows:
     probabilities
         The logged probability of every action, shape (n, K).
     outcomes
-        The outcomes, NaN if missing.
+        The outcomes before any costs of actions, NaN if missing.
     clusters
         What dependent units have in common, for example a customer; None if all are independent.
     groups
@@ -43,9 +38,6 @@ class Rows:
         is None or NaN are a segment too: "missing".
     eligible
         Which actions each unit could have got, shape (n, K); None if all could get all.
-    before_costs
-        The outcomes before costs were subtracted, which are used to check whether all are equal;
-        None if no costs were subtracted.
 
     Examples
     --------
@@ -61,7 +53,6 @@ class Rows:
     clusters: AnyArray | None = None
     groups: Mapping[str, AnyArray] = field(default_factory=dict)
     eligible: Bools | None = None
-    before_costs: Floats | None = None
 
     @classmethod
     def of(
@@ -102,7 +93,6 @@ class Rows:
             None if self.clusters is None else self.clusters[among],
             {name: levels[among] for name, levels in self.groups.items()},
             None if self.eligible is None else self.eligible[among],
-            None if self.before_costs is None else self.before_costs[among],
         )
 
     @property
@@ -203,227 +193,3 @@ def _require_probabilities(probabilities: Floats, actions: Integers) -> None:
 def _require(name: str, rule: str, kept: object, received: object) -> None:
     if not kept:
         raise InvalidArgumentError(name, rule, received)
-
-
-# ----------------------------------------------------------------------
-# Means and central moments of several columns, which can be merged over pieces.
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Count, mean, and sums of the second, third and fourth powers of deviations from the mean.
-
-    Stored as central sums and merged by Pébay's formulas (2008): sums of plain powers would lose
-    all digits if the mean is large.
-
-    Parameters
-    ----------
-    count
-        The number of rows.
-    mean, second, third, fourth
-        One number per column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> columns = np.array([[1.0], [2.0], [6.0]])
-    >>> whole, parts = Moments.of(columns), Moments.of(columns[:1]).merge(Moments.of(columns[1:]))
-    >>> float(whole.variance[0]), float(parts.variance[0]), float(parts.kurtosis[0])
-    (7.0, 7.0, 1.5)
-    """
-
-    count: int
-    mean: Floats
-    second: Floats
-    third: Floats
-    fourth: Floats
-
-    @classmethod
-    def of(cls, columns: Floats) -> "Moments":
-        """Return the moments of an array's columns."""
-        if not len(columns):
-            return cls(0, *(np.zeros(columns.shape[1]) for _ in range(4)))
-        mean = columns.mean(axis=0)
-        away = columns - mean
-        squares = away * away
-        third, fourth = (np.einsum("ij,ij->j", squares, one) for one in (away, squares))
-        return cls(len(columns), mean, squares.sum(axis=0), third, fourth)
-
-    def merge(self, other: "Moments") -> "Moments":
-        """Return the moments of both sets of rows together."""
-        a, b = self.count, other.count
-        if not a or not b:
-            return self if a else other
-        n, gap = a + b, other.mean - self.mean
-        second = self.second + other.second + gap**2 * a * b / n
-        third = (
-            self.third
-            + other.third
-            + gap**3 * a * b * (a - b) / n**2
-            + 3 * gap * (a * other.second - b * self.second) / n
-        )
-        fourth = (
-            self.fourth
-            + other.fourth
-            + gap**4 * a * b * (a * a - a * b + b * b) / n**3
-            + 6 * gap**2 * (a * a * other.second + b * b * self.second) / n**2
-            + 4 * gap * (a * other.third - b * self.third) / n
-        )
-        return Moments(n, self.mean + gap * b / n, second, third, fourth)
-
-    @property
-    def variance(self) -> Floats:
-        """The unbiased variance of a row; 0 for a single row."""
-        return self.second / max(self.count - 1, 1)
-
-    @property
-    def kurtosis(self) -> Floats:
-        """Fourth moment over squared second, 3 for a normal; 1, the minimum, if all are equal."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(self.second > 0, self.count * self.fourth / self.second**2, 1.0)
-
-
-# ----------------------------------------------------------------------
-# Sums over clusters, for standard errors if units are not independent.
-#
-# Unlike all other sums, these grow with the number of clusters.
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterSums:
-    """The number of units of each cluster, and the sums of their scores.
-
-    Parameters
-    ----------
-    names
-        The clusters, sorted.
-    counts
-        The number of units of each.
-    sums
-        The sums of their scores, one column per contrast.
-    """
-
-    names: AnyArray
-    counts: Floats
-    sums: Floats
-
-    @classmethod
-    def of(cls, names: AnyArray, columns: Floats) -> "ClusterSums":
-        """Return the sums over some units."""
-        return cls._added(names, np.ones(len(names)), columns)
-
-    def merge(self, other: "ClusterSums") -> "ClusterSums":
-        """Return the sums over both sets of units; a cluster may be in both."""
-        return self._added(
-            np.concatenate([self.names, other.names]),
-            np.concatenate([self.counts, other.counts]),
-            np.concatenate([self.sums, other.sums]),
-        )
-
-    @classmethod
-    def _added(cls, names: AnyArray, counts: Floats, columns: Floats) -> "ClusterSums":
-        unique, places = np.unique(names, return_inverse=True)
-        size = len(unique)
-        totals = np.zeros((size, columns.shape[1] + 1))
-        for place, column in enumerate((counts, *columns.T)):
-            totals[:, place] = np.bincount(places, weights=column, minlength=size)
-        return cls(unique, totals[:, 0], totals[:, 1:])
-
-    def deviations(self, place: int, mean: float) -> Floats:
-        """Return each cluster's sum of deviations from a mean, for one column."""
-        return self.sums[:, place] - self.counts * mean
-
-
-def shared_covariance(
-    one: ClusterSums, other: ClusterSums, place: int, means: tuple[float, float]
-) -> float:
-    """Return the covariance between the means of two waves due to clusters in both."""
-    _, here, there = np.intersect1d(one.names, other.names, return_indices=True)
-    first = one.deviations(place, means[0])[here]
-    second = other.deviations(place, means[1])[there]
-    return float(first @ second / (one.counts.sum() * other.counts.sum()))
-
-
-# ----------------------------------------------------------------------
-# Sums of scores over units of a wave, from which all estimates are computed.
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreSums:
-    """Sums over some units of a wave, which can be merged over pieces.
-
-    Parameters
-    ----------
-    outcomes
-        The number of outcomes.
-    moments
-        Moments of the scores s_i, one column per contrast.
-    costs
-        Sums of the contrasts' costs.
-    clusters
-        Sums over clusters; None if all units are independent.
-    """
-
-    outcomes: int
-    moments: Moments
-    costs: Floats
-    clusters: ClusterSums | None = None
-
-    @property
-    def units(self) -> int:
-        """The number of units."""
-        return self.moments.count
-
-    @property
-    def share_returned(self) -> float:
-        """The share of units with an outcome."""
-        return self.outcomes / self.units
-
-    def merge(self, other: "ScoreSums") -> "ScoreSums":
-        """Return the sums over both sets of units."""
-        clusters = self.clusters
-        if clusters is not None and other.clusters is not None:
-            clusters = clusters.merge(other.clusters)
-        return ScoreSums(
-            self.outcomes + other.outcomes,
-            self.moments.merge(other.moments),
-            self.costs + other.costs,
-            clusters,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreColumns:
-    """Scores and costs of a piece, one column per contrast, before they are summed."""
-
-    rows: Rows
-    scores: Floats
-    costs: Floats
-
-    @classmethod
-    def of(cls, rows: Rows, values: Floats, contrasts: Sequence[Contrast]) -> "ScoreColumns":
-        """Compute each contrast for each unit.
-
-        For an action that a unit could not get, score and probability are NaN, and so is every
-        contrast that involves it.
-        """
-        p = rows.probabilities
-        if rows.eligible is not None:
-            p = np.where(rows.eligible, p, np.nan)
-            values = np.where(rows.eligible, values, np.nan)
-        return cls(
-            rows,
-            np.column_stack([contrast.of(values, p) for contrast in contrasts]),
-            np.column_stack([contrast.costs(p) for contrast in contrasts]),
-        )
-
-    def tally(self, among: Bools | None = None) -> ScoreSums:
-        """Sum over all units, or over some."""
-        part = slice(None) if among is None else among
-        scores, names = self.scores[part], self.rows.clusters
-        return ScoreSums(
-            int(self.rows.returned[part].sum()),
-            Moments.of(scores),
-            self.costs[part].sum(axis=0),
-            None if names is None else ClusterSums.of(names[part], scores),
-        )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf, isfinite, nan, ulp
+from math import inf, isfinite, nan
 
 from seqbatch.core import arguments
 from seqbatch.display import number
@@ -11,7 +11,7 @@ from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool
-from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.intervals import Estimated, Interval, normal_tail, quantile
 from seqbatch.inference.stopping_boundaries import boundaries, futility_boundaries
 from seqbatch.inference.summary import WaveSummary
 
@@ -31,7 +31,7 @@ class Look:
     information
         t_m, the information fraction.
     statistic
-        The pooled estimate over its standard error, on the scale of a standard normal.
+        The statistic of the pooled estimate, on the scale of a standard normal.
     boundary, futility
         The boundary of success and harm, and the bound below which continuing is futile.
     repeated
@@ -158,54 +158,32 @@ def look(
     looks = []
     for place, bound in zip(seen, bounds, strict=True):
         pooled = pool(summaries[: place + 1], contrast, shares, level=level)
-        if pooled.known:
+        if isinstance(pooled, Estimated):
             looks.append(_look(place + 1, times[place], pooled, bound, lows[place]))
     return Looks(about=contrast.name, rule=rule, looks=tuple(looks))
 
 
-def repeated(pooled: Interval, bound: float, *, level: float) -> Interval:
-    """Return theta ± t_df(tail Phi(-b)) se, the interval that covers at all looks together."""
-    from scipy.special import ndtr
-
-    # Beyond the smallest tail of a double, the interval is infinite.
-    tail = float(ndtr(-bound))
-    half = quantile(tail, pooled.df) * pooled.error if tail > 1e-300 else inf
+def repeated(pooled: Estimated, bound: float, *, level: float) -> Interval:
+    """Return the limits at the look's boundary: the interval that covers at all looks together."""
+    low, high = pooled.limits(normal_tail(bound))
     return Interval(
         about=pooled.about,
         estimate=pooled.estimate,
         error=pooled.error,
         df=pooled.df,
         level=level,
-        low=pooled.estimate - half,
-        high=pooled.estimate + half,
+        low=low,
+        high=high,
+        statistic=pooled.statistic,
         note="Repeated interval: covers at all looks together.",
     )
 
 
-def standardised(pooled: Interval) -> float:
-    """Return theta/se, converted from Student's t to the standard normal with the same tail.
-
-    The result is finite: a tail below the smallest number (beyond about 38) counts as that number.
-
-    >>> from seqbatch.inference.intervals import student
-    >>> round(standardised(student("a lift", 2.228, 1.0, 10, level=0.95)), 2)
-    1.96
-    """
-    from scipy.special import ndtri, stdtr
-
-    if not pooled.error:
-        return 0.0
-    t = pooled.estimate / pooled.error
-    below = float(stdtr(pooled.df, -abs(t)))
-    z = -float(ndtri(max(below, ulp(0.0))))
-    return z if t > 0 else -z
-
-
-def _look(wave: int, time: float, pooled: Interval, bound: float, futility: float) -> Look:
+def _look(wave: int, time: float, pooled: Estimated, bound: float, futility: float) -> Look:
     return Look(
         wave=wave,
         information=time,
-        statistic=standardised(pooled),
+        statistic=pooled.statistic,
         boundary=bound,
         futility=futility,
         repeated=repeated(pooled, bound, level=pooled.level),

@@ -10,8 +10,8 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Lift, Mean
-from seqbatch.inference.estimates import estimate_wave, pool
-from seqbatch.inference.intervals import Interval, quantile
+from seqbatch.inference.estimates import estimate_wave, pool_by_size
+from seqbatch.inference.intervals import Estimated, Interval, quantile, student_tail
 from seqbatch.inference.stopping_boundaries import gauss_legendre, legendre_coefficients
 from seqbatch.inference.summary import WaveSummary
 
@@ -176,48 +176,50 @@ def _exceeding(bound: float, loadings: Floats, two_sided: bool) -> float:
 
 
 def simultaneous_lifts(
-    summaries: Sequence[WaveSummary], shares: Sequence[float], *, level: float = 0.95
+    summaries: Sequence[WaveSummary], *, level: float = 0.95, planned: float | None = None
 ) -> tuple[Interval, ...]:
-    """Return the lifts of all actions over control, with intervals that cover jointly.
+    """Return the lifts of all actions over control, by size, with intervals that cover jointly.
 
     The correlation of the lifts follows from the logged probabilities: control's part of the cost,
-    averaged over waves by their shares. Unequal waves and degrees of freedom make this an
-    approximation, which uses the lowest degrees of freedom.
+    averaged over waves. Unequal waves and degrees of freedom make this an approximation, which uses
+    the lowest degrees of freedom.
 
     Parameters
     ----------
     summaries
         The waves.
-    shares
-        The planned share of each wave.
     level
         The joint coverage.
+    planned
+        The planned effective units of a lift; see
+        :func:`~seqbatch.inference.estimates.pool_by_size`.
     """
-    actions = range(1, len(summaries[0].evidence.assigned))
-    lifts = [pool(summaries, Lift(action), shares, level=level) for action in actions]
-    if not all(lift.known for lift in lifts):
+    actions = range(1, len(summaries[0].evidence.zeros))
+    lifts = [pool_by_size(summaries, Lift(a), level=level, planned=planned) for a in actions]
+    known = [lift for lift in lifts if isinstance(lift, Estimated)]
+    if len(known) < len(lifts):
         return tuple(lifts)
-    loadings = [_loading(summaries, shares, action) for action in actions]
-    df = min(lift.df for lift in lifts)
-    bound = dunnett_critical(loadings, level=level, df=df)
-    note = f"Covers jointly with the other {len(lifts) - 1} (Dunnett)."
-    return tuple(
-        replace(
-            lift,
-            low=lift.estimate - bound * lift.error,
-            high=lift.estimate + bound * lift.error,
-            note=f"{lift.note} {note}".strip(),
-        )
-        for lift in lifts
+    bound = dunnett_critical(
+        [_loading(summaries, action) for action in actions],
+        level=level,
+        df=min(lift.df for lift in known),
     )
+    note = f"Covers jointly with the other {len(lifts) - 1} (Dunnett)."
+    made = []
+    for lift in known:
+        # The bound belongs to the lowest degrees of freedom; each lift has the tail of that bound.
+        low, high = lift.limits(student_tail(bound, lift.df))
+        text = f"{lift.note} {note}".strip()
+        made.append(replace(lift, low=low, high=high, note=text))
+    return tuple(made)
 
 
-def _loading(summaries: Sequence[WaveSummary], shares: Sequence[float], action: int) -> float:
-    """Return the square root of control's part of a lift's cost, averaged over waves."""
-    total = weight = 0.0
-    for summary, share in zip(summaries, shares, strict=False):
-        control, own = (estimate_wave(summary, Mean(one)) for one in (0, action))
-        if control is not None and own is not None:
-            total += share * control.cost / (control.cost + own.cost)
-            weight += share
-    return sqrt(total / weight)
+def _loading(summaries: Sequence[WaveSummary], action: int) -> float:
+    """Return the square root of control's part of a lift's variance, over waves by size."""
+    own = total = 0.0
+    for summary in summaries:
+        control, other = (estimate_wave(summary, Mean(one)) for one in (0, action))
+        if control is not None and other is not None:
+            own += control.units * control.cost
+            total += control.units * (control.cost + other.cost)
+    return sqrt(own / total)

@@ -5,8 +5,8 @@ from itertools import accumulate
 from math import sqrt
 
 from seqbatch.core import arguments
-from seqbatch.inference.estimates import PlanOfShares, plan_of_shares
 from seqbatch.inference.intervals import quantile
+from seqbatch.inference.plan_of_shares import PlanOfShares, plan_of_shares
 
 
 def planned_error(

@@ -1,19 +1,24 @@
 """The value of assignment rules: the rule as run, and the rule to run next."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 
-from seqbatch.core import arguments
+from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.document import Table, shown
-from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom
-from seqbatch.inference.doubly_robust_scores import Evidence, OutcomeModel, inverse_weights
-from seqbatch.inference.estimates import EQUAL, estimate_tally, pool_by_size
-from seqbatch.inference.intervals import Interval, interval_table, quantile, unknown
-from seqbatch.inference.logged_units import Rows, ScoreColumns, ScoreSums, Wave, pieces
+from seqbatch.inference.contrasts import AsRun, Contrast, Gain, GainOverRandom
+from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel
+from seqbatch.inference.estimates import EQUAL, estimate_tallies, pool_by_size
+from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.intervals import Estimated, Interval, estimated, interval_table, unknown
+from seqbatch.inference.logged_units import Rows, Wave, pieces
+from seqbatch.inference.rare_events import PlannedDesign, few_events, planned_units
+from seqbatch.inference.return_model import own_chances
+from seqbatch.inference.score_sums import ScoreColumns, ScoreSums
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
@@ -27,7 +32,7 @@ class GreedyRule:
     Parameters
     ----------
     coefficients
-        b_a of each action, shape (K, P).
+        b_a of each action less its cost, shape (K, P).
     known
         Which actions have outcomes; the others are never given.
     less
@@ -39,9 +44,13 @@ class GreedyRule:
     less: bool = False
 
     @classmethod
-    def fitted(cls, evidence: Evidence, *, less: bool = False) -> "GreedyRule":
-        """Fit the rule to all outcomes."""
+    def fitted(
+        cls, evidence: Evidence, *, charges: Floats | None = None, less: bool = False
+    ) -> "GreedyRule":
+        """Fit the rule to all outcomes; `charges` are the costs of actions."""
         coefficients = OutcomeModel.fitted(evidence).coefficients
+        if charges is not None:
+            coefficients[:, 0] -= charges
         return cls(coefficients, evidence.statistics.count > 0, less)
 
     def predictions(self, features: Floats) -> Floats:
@@ -108,7 +117,12 @@ class NextRule:
 
 
 def judge_next_rule(
-    last: Wave, summary: WaveSummary, *, level: float = 0.95, less: bool = False
+    last: Wave,
+    summary: WaveSummary,
+    *,
+    level: float = 0.95,
+    less: bool = False,
+    planned: float | None = None,
 ) -> NextRule:
     """Return the rule that all data suggest, and its gain over control.
 
@@ -125,24 +139,54 @@ def judge_next_rule(
         The coverage.
     less
         Whether a lower outcome is better.
+    planned
+        The planned effective units, from
+        :func:`~seqbatch.inference.rare_events.planned_units_of_next_rule`; if events are too few
+        for them, the gain is unknown. None does without this rule.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
-    others = _other_folds(last, summary.evidence)
-    rules = [GreedyRule.fitted(evidence, less=less) for evidence in others]
-    judged = reduce(
-        _Judged.merge,
-        (
-            _judge(rows.some(folds == fold), rule, summary)
-            for rows, folds in _in_folds(last)
-            for fold, rule in enumerate(rules)
-        ),
-    )
+    inside = _folds(last, summary.evidence)
+    wave = reduce(Statistics.merge, (one.statistics for one in inside))
+    judges = [_Judge.of(summary, wave, fold, less=less) for fold in inside]
+    judged: list[_Judged | None] = [None] * FOLDS
+    for rows, folds in _in_folds(last):
+        for fold, judge in enumerate(judges):
+            made, before = judge.judged(rows.some(folds == fold), summary), judged[fold]
+            judged[fold] = made if before is None else before.merge(made)
+    done = [one for one in judged if one is not None]
+    whole = reduce(_Judged.merge, done)
     return NextRule(
-        rule=GreedyRule.fitted(summary.evidence, less=less),
-        gain=_gain(judged, summary, level),
-        supported=judged.support,
-        shares=tuple((judged.given / judged.given.sum()).tolist()),
+        rule=GreedyRule.fitted(summary.evidence, charges=summary.charges, less=less),
+        gain=_gain(whole, done, summary, level, planned),
+        supported=whole.support,
+        shares=tuple((whole.given / whole.given.sum()).tolist()),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _OverControl:
+    """The contrast of each unit's action under the rule with control."""
+
+    wanted: Integers
+    name: ClassVar[str] = ABOUT
+    arms: ClassVar[int] = 2
+    widening: ClassVar[float] = 1.3
+
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return 1 for the rule's action and 1 for control, unless they are the same."""
+        more, less = np.zeros_like(probabilities), np.zeros_like(probabilities)
+        other = np.flatnonzero(self.wanted != 0)
+        more[other, self.wanted[other]] = 1.0
+        less[other, 0] = 1.0
+        return more, less
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1/p of the rule's action plus 1/p of control, unless they are the same."""
+        more, less = self.coefficients(probabilities)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(more + less > 0, 1 / probabilities, 0.0)
+        total: Floats = terms.sum(axis=1)
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,41 +204,70 @@ class _Judged:
         return _Judged(self.supported.merge(other.supported), self.given + other.given)
 
 
-def _judge(rows: Rows, rule: GreedyRule, summary: WaveSummary) -> _Judged:
-    """Score the rule on units that it was not fitted to.
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Rule, model and common shift fitted to all units outside a fold."""
 
-    s_i = mu_pi - mu_0 + (e_i/(p q)) (1{A_i = pi(x_i)} - 1{A_i = 0}), which is 0 if pi is 0.
-    """
-    places, wanted = np.arange(rows.count), rule.actions(rows.features, rows.eligible)
-    predicted, p = rule.predictions(rows.features), rows.probabilities
-    residuals = rows.outcomes - predicted[places, rows.actions]
-    corrections = np.where(rows.returned, residuals, 0.0) * inverse_weights(rows, summary.returned)
-    signs = (rows.actions == wanted).astype(float) - (rows.actions == 0)
-    scores = predicted[places, wanted] - predicted[:, 0] + corrections * signs
-    chances = np.minimum(p[places, wanted], p[:, 0])
-    supported = (chances >= LEAST_PROBABILITY) | ((wanted == 0) & (p[:, 0] > 0))
-    costs = np.zeros(rows.count)
-    costly = supported & (wanted != 0)
-    costs[costly] = 1 / p[places, wanted][costly] + 1 / p[costly, 0]
-    columns = ScoreColumns(rows, scores[:, None], costs[:, None])
-    return _Judged(columns.tally(supported), np.bincount(wanted, minlength=rows.actions_number))
+    rule: GreedyRule
+    model: OutcomeModel
+    shift: float
+
+    @classmethod
+    def of(cls, summary: WaveSummary, wave: Statistics, fold: Evidence, *, less: bool) -> "_Judge":
+        others = summary.evidence.without(fold)
+        model = OutcomeModel.fitted(others)
+        moved = CommonShift.of(wave.subtract(fold.statistics), model)
+        return cls(
+            GreedyRule.fitted(others, charges=summary.charges, less=less),
+            model,
+            moved.total / (moved.outcomes + 1),
+        )
+
+    def judged(self, rows: Rows, summary: WaveSummary) -> _Judged:
+        """Score the rule on units of the fold; those without support are only counted."""
+        wanted = self.rule.actions(rows.features, rows.eligible)
+        given = np.bincount(wanted, minlength=rows.actions_number)
+        p = rows.probabilities
+        chances = np.minimum(p[np.arange(rows.count), wanted], p[:, 0])
+        supported = (chances >= LEAST_PROBABILITY) | ((wanted == 0) & (p[:, 0] > 0))
+        rows, wanted = rows.some(supported), wanted[supported]
+        q, back = summary.returned.of(rows), rows.returned
+        values = self.model.predictions(rows) + self.shift
+        own = values[np.arange(rows.count), rows.actions]
+        corrections = (rows.outcomes - own) / own_chances(rows, q)
+        values[back, rows.actions[back]] += corrections[back]
+        contrast = [_OverControl(wanted)]
+        columns = ScoreColumns.of(rows, values, q, contrast, usual=summary.usual)
+        return _Judged(columns.tally(), given)
 
 
-def _gain(judged: _Judged, summary: WaveSummary, level: float) -> Interval:
-    """Return the interval, or an unknown one if overlap is too small."""
-    if judged.support < LEAST_SUPPORT:
+def _gain(
+    whole: _Judged,
+    folds: Sequence[_Judged],
+    summary: WaveSummary,
+    level: float,
+    planned: float | None,
+) -> Interval:
+    """Return the interval, or an unknown one if overlap or events are too few."""
+    if whole.support < LEAST_SUPPORT:
         note = (
-            f"Only {judged.support:.1%} of the units could have got both the rule's action and "
+            f"Only {whole.support:.1%} of the units could have got both the rule's action and "
             f"control (probability {LEAST_PROBABILITY:g} or more); an estimate needs "
             f"{LEAST_SUPPORT:.0%}."
         )
         return unknown(ABOUT, level=level, note=note)
-    if not judged.supported.outcomes:
+    if not whole.supported.outcomes:
         return unknown(ABOUT, level=level, note="The last wave has no outcomes.")
     if summary.evidence.all_equal:
         return unknown(ABOUT, level=level, note=EQUAL)
-    estimate = estimate_tally(judged.supported, 0, about=ABOUT, arms=2, noise=summary.noise)
-    return replace(estimate.interval(level), note=APPROXIMATE)
+    if planned is not None:
+        back = summary.evidence.share_returned
+        if (few := few_events(summary.events, planned, share_returned=back)) is not None:
+            return unknown(ABOUT, level=level, note=str(few), few=few)
+    contrast = _OverControl(np.zeros(0, dtype=np.int64))
+    tallies = [one.supported for one in folds if one.supported.units]
+    estimate = estimate_tallies(whole.supported, tallies, contrast, summary)
+    return estimated(ABOUT, estimate, level=level, note=APPROXIMATE)
 
 
 def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:
@@ -211,14 +284,14 @@ def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:
         first += rows.count
 
 
-def _other_folds(wave: Wave, everything: Evidence) -> list[Evidence]:
-    """Return, for each fold, the evidence of all units outside it."""
-    zero = Evidence.zero(len(everything.assigned), everything.statistics.dim)
+def _folds(wave: Wave, everything: Evidence) -> list[Evidence]:
+    """Return the evidence of the units in each fold."""
+    zero = Evidence.zero(len(everything.zeros), everything.statistics.dim)
     inside = [zero] * FOLDS
     for rows, folds in _in_folds(wave):
         for fold in range(FOLDS):
             inside[fold] = inside[fold].with_rows(rows.some(folds == fold))
-    return [everything.without(fold) for fold in inside]
+    return inside
 
 
 # ----------------------------------------------------------------------
@@ -258,7 +331,12 @@ class RunValue:
         return "\n".join(map(str, (self.value, self.over_random, self.over_best)))
 
 
-def run_value(summaries: Sequence[WaveSummary], *, level: float = 0.95) -> RunValue:
+def run_value(
+    summaries: Sequence[WaveSummary],
+    *,
+    level: float = 0.95,
+    planned: Sequence[PlannedDesign] = (),
+) -> RunValue:
     """Return the value of the campaign as run, and its gains.
 
     Parameters
@@ -267,13 +345,21 @@ def run_value(summaries: Sequence[WaveSummary], *, level: float = 0.95) -> RunVa
         The waves, from :func:`summarise`.
     level
         The coverage.
+    planned
+        What was planned for each wave, from a plan of shares: if events are too few, there is no
+        interval. Without it this rule is not applied.
     """
-    actions = range(len(summaries[0].evidence.assigned))
-    gains = tuple(pool_by_size(summaries, Gain(action), level=level) for action in actions)
+    actions = range(len(summaries[0].evidence.zeros))
+
+    def pooled(contrast: Contrast) -> Interval:
+        units = planned_units(planned, contrast) if planned else None
+        return pool_by_size(summaries, contrast, level=level, planned=units)
+
+    gains = tuple(pooled(Gain(action)) for action in actions)
     return RunValue(
-        value=pool_by_size(summaries, AsRun(), level=level),
+        value=pooled(AsRun()),
         over_actions=gains,
-        over_random=pool_by_size(summaries, GainOverRandom(), level=level),
+        over_random=pooled(GainOverRandom()),
         over_best=gain_over_best(gains, level=level),
     )
 
@@ -297,10 +383,12 @@ def gain_over_best(
         Whether a lower outcome is better.
     """
     about = "gain of the run over the best single action"
-    if lacking := [gain for gain in gains if not gain.known]:
-        return unknown(about, level=level, note=lacking[0].note)
+    known = [gain for gain in gains if isinstance(gain, Estimated)]
+    if len(known) < len(gains):
+        lacking = next(gain for gain in gains if not isinstance(gain, Estimated))
+        return unknown(about, level=level, note=lacking.note, few=lacking.few)
     tail, worst = (1 - level) / 2, max if less else min
-    least = worst(gains, key=lambda gain: gain.estimate)
+    least = worst(known, key=lambda gain: gain.estimate)
     # Of the two bounds, the one on the better side picks one of K.
     below, above = (tail / len(gains), tail) if less else (tail, tail / len(gains))
     leans = ("highest", "upwards") if less else ("lowest", "downwards")
@@ -310,8 +398,9 @@ def gain_over_best(
         error=least.error,
         df=least.df,
         level=level,
-        low=worst(one.estimate - quantile(below, one.df) * one.error for one in gains),
-        high=worst(one.estimate + quantile(above, one.df) * one.error for one in gains),
+        low=worst(one.limits(below)[0] for one in known),
+        high=worst(one.limits(above)[1] for one in known),
+        statistic=least.statistic,
         note="The estimate is the {} of several, so it is biased {}; the interval is not.".format(
             *leans
         ),

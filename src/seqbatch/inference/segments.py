@@ -1,8 +1,9 @@
 """Lifts within segments: declared segments, and splits found in earlier waves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import hypot, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,21 @@ from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
-from seqbatch.inference.estimates import pool, pooled_df
-from seqbatch.inference.intervals import Interval, student, unknown
+from seqbatch.inference.estimates import pool_by_size, pooled_df
+from seqbatch.inference.intervals import (
+    Estimated,
+    Interval,
+    Shape,
+    StudentShape,
+    crossing,
+    estimated,
+    normal_tail,
+    unknown,
+)
 from seqbatch.inference.logged_units import Wave, pieces
 from seqbatch.inference.multiplicity import holm
-from seqbatch.inference.summary import Missing, Partition, Split, WaveSummary, summarise
+from seqbatch.inference.rare_events import PlannedDesign, planned_units
+from seqbatch.inference.summary import Partition, Segment, Split, WaveSummary, summarise
 
 # ----------------------------------------------------------------------
 # Declared segments, with p-values adjusted for their number.
@@ -93,10 +104,10 @@ class Segments:
 def within_segments(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
-    shares: Sequence[float],
     partitions: Sequence[Partition],
     *,
     level: float = 0.95,
+    planned: Sequence[PlannedDesign] = (),
 ) -> Segments:
     """Return a contrast within each segment of partitions that were fixed before the campaign.
 
@@ -108,18 +119,20 @@ def within_segments(
         The waves, summarised with these partitions.
     contrast
         A mean or a lift.
-    shares
-        The planned share of each wave.
     partitions
         How units are divided.
     level
         The coverage of each interval.
+    planned
+        What was planned for each wave, from a plan of shares: if a segment's events are too few,
+        it has no interval. Without it this rule is not applied.
     """
     found = []
     for partition in partitions:
         for level_name in levels_of(summaries, partition):
-            part = (partition, level_name)
-            interval = pool(summaries, contrast, shares, level=level, segment=part)
+            interval = in_segment(
+                summaries, contrast, (partition, level_name), level=level, planned=planned
+            )
             found.append((partition.name, level_name, interval))
     adjusted = adjusted_p_values([interval for _, _, interval in found])
     return Segments(
@@ -129,6 +142,27 @@ def within_segments(
             for (name, segment, interval), p in zip(found, adjusted, strict=True)
         ),
     )
+
+
+def in_segment(
+    summaries: Sequence[WaveSummary],
+    contrast: Contrast,
+    segment: Segment,
+    *,
+    level: float,
+    planned: Sequence[PlannedDesign],
+) -> Interval:
+    """Return a contrast within one segment, weighted by the segment's units in each wave."""
+    units = None
+    if planned:
+        tallies = [summary.segments.get(segment) for summary in summaries]
+        own = [
+            replace(design, units=tally.units)
+            for design, tally in zip(planned, tallies, strict=False)
+            if tally is not None
+        ]
+        units = planned_units(own, contrast) if own else 0.0
+    return pool_by_size(summaries, contrast, level=level, segment=segment, planned=units)
 
 
 def levels_of(summaries: Sequence[WaveSummary], partition: Partition) -> list[Any]:
@@ -144,14 +178,50 @@ def adjusted_p_values(intervals: Sequence[Interval]) -> tuple[float, ...]:
     return holm([1.0 if np.isnan(one.p_value) else one.p_value for one in intervals])
 
 
+@dataclass(frozen=True)
+class DifferenceShape:
+    """The difference of two independent estimates, whose distances to their limits are combined."""
+
+    one: Shape
+    other: Shape
+    df: float = inf
+
+    @property
+    def estimate(self) -> float:
+        """The difference."""
+        return self.one.estimate - self.other.estimate
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return hypot(self.one.error, self.other.error)
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the limits that the true value is beyond with this probability on each side."""
+        (low, high), (below, above) = self.one.limits(tail), self.other.limits(tail)
+        own, others = self.one.estimate, self.other.estimate
+        return (
+            own - others - hypot(max(own - low, 0.0), max(above - others, 0.0)),
+            own - others + hypot(max(high - own, 0.0), max(others - below, 0.0)),
+        )
+
+    def statistic(self, value: float = 0.0) -> float:
+        """Return the smallest z at which the limits hold a value, negative if it is above."""
+        return crossing(lambda z: self.limits(normal_tail(z)), self.estimate, value)
+
+
 def difference(one: Interval, other: Interval, about: str) -> Interval:
     """Return the difference of two estimates from disjoint units."""
-    if not (one.known and other.known):
-        return unknown(about, level=one.level, note=f"{one.note} {other.note}".strip())
-    parts = np.array([one.error**2, other.error**2])
-    df = pooled_df(parts, np.array([one.df, other.df]))
-    gap = one.estimate - other.estimate
-    return student(about, gap, float(parts.sum()), df, level=one.level)
+    if not (isinstance(one, Estimated) and isinstance(other, Estimated)):
+        few = one.few or other.few
+        note = " ".join(dict.fromkeys(part for part in (one.note, other.note) if part))
+        return unknown(about, level=one.level, note=note, few=few)
+    shape: Shape = DifferenceShape(one.shape, other.shape)
+    if isinstance(one.shape, StudentShape) and isinstance(other.shape, StudentShape):
+        parts = np.array([one.error**2, other.error**2])
+        df = pooled_df(parts, np.array([one.df, other.df]))
+        shape = StudentShape(one.estimate - other.estimate, sqrt(float(parts.sum())), df)
+    return estimated(about, shape, level=one.level)
 
 
 # ----------------------------------------------------------------------
@@ -239,13 +309,13 @@ class FoundSplits:
 def strongest_splits(
     waves: Sequence[Wave],
     contrast: Contrast,
-    shares: Sequence[float],
     *,
     search: int = 1,
     most: int = 3,
     labels: Sequence[str] = (),
     level: float = 0.95,
-    missing: Missing = "by action",
+    charges: Sequence[float] = (),
+    planned: Sequence[PlannedDesign] = (),
     fitted: Sequence[WaveSummary] = (),
 ) -> FoundSplits:
     """Find the features by which a contrast differs most, and evaluate them on later waves.
@@ -257,29 +327,26 @@ def strongest_splits(
         with `fitted`.
     contrast
         A mean or a lift.
-    shares
-        The planned share of each wave.
     search
         The number of first waves in which to find splits.
     most
         The maximum number of splits to evaluate; at most one per feature.
     labels
         The names of the features, the constant first.
-    level, missing, fitted
-        See :func:`~seqbatch.inference.estimates.pool` and
-        :func:`~seqbatch.inference.summary.summarise`.
+    level, planned
+        See :func:`within_segments`.
+    charges, fitted
+        See :func:`~seqbatch.inference.summary.summarise`.
     """
     arguments.integer("search", search)
     if search >= len(waves):
         rule = f"below the number of waves, {len(waves)}, to leave some for evaluation"
         raise InvalidArgumentError("search", rule, search)
     candidates = candidate_splits(waves[0], labels)
-    ask = partial(summarise, contrasts=[contrast], missing=missing, fitted=fitted)
-    chosen = _strongest(
-        ask(waves[:search], partitions=candidates), contrast, shares, candidates, most
-    )
+    ask = partial(summarise, contrasts=[contrast], charges=charges, fitted=fitted)
+    chosen = _strongest(ask(waves[:search], partitions=candidates), contrast, candidates, most)
     later = ask(waves, partitions=chosen)[search:]
-    sides = [_sides(later, contrast, shares[search:], split, level) for split in chosen]
+    sides = [_sides(later, contrast, split, level, planned[search:]) for split in chosen]
     adjusted = adjusted_p_values([gap for _, _, gap in sides])
     splits = [
         FoundSplit(split=split, above=above, below=below, difference=gap, adjusted_p=p)
@@ -310,27 +377,28 @@ def _thresholds(values: Floats) -> list[float]:
 def _sides(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
-    shares: Sequence[float],
     split: Split,
     level: float,
+    planned: Sequence[PlannedDesign],
 ) -> tuple[Interval, Interval, Interval]:
     """Return the contrast above and below, and the difference."""
-    parts: list[tuple[Split, Any]] = [(split, True), (split, False)]
-    above, below = (pool(summaries, contrast, shares, level=level, segment=part) for part in parts)
+    above, below = (
+        in_segment(summaries, contrast, (split, side), level=level, planned=planned)
+        for side in (True, False)
+    )
     return above, below, difference(above, below, f"{contrast.name}, {split.name}, minus below")
 
 
 def _strongest(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
-    shares: Sequence[float],
     candidates: Sequence[Split],
     most: int,
 ) -> list[Split]:
     """Return the splits with the largest statistics, one per feature."""
     best: dict[int, tuple[float, Split]] = {}
     for split in candidates:
-        gap = _sides(summaries, contrast, shares, split, 0.95)[2]
+        gap = _sides(summaries, contrast, split, 0.95, ())[2]
         size = abs(gap.estimate / gap.error) if gap.known and gap.error else 0.0
         if size > best.get(split.column, (0.0, split))[0]:
             best[split.column] = size, split

@@ -1,32 +1,24 @@
 """Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from seqbatch.core import arguments
-from seqbatch.core.arrays import AnyArray
+from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, all_contrasts
-from seqbatch.inference.doubly_robust_scores import (
-    Evidence,
-    OutcomeModel,
-    Returned,
-    ReturnedByAction,
-    ReturnedByFeatures,
-    score,
-)
-from seqbatch.inference.logged_units import (
+from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel, score
+from seqbatch.inference.evidence import Events, Evidence, gathered
+from seqbatch.inference.logged_units import Rows, Wave, missing_levels, pieces
+from seqbatch.inference.return_model import SCARCE, ReturnModel
+from seqbatch.inference.score_sums import (
+    JointMoments,
     Moments,
-    Rows,
+    ResidualSums,
     ScoreColumns,
     ScoreSums,
-    Wave,
-    missing_levels,
-    pieces,
 )
 
 # ----------------------------------------------------------------------
@@ -115,12 +107,11 @@ class Split:
 # ----------------------------------------------------------------------
 # Summaries of waves.
 #
-# For each wave, a first pass over its pieces adds to the sums for the model, and a second one
-# scores its units. Only a few numbers per contrast remain. Memory does not grow with the number of
-# units, except for sums over clusters; outcomes missing by features need further passes.
+# For each wave, a first pass over its pieces adds to the sums for the models, a second one fits the
+# return model if outcomes are missing, and a last one scores its units. Only a few numbers per
+# contrast remain. Memory does not grow with the number of units, except for sums over clusters.
 
 
-Missing = Literal["by action", "by features"]
 #: A partition and one of its segments.
 Segment = tuple[Partition, Any]
 
@@ -139,27 +130,38 @@ class WaveSummary:
         Sums over the units of each segment.
     evidence
         The evidence to which this wave's model was fitted: waves 1 to m.
-    squared_residuals, residuals
-        The sum and number of the e_i^2 of waves 1 to m.
+    residuals
+        Sums of the residuals of waves 1 to m.
     returned
-        The model of missing outcomes, as of this wave.
+        The return model, as of this wave.
+    scarce
+        How many units of each action are of a kind whose outcomes hardly ever come back.
     features
         Moments of the wave's features.
+    joint
+        Means and covariances of the scores G_i(a) of all actions.
+    usual
+        The usual outcome, 0 or 1, from which parts of contrasts are counted.
+    charges
+        The cost of each action, which every estimate subtracts.
     """
 
     contrasts: tuple[Contrast, ...]
     overall: ScoreSums
     segments: Mapping[Segment, ScoreSums]
     evidence: Evidence
-    squared_residuals: float
-    residuals: int
-    returned: Returned
+    residuals: ResidualSums
+    returned: ReturnModel
+    scarce: Integers
     features: Moments
+    joint: JointMoments
+    usual: float
+    charges: Floats
 
     @property
-    def noise(self) -> float:
-        """sigma^2: the mean of all squared residuals so far."""
-        return self.squared_residuals / max(self.residuals, 1)
+    def events(self) -> Events:
+        """The events of waves 1 to m."""
+        return self.evidence.events(self.usual)
 
     def place(self, contrast: Contrast) -> int:
         """Return the column of a contrast."""
@@ -174,7 +176,7 @@ def summarise(
     *,
     contrasts: Sequence[Contrast] | None = None,
     partitions: Sequence[Partition] = (),
-    missing: Missing = "by action",
+    charges: Sequence[float] = (),
     earlier: Sequence[WaveSummary] = (),
     fitted: Sequence[WaveSummary] = (),
 ) -> tuple[WaveSummary, ...]:
@@ -188,79 +190,103 @@ def summarise(
         The contrasts to estimate later; by default all means, lifts and gains.
     partitions
         Divisions of units into segments.
-    missing
-        What missing outcomes depend on: only the action, or also features, which takes several
-        passes over all waves so far.
+    charges
+        The cost of each action, in the unit of the outcomes; none by default. Outcomes are given
+        before costs: a cost is known exactly, so it moves estimates and adds no uncertainty.
     earlier
-        Existing summaries of the waves before these, which are returned with the others; not
-        supported if outcomes are missing by features.
+        Existing summaries of the waves before these, which are returned with the others.
     fitted
         Existing summaries of the same waves with other contrasts: their models are reused, which
         saves the passes for fitting.
     """
-    arguments.choice("missing", missing, ("by action", "by features"))
-    if earlier and missing == "by features":
-        raise InvalidArgumentError("earlier", "empty if missing is by features", len(earlier))
     summaries = list(earlier)
     for number, wave in enumerate(waves):
+        before = summaries[-1] if summaries else None
         if fitted:
             known = fitted[number].evidence, fitted[number].returned
         else:
-            before = summaries[-1].evidence if summaries else None
-            known = _fitted(waves[: number + 1], before, missing)
-        summaries.append(_summary(wave, summaries, contrasts, partitions, *known))
+            known = _fitted(wave, before)
+        costs = _charges(charges, len(known[0].zeros))
+        summaries.append(_summary(wave, before, contrasts, partitions, costs, *known))
     return tuple(summaries)
 
 
-def _fitted(
-    so_far: Sequence[Wave], before: Evidence | None, missing: Missing
-) -> tuple[Evidence, Returned]:
-    """Pass over the last wave, and over all waves if outcomes are missing by features."""
-    evidence = gathered(so_far[-1], before)
-    if missing == "by action":
-        return evidence, ReturnedByAction.fitted(evidence)
-    rows = list(map(pieces, so_far))
-    return evidence, ReturnedByFeatures.fitted(_Chained(rows), evidence)
+def _fitted(wave: Wave, before: WaveSummary | None) -> tuple[Evidence, ReturnModel]:
+    """Pass over a wave for its evidence, and again for its return model if outcomes are missing."""
+    if before is None:
+        evidence = gathered(wave)
+        return evidence, ReturnModel.fitted(wave, evidence)
+    evidence = gathered(wave, before.evidence)
+    return evidence, ReturnModel.fitted(
+        wave, evidence, earlier=before.evidence, before=before.returned
+    )
+
+
+def _charges(charges: Sequence[float], actions: int) -> Floats:
+    if len(charges) not in (0, actions):
+        raise InvalidArgumentError("charges", f"one for each of {actions} actions", len(charges))
+    return np.array(charges or [0.0] * actions, dtype=np.float64)
 
 
 def _summary(
     wave: Wave,
-    earlier: Sequence[WaveSummary],
+    before: WaveSummary | None,
     contrasts: Sequence[Contrast] | None,
     partitions: Sequence[Partition],
+    charges: Floats,
     evidence: Evidence,
-    returned: Returned,
+    returned: ReturnModel,
 ) -> WaveSummary:
-    asked = tuple(contrasts or all_contrasts(len(evidence.assigned)))
+    actions = len(evidence.zeros)
+    asked = tuple(contrasts or all_contrasts(actions))
     model = OutcomeModel.fitted(evidence)
-    squares = earlier[-1].squared_residuals if earlier else 0.0
+    own = evidence if before is None else evidence.without(before.evidence)
+    shift = CommonShift.of(own.statistics, model)
+    usual = _usual(evidence, before)
+    residuals = ResidualSums.zero(actions) if before is None else before.residuals
     overall: ScoreSums | None = None
     segments: dict[Segment, ScoreSums] = {}
     features = Moments.of(np.empty((0, evidence.statistics.dim)))
+    joint = JointMoments.of(np.empty((0, actions)))
+    scarce = np.zeros(actions, dtype=np.int64)
     for piece in pieces(wave):
-        scores = score(piece, model, returned)
-        known = scores.residuals[piece.returned]
-        squares += float(known @ known)
-        columns = ScoreColumns.of(piece, scores.values, asked)
+        q, back = returned.of(piece), piece.returned
+        scores = score(piece, model, q, shift)
+        residuals = residuals.with_residuals(scores.residuals[back], piece.actions[back])
+        columns = ScoreColumns.of(piece, scores.values, q, asked, usual=usual)
         overall = columns.tally() if overall is None else overall.merge(columns.tally())
         features = features.merge(Moments.of(piece.features))
+        joint = joint.merge(JointMoments.of(scores.values))
+        scarce = scarce + _scarce(piece, q)
         _divide(columns, partitions, segments)
     if overall is None or not overall.units:
         raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
-    count = int(evidence.statistics.count.sum())
-    return WaveSummary(asked, overall, segments, evidence, squares, count, returned, features)
+    return WaveSummary(
+        contrasts=asked,
+        overall=overall,
+        segments=segments,
+        evidence=evidence,
+        residuals=residuals,
+        returned=returned,
+        scarce=scarce,
+        features=features,
+        joint=joint,
+        usual=usual,
+        charges=charges,
+    )
 
 
-def gathered(wave: Wave, earlier: Evidence | None = None) -> Evidence:
-    """Return the evidence of a wave, added to that of earlier waves."""
-    evidence = earlier
-    for piece in pieces(wave):
-        if evidence is None:
-            evidence = Evidence.zero(piece.actions_number, piece.features.shape[1])
-        evidence = evidence.with_rows(piece)
-    if evidence is None:
-        raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
-    return evidence
+def _usual(evidence: Evidence, before: WaveSummary | None) -> float:
+    """Return the usual outcome; it is fixed by the first wave that has outcomes."""
+    settled = before is not None and before.evidence.outcomes
+    return before.usual if before is not None and settled else evidence.usual
+
+
+def _scarce(rows: Rows, returned: Floats) -> Integers:
+    """Count the units of each action whose outcomes hardly ever come back."""
+    few = np.broadcast_to(returned, (rows.count, rows.actions_number)) < SCARCE
+    own = few[np.arange(rows.count), rows.actions]
+    return np.bincount(rows.actions[own], minlength=rows.actions_number)
 
 
 def _divide(
@@ -274,13 +300,3 @@ def _divide(
         for level, units in {**among, **({None: gone} if gone.any() else {})}.items():
             part, key = columns.tally(units), (partition, level)
             segments[key] = segments[key].merge(part) if key in segments else part
-
-
-@dataclass(frozen=True)
-class _Chained:
-    """Several waves as one re-iterable."""
-
-    waves: Sequence[Iterable[Rows]]
-
-    def __iter__(self) -> Any:
-        return chain.from_iterable(self.waves)
