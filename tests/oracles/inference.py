@@ -9,165 +9,334 @@ import math
 import numpy as np
 from scipy import signal, special, stats
 
+from tests.oracles.return_model import returned
+
 
 def ridge(past, action, leave_out=None):
     """Return b of an action from all rows of waves 1 to m, but for one row if it is named."""
     P = len(past[0]["x"])
-    gram = np.diag([0.001] + [1.0] * (P - 1))
-    moment = np.zeros(P)
-    for row in past:
-        if row["a"] == action and row["y"] is not None and row is not leave_out:
-            x = np.array(row["x"])
-            gram = gram + np.outer(x, x)
-            moment = moment + row["y"] * x
+    used = [
+        row for row in past if row["a"] == action and row["y"] is not None and row is not leave_out
+    ]
+    gram, moment = np.diag([0.001] + [1.0] * (P - 1)), np.zeros(P)
+    if used:
+        x, y = np.array([row["x"] for row in used]), np.array([row["y"] for row in used])
+        gram, moment = gram + x.T @ x, x.T @ y
     return np.linalg.solve(gram, moment)
 
 
-def share_back(past, action):
-    """Return q_a, with one prior observation at the overall share."""
-    overall = sum(row["y"] is not None for row in past) / len(past)
-    mine = [row for row in past if row["a"] == action]
-    return (sum(row["y"] is not None for row in mine) + overall) / (len(mine) + 1)
-
-
 def residual(past, row):
-    """Return Y less the prediction of the regression that never saw the row."""
+    """Return Y less the prediction of the regression that never saw the row (no shift)."""
     return row["y"] - float(np.dot(row["x"], ridge(past, row["a"], leave_out=row)))
 
 
-def scores(past, wave, q=None):
-    """Return G_i(a) of each row of the last wave among `past`."""
+def scored(waves, q=None, shift=True):
+    """Return shift, residual e (None if missing), q_a(x_i) and G_i(a) of each row of the last wave.
+
+    `q` is a function of action and x in place of the return model; `shift=False` leaves out the
+    common shift of the wave.
+    """
+    past, wave = [row for wave in waves for row in wave], waves[-1]
     K = len(wave[0]["p"])
+    models = [returned(waves, a) for a in range(K)] if q is None else None
     whole = [ridge(past, a) for a in range(K)]
+
+    def rest(row):
+        return row["y"] - float(np.dot(row["x"], whole[row["a"]]))
+
+    E = sum(rest(row) for row in wave if row["y"] is not None)
+    N = sum(row["y"] is not None for row in wave)
     table = []
     for row in wave:
-        line = [float(np.dot(row["x"], whole[a])) for a in range(K)]
+        if not shift:
+            d = 0.0
+        elif row["y"] is None:
+            d = E / (N + 1)
+        else:
+            d = (E - rest(row)) / N
+        G = [float(np.dot(row["x"], whole[a])) + d for a in range(K)]
+        back = [models[a](row["x"]) if q is None else q(a, row["x"]) for a in range(K)]
+        e = None
         if row["y"] is not None:
-            a, e = row["a"], residual(past, row)
-            back = share_back(past, a) if q is None else q(row)
-            line[a] = row["y"] - e + e / (row["p"][a] * back)
-        table.append(line)
+            a, alone = row["a"], residual(past, row)
+            e = alone - d
+            G[a] = row["y"] - alone + d + e / (row["p"][a] * back[a])
+        table.append({"shift": d, "e": e, "q": back, "G": G})
     return table
 
 
-def noise(waves):
-    """Return the mean of all squared residuals, each wave by its own model."""
-    squares = []
+def scores(waves, q=None, shift=True):
+    """Return G_i(a) of each row of the last wave."""
+    return [one["G"] for one in scored(waves, q, shift)]
+
+
+def noise(waves, shift=True):
+    """Return sigma2, kappa and sigma_a^2 by action from waves 1 to m, each by its own model."""
+    K = len(waves[0][0]["p"])
+    found = [[] for _ in range(K)]
     for m in range(1, len(waves) + 1):
-        past = [row for wave in waves[:m] for row in wave]
-        squares += [residual(past, row) ** 2 for row in waves[m - 1] if row["y"] is not None]
-    return sum(squares) / len(squares)
+        made = scored(waves[:m], q=lambda _a, _x: 1.0, shift=shift)
+        for row, one in zip(waves[m - 1], made, strict=True):
+            if row["y"] is not None:
+                found[row["a"]].append(one["e"])
+    N = sum(len(mine) for mine in found)
+    sigma2 = sum(e**2 for mine in found for e in mine) / N
+    kappa = 0.0
+    for mine in found:
+        s2 = sum(e**2 for e in mine) / len(mine) if mine else 0.0
+        kappa += sum(e**4 for e in mine) / s2**2 if s2 > 0 else len(mine)
+    kappa /= N
+    g = 5 * max(kappa - 1, 0)
+    by_action = [
+        (sum(e**2 for e in mine) + g * sigma2) / (len(mine) + g) if len(mine) + g else sigma2
+        for mine in found
+    ]
+    return {"sigma2": sigma2, "kappa": kappa, "by_action": by_action}
 
 
-def contrast(kind, line, p, action=None):
-    """Return (s_i, cost_i, arms) of one row."""
-    V = sum(pa * ga for pa, ga in zip(p, line, strict=True))
+ARMS = {"mean": 1, "lift": 2, "as run": 1, "gain": 1, "gain over random": 1, "next": 2}
+
+
+def coefficients(kind, p, action=None):
+    """Return d_i(a) of all actions, and the cost that weights by shares use."""
     K = len(p)
     if kind == "mean":
-        return line[action], 1 / p[action], 1
+        return [float(a == action) for a in range(K)], 1 / p[action]
     if kind == "lift":
-        return line[action] - line[0], 1 / p[action] + 1 / p[0], 2
+        d = [float(a == action) - float(a == 0) for a in range(K)]
+        return d, 1 / p[action] + 1 / p[0]
     if kind == "as run":
-        return V, 1.0, 1
+        return list(p), 1.0
     if kind == "gain":
-        return V - line[action], 1 / p[action], 1
+        return [settled(p[a] - (a == action)) for a in range(K)], 1 / p[action]
     assert kind == "gain over random"
-    return V - sum(line) / K, sum(1 / pa for pa in p) / K**2, 1
+    return [settled(pa - 1 / K) for pa in p], sum(1 / pa for pa in p) / K**2
+
+
+def settled(d):
+    """Return 0 for what is left of equal probabilities by rounding."""
+    return 0.0 if abs(d) < 1e-12 else d
 
 
 def everybody(row):
     return row is not None
 
 
-def wave_estimate(waves, kind, action=None, keep=everybody, q=None):
-    """Return theta, v, v~, C, df and n of the last wave, among rows that are kept."""
-    past = [row for wave in waves for row in wave]
-    table = scores(past, waves[-1], q)
-    kept = [(row, line) for row, line in zip(waves[-1], table, strict=True) if keep(row)]
-    made = [contrast(kind, line, row["p"], action) for row, line in kept]
-    s = [one[0] for one in made]
-    n, arms = len(s), made[0][2]
+def units_of(waves, kind, action=None, keep=everybody, q=None, shift=True):
+    """Return d, G, p q and cost of each unit of the last wave that is kept."""
+    table = scored(waves, q, shift)
+    made = []
+    for row, one in zip(waves[-1], table, strict=True):
+        if keep(row):
+            d, cost = coefficients(kind, row["p"], action)
+            pq = [pa * qa for pa, qa in zip(row["p"], one["q"], strict=True)]
+            made.append({"d": d, "G": one["G"], "pq": pq, "cost": cost})
+    return made
+
+
+def quotient_sums(units, sign=0):
+    """Return Q1, Q2, Q3 by action of d+ (sign 1), of d- (sign -1) or of both together (sign 0)."""
+    K = len(units[0]["d"])
+    Q = [[0.0] * K for _ in range(3)]
+    for unit in units:
+        for a, (one, pq) in enumerate(zip(unit["d"], unit["pq"], strict=True)):
+            d = abs(one) if sign == 0 else max(sign * one, 0.0)
+            if d != 0:
+                Q[0][a] += d
+                Q[1][a] += d**2 / pq
+                Q[2][a] += d**3 / pq**2
+    return Q
+
+
+def contrast_scores(units):
+    return [sum(d * g for d, g in zip(unit["d"], unit["G"], strict=True)) for unit in units]
+
+
+def design_effect(s, clusters):
+    """Return max(variance between clusters / variance as if independent, 1)."""
+    n, theta = len(s), sum(s) / len(s)
+    totals = {}
+    for one, name in zip(s, clusters, strict=True):
+        totals[name] = totals.get(name, 0.0) + one - theta
+    G = len(totals)
+    between = G / (G - 1) * sum(total**2 for total in totals.values()) / n**2
+    alone = sum((one - theta) ** 2 for one in s) / (n - 1) / n
+    return max(between / alone, 1.0) if alone > 0 else 1.0
+
+
+def estimate_of(units, arms, rest):
+    """Return theta, v, v~, C, Qt, df, u and n of a wave's units; `rest` is the noise."""
+    s, n = contrast_scores(units), len(units)
     theta = sum(s) / n
     squares = sum((one - theta) ** 2 for one in s)
     v = squares / (n - 1) / n
-    kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
-    C = sum(one[1] for one in made) / n
-    r = sum(row["y"] is not None for row, _ in kept) / n
-    usual = noise(waves) * C / (r * n)
-    by_kurtosis = 2 * n / (kurtosis - 1)
-    if v <= 1e-20 * usual:
-        # Equal scores, as of a gain over random in a uniform wave: the rest is rounding.
+    Q2 = quotient_sums(units)[1]
+    usual = sum(s2 * one for s2, one in zip(rest["by_action"], Q2, strict=True)) / n**2
+    if v <= 1e-20 * usual or squares == 0:
+        # Equal scores, as where no outcome differs: the rest is rounding.
         v, by_kurtosis = 0.0, math.inf
-    df = max(1, min(by_kurtosis, arms**2 * r * n / C))
-    moderated = (df * v + 10 * usual) / (df + 10)
-    return {"theta": theta, "v": v, "moderated": moderated, "C": C, "df": df, "n": n}
+    else:
+        kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
+        by_kurtosis = 2 * n / (kurtosis - 1) if kurtosis > 1 else math.inf
+    Qt = sum(Q2) / n
+    effective = arms**2 * n / Qt if Qt else math.inf
+    capped = effective * (min(1, 2 / (rest["kappa"] - 1)) if rest["kappa"] > 1 else 1)
+    df = max(1, min(by_kurtosis, effective))
+    u = max(1, min(by_kurtosis, capped))
+    moderated = (u * v + 10 * usual) / (u + 10) if u < math.inf else v
+    C = sum(unit["cost"] for unit in units) / n
+    return {
+        "theta": theta, "v": v, "moderated": moderated, "C": C, "Qt": Qt, "effective": effective,
+        "df": df, "u": u, "n": n,
+    }  # fmt: skip
 
 
-def planned_costs(sizes, K, h, f, arms):
-    """Return D_m of a greedy policy."""
+def wave_estimate(waves, kind, action=None, keep=everybody, q=None, shift=True):
+    """Return theta, v, v~ (moderated), C, Qt, effective, df, u and n of the last wave."""
+    units = units_of(waves, kind, action, keep, q, shift)
+    return estimate_of(units, ARMS[kind], noise(waves, shift))
+
+
+def estimates(waves, kind, action=None, keep=everybody):
+    """Return the estimates of every wave, each by the model of the waves up to it."""
+    return [wave_estimate(waves[: m + 1], kind, action, keep) for m in range(len(waves))]
+
+
+def planned_costs(sizes, K, h, f, arms, uniform=1, thompson=False):
+    """Return D_m; the first `uniform` waves are uniform, the others greedy or Thompson."""
     low = h / K + (1 - h) * f
     high = 1 - (K - 1) * low
     later = arms * ((1 / K) / high + (1 - 1 / K) / low)
-    return [arms * K] + [later] * (len(sizes) - 1)
+    if thompson:
+        later = math.sqrt(later * arms * K)
+    return [arms * K if m < uniform else later for m in range(len(sizes))]
 
 
 def pooled(waves, kind, action, D, keep=everybody, level=0.95):
-    """Return theta, se, df, low, high, Q of a mean or lift over all waves."""
-    parts = [wave_estimate(waves[: m + 1], kind, action, keep=keep) for m in range(len(waves))]
+    """Return theta, se, df, low, high, Q by shares: w = n/sqrt(D C) = sqrt(share n/C)."""
+    parts = estimates(waves, kind, action, keep)
     w = [part["n"] / math.sqrt(d * part["C"]) for part, d in zip(parts, D, strict=True)]
     return weighted(parts, w, level)
 
 
-def by_size(waves, kind, action=None, level=0.95):
-    """Return the same with weights n_m/n."""
-    parts = [wave_estimate(waves[: m + 1], kind, action) for m in range(len(waves))]
+def by_size(waves, kind, action=None, level=0.95, keep=everybody, last=None):
+    """Return the same with weights n_m/n; over the last few waves only if `last` is given."""
+    parts = estimates(waves, kind, action, keep)[-last if last else 0 :]
     return weighted(parts, [part["n"] for part in parts], level)
 
 
-def weighted(parts, w, level):
+def weighted(parts, w, level=0.95):
+    """Return theta, se, df, low, high of waves, and Q around its own centre with its p-value."""
     total = sum(w)
     theta = sum(one * part["theta"] for one, part in zip(w, parts, strict=True)) / total
     terms = [one**2 * part["moderated"] for one, part in zip(w, parts, strict=True)]
     se = math.sqrt(sum(terms)) / total
     below = sum(term**2 / part["df"] for term, part in zip(terms, parts, strict=True))
-    df = sum(terms) ** 2 / below
-    half = stats.t.ppf(1 - (1 - level) / 2, df) * se
-    Q = sum((part["theta"] - theta) ** 2 / part["moderated"] for part in parts)
-    return {"theta": theta, "se": se, "df": df, "low": theta - half, "high": theta + half, "Q": Q}
+    df = sum(terms) ** 2 / below if below else math.inf
+    half = float(stats.t.ppf(1 - (1 - level) / 2, df)) * se
+    return {
+        "theta": theta, "se": se, "df": df, "low": theta - half, "high": theta + half,
+        **change(parts),
+    }  # fmt: skip
 
 
-def next_rule(waves, folds=5):
-    """Return the gain of the next rule over control: last wave, cross-fitted by place."""
+def change(parts):
+    """Return Q around the inverse-variance centre, the centre, and p by chi-square M - 1."""
+    if len(parts) == 1 or any(part["moderated"] == 0 for part in parts):
+        return {"Q": 0.0 if len(parts) == 1 else math.nan, "centre": math.nan, "p_change": math.nan}
+    w = [1 / part["moderated"] for part in parts]
+    centre = sum(one * part["theta"] for one, part in zip(w, parts, strict=True)) / sum(w)
+    Q = sum(one * (part["theta"] - centre) ** 2 for one, part in zip(w, parts, strict=True))
+    return {"Q": Q, "centre": centre, "p_change": float(stats.chi2.sf(Q, len(parts) - 1))}
+
+
+def one_sided(answer):
+    """Return the p-value of the t-test of "at most 0"."""
+    return float(stats.t.sf(answer["theta"] / answer["se"], answer["df"]))
+
+
+def level_change(waves):
+    """Return lambda, F, d and p of the test that all actions' means moved alike between waves."""
+    M, K = len(waves), len(waves[0][0]["p"])
+    cells = [(a, m) for m in range(M) for a in range(K)]
+    made = {(a, m): wave_estimate(waves[: m + 1], "mean", a) for a, m in cells}
+    actions = [[float(a == b) for b in range(K)] for a, _ in cells]
+    later = [[float(m == j) for j in range(1, M)] for _, m in cells]
+    design = np.hstack([actions, later])
+    o = np.diag([made[cell]["n"] / made[cell]["C"] for cell in cells])
+    H = np.linalg.solve(design.T @ o @ design, design.T @ o)[K:]
+    V = np.zeros((len(cells), len(cells)))
+    for m in range(M):
+        table, n = scores(waves[: m + 1]), len(waves[m])
+        means = [sum(line[a] for line in table) / n for a in range(K)]
+        for a in range(K):
+            for b in range(K):
+                product = sum((line[a] - means[a]) * (line[b] - means[b]) for line in table)
+                V[m * K + a, m * K + b] = product / (n - 1) / n
+            V[m * K + a, m * K + a] = made[a, m]["moderated"]
+    shifts = H @ np.array([made[cell]["theta"] for cell in cells])
+    F = float(shifts @ np.linalg.solve(H @ V @ H.T, shifts)) / (M - 1)
+    d = math.inf
+    for line in H:
+        c = [line[i] ** 2 * made[cell]["moderated"] for i, cell in enumerate(cells)]
+        below = sum(c[i] ** 2 / (made[cell]["df"] + 10) for i, cell in enumerate(cells))
+        d = min(d, sum(c) ** 2 / below)
+    return {"shifts": shifts.tolist(), "F": F, "df": float(d), "p": float(stats.f.sf(F, M - 1, d))}
+
+
+def cost_of(waves, kind, action, costs, w, keep=everybody):
+    """Return what is subtracted from the gross answer: sum_m W_m sum_a c_a Q1_a/n_m, d+ less d-."""
+    amount = 0.0
+    for m, one in enumerate(w):
+        units = units_of(waves[: m + 1], kind, action, keep)
+        for unit in units:
+            net = sum(d * c for d, c in zip(unit["d"], costs, strict=True))
+            amount += one / sum(w) * net / len(units)
+    return amount
+
+
+def look_tails(looks, alpha=0.05):
+    """Return the one-sided tails of size-weighted intervals at planned looks."""
+    if looks == 1:
+        return [alpha / 2]
+    return [0.2 * alpha / 2 / (looks - 1)] * (looks - 1) + [0.8 * alpha / 2]
+
+
+def next_units(waves, folds=5):
+    """Return units of the last wave as `units_of` does, each with its fold, for the next rule."""
     last, everything = waves[-1], [row for wave in waves for row in wave]
-    s, costs = [], []
     K = len(last[0]["p"])
-    models = []
+    q = [returned(waves, a) for a in range(K)]
+    models, shifts = [], []
     for fold in range(folds):
         held = [row for place, row in enumerate(last) if place % folds == fold]
         others = [row for row in everything if not any(row is one for one in held)]
-        models.append([ridge(others, a) for a in range(K)])
+        b = [ridge(others, a) for a in range(K)]
+        rest = [
+            row["y"] - float(np.dot(row["x"], b[row["a"]]))
+            for place, row in enumerate(last)
+            if place % folds != fold and row["y"] is not None
+        ]
+        models.append(b)
+        shifts.append(sum(rest) / (len(rest) + 1))
+    units = []
     for place, row in enumerate(last):
-        mu = [float(np.dot(row["x"], b)) for b in models[place % folds]]
-        pi = max(range(K), key=lambda a: (mu[a], -a))
-        value = mu[pi] - mu[0]
+        fold = place % folds
+        mu = [float(np.dot(row["x"], b)) for b in models[fold]]
+        pi = max(range(K), key=lambda a, mu=mu: (mu[a], -a))
+        G = [one + shifts[fold] for one in mu]
+        pq = [row["p"][a] * q[a](row["x"]) for a in range(K)]
         if row["y"] is not None:
-            q = share_back(everything, row["a"])
-            e = row["y"] - mu[row["a"]]
-            value += e / (row["p"][row["a"]] * q) * ((row["a"] == pi) - (row["a"] == 0))
-        s.append(value)
-        costs.append(1 / row["p"][pi] + 1 / row["p"][0] if pi != 0 else 0.0)
-    n, C = len(s), sum(costs) / len(s)
-    theta = sum(s) / n
-    squares = sum((one - theta) ** 2 for one in s)
-    kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
-    r = sum(row["y"] is not None for row in last) / n
-    df = max(1, min(2 * n / (kurtosis - 1), 4 * r * n / C))
-    v = squares / (n - 1) / n
-    return {
-        "theta": theta,
-        "moderated": (df * v + 10 * noise(waves) * C / (r * n)) / (df + 10),
-        "df": df,
-    }
+            a = row["a"]
+            G[a] += (row["y"] - mu[a] - shifts[fold]) / pq[a]
+        d = [float(a == pi) - float(a == 0) for a in range(K)]
+        units.append({"d": d, "G": G, "pq": pq, "cost": 0.0, "fold": fold, "pi": pi})
+    return units
+
+
+def next_rule(waves, folds=5):
+    """Return the gain of the next rule over control: last wave, cross-fitted by place, t form."""
+    return estimate_of(next_units(waves, folds), ARMS["next"], noise(waves))
 
 
 def weighted_least_squares(wave, action):
@@ -208,12 +377,16 @@ def lift_coefficients(waves, action, D):
 
 def anytime(waves, kind, action, D, alpha=0.05):
     """Return theta and half the width of the normal mixture's interval."""
-    parts = [wave_estimate(waves[: m + 1], kind, action) for m in range(len(waves))]
+    parts = estimates(waves, kind, action)
     w = [part["n"] / part["C"] for part in parts]
     V = sum(one**2 * part["moderated"] for one, part in zip(w, parts, strict=True))
     theta = sum(one * part["theta"] for one, part in zip(w, parts, strict=True)) / sum(w)
     r = sum(row["y"] is not None for row in waves[0]) / len(waves[0])
-    end = noise(waves[:1]) / r * sum(len(wave) / d for wave, d in zip(waves, D, strict=True))
+    end = (
+        noise(waves[:1])["sigma2"]
+        / r
+        * sum(len(wave) / d for wave, d in zip(waves, D, strict=True))
+    )
     rho = end / (-2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1)
     half = math.sqrt((V + rho) * math.log((V + rho) / (rho * alpha**2)))
     return theta, half / sum(w)
