@@ -98,9 +98,16 @@ class ReturnModel:
                 H, c = _newton(piece, action, start)
                 curvature[action] += H
                 target[action] += c
+        return cls.of_sums(evidence, curvature, target)
+
+    @classmethod
+    def of_sums(cls, evidence: Evidence, curvature: Floats, target: Floats) -> "ReturnModel":
+        """Return the model whose Newton steps have these sums."""
+        made = cls.by_action(evidence)
+        missing = (evidence.gone.count > 0) & (evidence.statistics.dim > 1)
         penalty = np.diag(_penalty(evidence.statistics.dim))
         b = made.coefficients.copy()
-        for action in starts:
+        for action in np.flatnonzero(missing):
             b[action] = np.linalg.solve(curvature[action] + penalty, target[action])
         return cls(made.shares, missing, b, curvature, target)
 

@@ -1,10 +1,9 @@
-"""Prepare a campaign's waves for inference: unit rows, wave shares for pooling, few events."""
+"""Prepare a campaign's waves for inference: unit rows, and what was planned for each wave."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from math import inf
 
 import numpy as np
 import pyarrow as pa
@@ -20,21 +19,21 @@ from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.outcomes import Newest
 from seqbatch.campaign.record.store import Event, Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
-from seqbatch.campaign.spec.spec import Action
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
     Eligible,
     Lift,
     Mean,
+    PlannedDesign,
     PlanOfShares,
     Rows,
     WaveSummary,
     plan_of_shares,
+    planned_units,
     share_when_assigned,
 )
 from seqbatch.inference.contrasts import Contrast
-from seqbatch.inference.doubly_robust_scores import Evidence
-from seqbatch.inference.logged_units import Moments
+from seqbatch.inference.score_sums import Moments
 from seqbatch.inference.summary import Partition, Segment
 
 # ----------------------------------------------------------------------
@@ -66,11 +65,17 @@ class PlannedWave:
         The sum of n/D over the waves still planned after it, where D is the cost of one action.
     active
         The numbers of the active actions.
+    design
+        Its planned size, and the costs of estimates from it.
+    waves
+        How many waves the campaign was to have.
     """
 
     share: float | None
     rest: float
     active: tuple[int, ...]
+    design: PlannedDesign
+    waves: int
 
 
 def planned(then: Situation) -> PlanOfShares:
@@ -124,6 +129,8 @@ def _wave(created: Situation, then: Situation) -> PlannedWave:
         share=plan.shares[place] if same and not then.spec.grid.calendar else None,
         rest=sum(information[place + 1 :]),
         active=then.active,
+        design=plan.designs[place],
+        waves=len(then.sizes),
     )
 
 
@@ -166,6 +173,32 @@ def shares_of(
     return tuple(shares)
 
 
+def designs_of(
+    contrast: Contrast,
+    summaries: Sequence[WaveSummary],
+    waves: Sequence[PlannedWave],
+    segment: Segment | None = None,
+) -> list[PlannedDesign]:
+    """Return the plans of the waves in which a contrast can be estimated, with their real sizes."""
+    made = []
+    for summary, wave in zip(summaries, waves, strict=True):
+        tally = summary.overall if segment is None else summary.segments.get(segment)
+        if tally is not None and np.isfinite(tally.costs[summary.place(contrast)]):
+            made.append(replace(wave.design, units=tally.units))
+    return made
+
+
+def units_planned(
+    contrast: Contrast,
+    summaries: Sequence[WaveSummary],
+    waves: Sequence[PlannedWave],
+    segment: Segment | None = None,
+) -> float:
+    """Return the planned effective units of a contrast, with which the rule of events counts."""
+    designs = designs_of(contrast, summaries, waves, segment)
+    return planned_units(designs, contrast) if designs else 0.0
+
+
 def information(shares: Sequence[float]) -> tuple[float, ...]:
     """Return the information fraction after each wave, at most 1."""
     return tuple(min(total, 1.0) for total in accumulate(shares))
@@ -174,9 +207,8 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 # ----------------------------------------------------------------------
 # The campaign's units as input for inference, wave by wave and chunk by chunk.
 #
-# The first action is the control. In findings, outcomes keep the sign of the reward. In looks,
-# whose sums are kept in the store, the sign is chosen such that higher is better. The columns are
-# the model's, standardised with the first wave; columns that were constant there are left out.
+# The first action is the control. Outcomes are as recorded, before costs of actions. The columns
+# are the model's, standardised with the first wave; columns that were constant there are left out.
 
 
 #: Bytes of encoded rows to cache between passes; rows beyond this are read and encoded again.
@@ -259,8 +291,6 @@ class Logged:
         The waves included in the analysis.
     segments
         The columns whose values are segments.
-    sign
-        The factor applied to outcomes; 1 keeps the sign of the reward.
     levels
         For each segment column, the number of each value, in the order of first appearance.
     """
@@ -270,7 +300,6 @@ class Logged:
     known: Newest
     waves: tuple[int, ...]
     segments: tuple[str, ...] = ()
-    sign: float = 1.0
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
     _room: int = KEPT
@@ -283,6 +312,12 @@ class Logged:
         control = self.now.spec.control
         first = 0 if control is None else names.index(control)
         return (first, *(number for number in range(len(names)) if number != first))
+
+    @property
+    def charges(self) -> tuple[float, ...]:
+        """The cost of each action in the reward's sign, starting with the control."""
+        sign = self.now.spec.reward.sign
+        return tuple(sign * self.now.actions[number].cost for number in self.order)
 
     @cached_property
     def columns(self) -> ModelColumns:
@@ -328,16 +363,14 @@ class Logged:
         values = self.known.within(piece.chunk.first, piece.chunk.first + piece.chunk.count)
         place_of = np.empty(len(self.order), dtype=np.int64)
         place_of[list(self.order)] = np.arange(len(self.order))
-        sign, costs = self.sign, any(action.cost for action in now.actions)
         return Rows(
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=sign * now.rewards(values, decided.actions),
+            outcomes=values,
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
             eligible=self._eligible(given),
-            before_costs=sign * values if costs else None,
         )
 
     @property
@@ -442,7 +475,7 @@ def logged(
         The columns whose values are segments.
     closing
         Whether the next event closes the open wave. If so, the open wave is included, with the
-        outcomes that closing adds; the data are for a look, where higher outcomes are better.
+        outcomes that closing adds.
     after_event
         Leave out outcomes up to this event; they belong to waves that will not be read.
     """
@@ -452,154 +485,4 @@ def logged(
     until = now.sequence + int(closing)
     chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
     known = Newest.of(chunks, now.assigned)
-    sign = now.spec.reward.sign if closing else 1.0
-    return Logged(reader, now, known, used, tuple(segments), sign)
-
-
-# ----------------------------------------------------------------------
-# Check whether there are enough events to compare an action's benefit with its cost.
-#
-# An action's cost is known exactly, but a few sales may be enough to pay for it. Before those
-# sales come in, a profitable action looks like a certain loss: its estimate is too low by the cost,
-# and waves with few events have almost no variance. The check therefore counts the events expected
-# by now if the action just broke even, not the observed events: an action without sales where 20
-# were needed really is a loss. Actions with equal costs do not have this problem.
-#
-# The usual outcome is assumed to be the lowest or the highest one, since the sums identify no
-# other. With both sales and refunds it is neither; events then seem frequent and the check passes.
-
-
-#: Events needed at break-even. With a lower limit, stopping rules may exceed their error rate
-#: several times; with a higher one, they detect harm later or never. See docs/few-events.md.
-ENOUGH_EVENTS = 20
-#: The textbook condition for a proportion's normal interval: this many events and non-events.
-ENOUGH_FOR_A_MEAN = 10
-#: If at least this share of outcomes would be events, they are not rare and any number is enough.
-OFTEN = 0.2
-#: Tolerance for rounding errors in numbers of events.
-ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class FewEvents:
-    """An action with too few events, and how many it has (or would have by now at break-even)."""
-
-    action: str
-    events: int
-
-    def __str__(self) -> str:
-        return f"{self.events} of {self.action}"
-
-
-def few_events(
-    evidence: Evidence,
-    actions: Sequence[Action],
-    order: Sequence[int],
-    place: int,
-    *,
-    enough: int = ENOUGH_EVENTS,
-    less: bool = False,
-) -> FewEvents | None:
-    """Return which of two compared actions has too few events; None if both have enough.
-
-    If most outcomes are the lowest possible (as with sales), gains of the more expensive action
-    make up for the difference in costs. If most are the highest (as with complaints, where fewer
-    are better), losses that only the cheaper action has make up for it.
-
-    Parameters
-    ----------
-    evidence
-        The sums over all waves so far.
-    actions
-        All actions, with their costs.
-    order
-        Their numbers, in the order of the evidence.
-    place
-        The position of the action that is compared with the first.
-    enough
-        How many events are enough.
-    less
-        Whether lower outcomes are better. If so, costs enter with the opposite sign, and gains are
-        outcomes below the usual one.
-    """
-    costs = _costs(actions, order, less=less)
-    cheaper, dearer = sorted((0, place), key=lambda one: actions[order[one]].cost)
-    if costs[cheaper] == costs[dearer]:
-        return None
-    worst, best = evidence.lowest, evidence.highest
-    if less:
-        worst, best = best, worst
-    gains = _expected(evidence, costs, dearer, cheaper, usual=worst)
-    losses = _expected(evidence, costs, cheaper, dearer, usual=best)
-    events, fewest = min((gains, dearer), (losses, cheaper))
-    if events + ROUNDING >= enough:
-        return None
-    return FewEvents(actions[order[fewest]].name, int(events + ROUNDING))
-
-
-def few_events_of_one(
-    evidence: Evidence,
-    actions: Sequence[Action],
-    order: Sequence[int],
-    place: int,
-    *,
-    less: bool = False,
-) -> FewEvents | None:
-    """Return an action's events if they are too few for the interval of its mean, or None.
-
-    Events are outcomes that differ from the usual one, which is either the lowest or the highest.
-    """
-    costs = _costs(actions, order, less=less)
-    events = min(
-        _came(evidence, costs[place], place, one) for one in (evidence.lowest, evidence.highest)
-    )
-    if events + ROUNDING >= ENOUGH_FOR_A_MEAN:
-        return None
-    return FewEvents(actions[order[place]].name, int(events + ROUNDING))
-
-
-def _costs(actions: Sequence[Action], order: Sequence[int], *, less: bool) -> list[float]:
-    """Return the amounts to add to outcomes after costs to get outcomes before costs."""
-    return [-actions[number].cost if less else actions[number].cost for number in order]
-
-
-def _came(evidence: Evidence, cost: float, place: int, usual: float) -> float:
-    """Return the effective number of events, (sum d)^2 / sum d^2; exact if all are equal."""
-    total, squares = _distances(evidence, np.array(cost - usual))
-    return float(total[place] ** 2 / squares[place]) if squares[place] > 0 else 0.0
-
-
-def _expected(
-    evidence: Evidence, costs: Sequence[float], place: int, other: int, *, usual: float
-) -> float:
-    """Return how many events an action would have at break-even, with equal values after costs.
-
-    The total value of both actions is divided between them such that `place` has more per unit, by
-    the difference in costs. That value is converted to events, each worth sum d^2 / sum d, where d
-    is the distance of an outcome, before costs, from the usual one. If all events are equal, this
-    is the value of one event; if a few large events make up most of the sum, it is more.
-    """
-    away, worth = _away(evidence, costs, usual)
-    count, counts = int(evidence.statistics.count[place]), evidence.statistics.count
-    more = abs(costs[place] - costs[other])
-    both = int(counts[place] + counts[other])
-    least = max((away[place] + away[other] - count * more) / max(both, 1), 0.0)
-    share = (least + more) / worth
-    return count * share if share < OFTEN else inf
-
-
-def _away(
-    evidence: Evidence, costs: Sequence[float], usual: float
-) -> tuple[Sequence[float], float]:
-    """Return each action's total distance from the usual outcome, and the value of one event."""
-    total, squares = _distances(evidence, np.array(costs) - usual)
-    away = np.abs(total)
-    return away.tolist(), float(squares.sum() / away.sum())
-
-
-def _distances(evidence: Evidence, off: Floats) -> tuple[Floats, Floats]:
-    """Return the sums of d and d^2 for each action, where d is an outcome after costs + `off`."""
-    sums = evidence.statistics
-    total = sums.moment[:, 0] + sums.count * off
-    squares = sums.squares + 2 * off * sums.moment[:, 0] + sums.count * off**2
-    return total, squares
+    return Logged(reader, now, known, used, tuple(segments))

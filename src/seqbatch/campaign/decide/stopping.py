@@ -1,7 +1,7 @@
 """Apply the stopping rule when a wave is closed, and keep the sums for the next look."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from math import inf, isfinite
 from typing import Any
@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.decide.logged_waves import (
-    ENOUGH_EVENTS,
-    FewEvents,
     Logged,
     ModelColumns,
     PlannedWave,
-    few_events,
     information,
     logged,
     planned,
     planned_waves,
     shares_of,
+    units_planned,
 )
 from seqbatch.campaign.record.codec import DAMAGED, unpack_kept
 from seqbatch.campaign.record.current_situation import FUTILITY, HARM, STOPS, SUCCESS, Situation
@@ -29,6 +27,7 @@ from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.display import number
 from seqbatch.errors import StoreError
 from seqbatch.inference import (
+    FewEvents,
     Interval,
     Lift,
     WaveSummary,
@@ -39,10 +38,11 @@ from seqbatch.inference import (
     summarise,
 )
 from seqbatch.inference.contrasts import Contrast
-from seqbatch.inference.doubly_robust_scores import Evidence, ReturnedByAction
-from seqbatch.inference.intervals import quantile
-from seqbatch.inference.logged_units import Moments, ScoreSums
-from seqbatch.inference.looks import repeated, standardised
+from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.intervals import Estimated, quantile
+from seqbatch.inference.looks import repeated
+from seqbatch.inference.return_model import ReturnModel
+from seqbatch.inference.score_sums import JointMoments, Moments, ResidualSums, ScoreSums
 
 # ----------------------------------------------------------------------
 # Sums over all waves so far, kept for the next look.
@@ -73,8 +73,9 @@ class KeptSums:
     @property
     def arrays(self) -> dict[str, AnyArray]:
         """The sums in the form in which they are stored."""
-        evidence, tallies = self.summaries[-1].evidence, [one.overall for one in self.summaries]
-        statistics, moments = evidence.statistics, [one.moments for one in tallies]
+        last, tallies = self.summaries[-1], [one.overall for one in self.summaries]
+        evidence, residuals = last.evidence, [one.residuals for one in self.summaries]
+        statistics, gone = evidence.statistics, evidence.gone
         return {
             "places": self.columns.places,
             "mean": self.columns.mean,
@@ -82,37 +83,57 @@ class KeptSums:
             "gram": statistics.gram,
             "moment": statistics.moment,
             "squares": statistics.squares,
+            "cubes": evidence.cubes,
             "count": statistics.count,
-            "assigned": evidence.assigned,
-            "extremes": np.array([evidence.lowest, evidence.highest]),
-            "counts": np.array(
-                [
-                    (tally.units, tally.outcomes, one.residuals)
-                    for tally, one in zip(tallies, self.summaries, strict=True)
-                ],
-                dtype=np.int64,
-            ),
-            "squared_residuals": np.array([one.squared_residuals for one in self.summaries]),
-            "scores": np.array([(m.mean, m.second, m.third, m.fourth) for m in moments]),
+            "zeros": evidence.zeros,
+            "ones": evidence.ones,
+            "gone_gram": gone.gram,
+            "gone_count": gone.count,
+            "extremes": np.array([evidence.lowest, evidence.highest, last.usual]),
+            "curvature": last.returned.curvature,
+            "target": last.returned.target,
+            "units": np.array([(tally.units, tally.outcomes) for tally in tallies]),
+            "residuals": np.array([one.counts for one in residuals]),
+            "residual_powers": np.array([(one.squares, one.fourths) for one in residuals]),
+            "scores": np.array([_powers(tally.moments) for tally in tallies]),
+            "parts": np.array([_powers(tally.parts) for tally in tallies]),
+            "design": np.array([tally.design for tally in tallies]),
             "costs": np.array([tally.costs for tally in tallies]),
         }
 
     @classmethod
-    def of(cls, arrays: Mapping[str, AnyArray], now: Situation) -> "KeptSums":
+    def of(cls, arrays: Mapping[str, AnyArray], now: Situation, charges: Floats) -> "KeptSums":
         """Return the sums from stored arrays; raise StoreError if they are damaged."""
         _require_shapes(arrays, now)
+        zero = Statistics.zero(*arrays["moment"].shape)
+        lowest, highest, usual = arrays["extremes"].tolist()
         evidence = Evidence(
             Statistics(arrays["gram"], arrays["moment"], arrays["squares"], arrays["count"]),
-            arrays["assigned"],
-            *arrays["extremes"].tolist(),
+            replace(zero, gram=arrays["gone_gram"], count=arrays["gone_count"]),
+            arrays["cubes"],
+            arrays["zeros"],
+            arrays["ones"],
+            lowest,
+            highest,
         )
-        made = [
-            _summary(evidence, arrays["counts"][wave].tolist(), arrays["scores"][wave],
-                     arrays["costs"][wave], float(arrays["squared_residuals"][wave]))
-            for wave in range(len(arrays["counts"]))
-        ]  # fmt: skip
+        returned = ReturnModel.of_sums(evidence, arrays["curvature"], arrays["target"])
+        made = []
+        for wave, (units, outcomes) in enumerate(arrays["units"].tolist()):
+            tally = ScoreSums(
+                outcomes,
+                Moments(units, *arrays["scores"][wave]),
+                Moments(units, *arrays["parts"][wave]),
+                arrays["design"][wave],
+                arrays["costs"][wave],
+            )
+            residuals = ResidualSums(arrays["residuals"][wave], *arrays["residual_powers"][wave])
+            made.append(_summary(tally, evidence, residuals, returned, usual, charges))
         parts = (arrays[name] for name in ("places", "mean", "spread"))
         return cls(ModelColumns.of(now.encoder(), *parts), tuple(made))
+
+
+def _powers(moments: Moments) -> Floats:
+    return np.array([moments.mean, moments.second, moments.third, moments.fourth])
 
 
 def looked_at(actions: int) -> tuple[Contrast, ...]:
@@ -121,44 +142,66 @@ def looked_at(actions: int) -> tuple[Contrast, ...]:
 
 
 def _summary(
-    evidence: Evidence, counts: list[int], scores: Floats, costs: Floats, squares: float
+    tally: ScoreSums,
+    evidence: Evidence,
+    residuals: ResidualSums,
+    returned: ReturnModel,
+    usual: float,
+    charges: Floats,
 ) -> WaveSummary:
-    units, outcomes, residuals = counts
+    actions, columns = evidence.statistics.moment.shape
     return WaveSummary(
-        contrasts=looked_at(len(evidence.assigned)),
-        overall=ScoreSums(outcomes, Moments(units, *scores), costs),
+        contrasts=looked_at(actions),
+        overall=tally,
         segments={},
         evidence=evidence,
-        squared_residuals=squares,
         residuals=residuals,
-        returned=ReturnedByAction.fitted(evidence),
-        features=Moments.of(np.empty((0, evidence.statistics.dim))),
+        returned=returned,
+        scarce=np.zeros(actions, dtype=np.int64),
+        features=Moments.of(np.empty((0, columns))),
+        joint=JointMoments.of(np.empty((0, actions))),
+        usual=usual,
+        charges=charges,
     )
 
 
-def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
-    """Refuse sums of other types or shapes, which compiled code would not check."""
+def _shapes(now: Situation, columns: int) -> dict[str, tuple[Any, tuple[int, ...]]]:
+    """Return the type and shape that each stored array must have."""
     floats, whole = np.dtype(np.float64), np.dtype(np.int64)
     waves = len([wave for wave in range(1, now.wave) if wave not in now.skipped])
-    K, columns = len(now.actions), len(arrays.get("places", ()))
-    P = columns + 1
-    expected = {
+    K, P = len(now.actions), columns + 1
+    C = K - 1
+    return {
         "places": (whole, (columns,)),
         "mean": (floats, (columns,)),
         "spread": (floats, (columns,)),
         "gram": (floats, (K, P, P)),
         "moment": (floats, (K, P)),
         "squares": (floats, (K,)),
+        "cubes": (floats, (K,)),
         "count": (whole, (K,)),
-        "assigned": (whole, (K,)),
-        "extremes": (floats, (2,)),
-        "counts": (whole, (waves, 3)),
-        "squared_residuals": (floats, (waves,)),
-        "scores": (floats, (waves, 4, K - 1)),
-        "costs": (floats, (waves, K - 1)),
+        "zeros": (whole, (K,)),
+        "ones": (whole, (K,)),
+        "gone_gram": (floats, (K, P, P)),
+        "gone_count": (whole, (K,)),
+        "extremes": (floats, (3,)),
+        "curvature": (floats, (K, P, P)),
+        "target": (floats, (K, P)),
+        "units": (whole, (waves, 2)),
+        "residuals": (whole, (waves, K)),
+        "residual_powers": (floats, (waves, 2, K)),
+        "scores": (floats, (waves, 4, C)),
+        "parts": (floats, (waves, 4, 2 * C)),
+        "design": (floats, (waves, C, 2, 3, K)),
+        "costs": (floats, (waves, C)),
     }
+
+
+def _require_shapes(arrays: Mapping[str, AnyArray], now: Situation) -> None:
+    """Refuse sums of other types or shapes, which compiled code would not check."""
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     own = len(now.encoder().names)
+    expected = _shapes(now, len(arrays["places"]))
     inside = found == expected and all(0 <= place < own for place in arrays["places"].tolist())
     if not inside:
         raise StoreError(
@@ -181,12 +224,13 @@ def kept_and_new(
         The newest policy state before the close.
     """
     arrays = unpack_kept(record.content)
-    if arrays is not None:
+    # Sums of an earlier version, with other names, are not used: all waves are read again.
+    if arrays is not None and arrays.keys() == _shapes(now, 0).keys():
         data = logged(reader, now, closing=True, after_event=record.event)
         earlier = sum(now.units[: now.wave - 1])
         changed, _ = data.known.counts(0, earlier)
         if not changed and not data.clustered:
-            kept = KeptSums.of(arrays, now)
+            kept = KeptSums.of(arrays, now, np.array(data.charges))
             data.columns = kept.columns
             return kept, data
     return None, logged(reader, now, closing=True)
@@ -198,10 +242,11 @@ def kept_and_new(
 # Every action is compared with the control by a group-sequential Holm procedure: each of the h
 # actions not yet shown to be better is tested at alpha / h, and an action shown to be better
 # passes its alpha on to the others. Higher statistics are better, whatever the reward's direction.
+# The statistic is of one lift in all waves; costs of actions are a difference to be exceeded.
 
 
 ON, END = "go on", "planned end, nothing shown"
-TOO_FEW = "too few events to judge: {} at break-even, and a look needs {}"
+TOO_FEW = "too few events to judge"
 #: The power that futility boundaries preserve at the effect the campaign is designed for.
 POWER = 0.9
 #: The least share of the planned information that a look adds; a smaller wave waits for the next.
@@ -219,7 +264,8 @@ class ActionLook:
     information
         The information fraction so far.
     statistic
-        The pooled lift divided by its error, on a standard normal scale; higher is better.
+        The statistic of its lift, on a standard normal scale; higher is better. None if there are
+        too few events.
     boundary, futility
         The boundary for success (mirrored for harm), None if no statistic could reach it; and the
         boundary for futility, None if it was not declared.
@@ -228,23 +274,29 @@ class ActionLook:
     shown
         The wave after which it was shown to be better than the control; None if not yet.
     few
-        The events at break-even if they are too few to judge the action; None if there are
-        enough. With too few events there is no boundary, and no alpha is spent.
+        The events if they are too few to judge the action; None if there are enough. With too few
+        events there is no statistic and no boundary, and no alpha is spent.
     """
 
     action: str
     information: float
-    statistic: float
+    statistic: float | None
     boundary: float | None
     futility: float | None
     low: float | None
     high: float | None
     shown: int | None
-    few: str | None = None
+    few: FewEvents | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return the look as plain values; `few` is included only if there are too few events."""
         return {name: value for name, value in asdict(self).items() if name != "few" or value}
+
+    @classmethod
+    def of(cls, plain: dict[str, Any]) -> "ActionLook":
+        """Return one action's look from plain values."""
+        few = plain.get("few")
+        return cls(**{**plain, "few": None if few is None else FewEvents(**few)})
 
 
 @dataclass(frozen=True)
@@ -286,7 +338,7 @@ class LookTaken:
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "LookTaken":
         """Return a look from plain values."""
-        actions = tuple(ActionLook(**action) for action in plain["actions"])
+        actions = tuple(map(ActionLook.of, plain["actions"]))
         merged = tuple(plain.get("merged", ()))
         return cls(**{**plain, "actions": actions, "merged": merged})
 
@@ -322,7 +374,13 @@ def look(
     earlier = kept.summaries if kept is not None else ()
     contrasts = looked_at(len(data.order))
     new = data.each_wave[len(earlier) :]
-    summaries = summarise(new, contrasts=contrasts, partitions=data.partitions(), earlier=earlier)
+    summaries = summarise(
+        new,
+        contrasts=contrasts,
+        partitions=data.partitions(),
+        charges=data.charges,
+        earlier=earlier,
+    )
     whole = not (data.clustered or data.restricted)
     sums = KeptSums(data.columns, summaries) if whole else None
     # While all outcomes are equal there is no look, and no alpha is spent.
@@ -346,30 +404,27 @@ class Compared:
     action
         Its name.
     pooled
-        Its lift over all waves.
+        Its lift over all waves, if it was the same in every wave; unknown if events are too few.
     information
         The information fraction after each included wave, by wave number.
-    few
-        The action with too few events to judge the comparison; None if there are enough.
     """
 
     action: str
     pooled: Interval
     information: Mapping[int, float]
-    few: FewEvents | None
 
 
 def _compared(
     data: Logged, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave], place: int
 ) -> Compared:
-    contrast, now = Lift(place), data.now
+    contrast = Lift(place)
     segment = data.segment(contrast)
     shares = shares_of(contrast, summaries, waves, segment)
+    units = units_planned(contrast, summaries, waves, segment)
     return Compared(
-        action=now.actions[data.order[place]].name,
-        pooled=pool(summaries, contrast, shares, segment=segment),
+        action=data.now.actions[data.order[place]].name,
+        pooled=pool(summaries, contrast, shares, segment=segment, planned=units),
         information=dict(zip(data.waves, information(shares), strict=True)),
-        few=few_events(summaries[-1].evidence, now.actions, data.order, place),
     )
 
 
@@ -385,10 +440,11 @@ def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTak
     before
         The looks taken at earlier waves.
     """
+    sign = now.spec.reward.sign
     asked = [
-        _Asked.of(now.wave, one, before)
+        _Asked.of(now.wave, one, before, sign)
         for one in compared
-        if one.pooled.known and one.pooled.error
+        if one.pooled.few or (one.pooled.known and one.pooled.error)
     ]
     merged = tuple(one.action for one in asked if one.gain < LEAST_GAIN)
     return _judged(now, [one for one in asked if one.action not in merged], before, merged)
@@ -399,16 +455,18 @@ class _Asked:
     """One action's part of a look: its statistic, and the information at the looks so far."""
 
     action: str
-    few: FewEvents | None
     pooled: Interval
     times: tuple[float, ...]
+    sign: float
 
     @classmethod
-    def of(cls, wave: int, compared: Compared, before: Sequence[LookTaken]) -> "_Asked":
+    def of(
+        cls, wave: int, compared: Compared, before: Sequence[LookTaken], sign: float
+    ) -> "_Asked":
         name, at = compared.action, compared.information
         judged = [one.wave for one in before if one.judged(name)]
         looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
-        return cls(name, compared.few, compared.pooled, (*looked, at[wave]))
+        return cls(name, compared.pooled, (*looked, at[wave]), sign)
 
     @property
     def gain(self) -> float:
@@ -416,8 +474,12 @@ class _Asked:
         return self.times[-1] - (self.times[-2] if len(self.times) > 1 else 0.0)
 
     @property
+    def few(self) -> FewEvents | None:
+        return self.pooled.few
+
+    @property
     def statistic(self) -> float:
-        return standardised(self.pooled)
+        return self.sign * self.pooled.statistic
 
 
 def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
@@ -481,18 +543,20 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         times, alpha = (*one.times, *_to_come(now, one.times[-1])), rule.alpha / 2 / share
         bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
         futility = _finite(bounds[len(one.times) - 1])
-    around = repeated(one.pooled, bound, level=1 - rule.alpha)
-    ends = sorted(now.spec.reward.sign * end for end in (around.low, around.high))
+    low = high = None
+    if isinstance(one.pooled, Estimated):
+        around = repeated(one.pooled, bound, level=1 - rule.alpha)
+        low, high = _finite(around.low), _finite(around.high)
     return ActionLook(
         action=one.action,
         information=one.times[-1],
-        statistic=one.statistic,
+        statistic=None if one.few else one.statistic,
         boundary=_finite(bound),
         futility=futility,
-        low=_finite(ends[0]),
-        high=_finite(ends[1]),
+        low=low,
+        high=high,
         shown=shown.get(one.action),
-        few=None if one.few is None else str(one.few),
+        few=one.few,
     )
 
 
@@ -500,21 +564,60 @@ def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool, whole
     """Return the verdict; harm and futility are about all actions, and need the whole look."""
     if success:
         return SUCCESS
-    below = (row.boundary is not None and row.statistic <= -row.boundary for row in rows)
-    if rows and whole and all(below):
+    if any(row.few is not None for row in rows):
+        return TOO_FEW
+    if rows and whole and all(_at_most(row, row.boundary, -1.0) for row in rows):
         return HARM
-    if few := dict.fromkeys(row.few for row in rows if row.few is not None):
-        return TOO_FEW.format(", ".join(few), ENOUGH_EVENTS)
     if now.wave >= len(now.sizes):
         return END
-    futile = (row.futility is not None and row.statistic < row.futility for row in rows)
-    if rows and whole and all(futile):
+    if rows and whole and all(_at_most(row, row.futility) for row in rows):
         return FUTILITY
     return ON
 
 
+def _at_most(row: ActionLook, bound: float | None, side: float = 1.0) -> bool:
+    """Whether an action's statistic is at or below a bound that exists."""
+    return bound is not None and row.statistic is not None and row.statistic <= side * bound
+
+
 def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
+
+
+# ----------------------------------------------------------------------
+# The error left for the intervals by wave size, which a look may show.
+#
+# The boundaries belong to the statistic of one lift in all waves. Weighted by size, waves have
+# other information fractions, so looks share the error by a union bound, which holds for any.
+
+
+#: The share of the error that all looks before the last planned one have together.
+EARLY = 0.2
+
+
+def look_tail(waves: Sequence[PlannedWave], tail: float) -> float:
+    """Return the error on each side of an interval by size after the last of these waves.
+
+    Parameters
+    ----------
+    waves
+        The plan of each wave so far.
+    tail
+        The error on each side of all looks together.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> planned = [SimpleNamespace(waves=3)] * 3
+    >>> [round(look_tail(planned[:seen], 0.025), 4) for seen in (1, 2, 3)]
+    [0.0025, 0.0025, 0.02]
+    """
+    left, own = EARLY * tail, 0.0
+    for place, wave in enumerate(waves, start=1):
+        ahead = wave.waves - place
+        own = left / ahead if ahead > 0 else (1 - EARLY) * tail
+        left -= own if ahead > 0 else 0.0
+    return own
 
 
 # ----------------------------------------------------------------------
@@ -551,17 +654,21 @@ def unlooked(now: Situation) -> list[str]:
 
 def look_text(look: LookTaken) -> str:
     """Describe a look: the statistics, the boundaries and the verdict."""
-    places = "; ".join(
-        f"{one.action} {number(one.statistic, 3)} "
-        f"(boundary {'none yet' if one.boundary is None else number(one.boundary, 3)}"
-        + ("" if one.futility is None else f", futility {number(one.futility, 3)}")
-        + ")"
-        for one in look.actions
-    )
+    places = "; ".join(map(_place_text, look.actions))
     return (
         f"The declared rule ({look.rule}, alpha {look.alpha:g}) after wave {look.wave}: "
         f"{look.verdict}. Statistics: {places or 'none'}.{_merged_text(look)}"
     )
+
+
+def _place_text(one: ActionLook) -> str:
+    """Describe one action at a look."""
+    if one.statistic is None:
+        few = f", {str(one.few).lower()}" if one.few else ""
+        return f"{one.action} not judged{few}".rstrip(".")
+    bound = "none yet" if one.boundary is None else number(one.boundary, 3)
+    futility = "" if one.futility is None else f", futility {number(one.futility, 3)}"
+    return f"{one.action} {number(one.statistic, 3)} (boundary {bound}{futility})"
 
 
 def _merged_text(look: LookTaken) -> str:

@@ -13,6 +13,7 @@ from seqbatch.campaign.record.store import Event, Reader
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
+from seqbatch.campaign.views.recommendation import Recommendation
 from seqbatch.display import percent
 from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.inference import Interval
@@ -322,23 +323,21 @@ class Answer:
     action
         The action's name.
     interval
-        The pooled interval over all waves.
+        The average over the campaign's units: waves are weighted by their size.
     together
         For a lift: the simultaneous interval, which covers jointly with those of all other actions
         and at all looks of the declared stopping rule.
     naive
         For a lift: the raw difference in means that most tools print, which is not valid here.
+    same
+        For a lift: the estimate if it was the same in every wave, which looks use.
     waves
         The estimate of each wave that could be used.
     among
         The share of units that could get the action (for a lift, also the control). The answer
         holds for these units only.
-    same_p, by_size
-        The p-value of the hypothesis that all waves have the same value; and the average weighted
-        by wave size, shown if that p-value is small.
-    few
-        A warning if there are too few events to trust the interval: observed events for a mean,
-        events expected at break-even for a lift.
+    same_p
+        The p-value of the hypothesis that all waves have the same value.
     """
 
     action: str
@@ -346,10 +345,15 @@ class Answer:
     waves: tuple[WaveAnswer, ...]
     together: Interval | None = None
     naive: Interval | None = None
+    same: Interval | None = None
     among: float = 1.0
     same_p: float = 1.0
-    by_size: float = float("nan")
-    few: str | None = None
+
+    @property
+    def around(self) -> Interval:
+        """The interval shown first: the simultaneous one if there is one."""
+        together = self.together
+        return together if together is not None and together.known else self.interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,7 +441,7 @@ class SplitAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class DriftAnswer:
-    """A test that a value is the same in all waves; `kind` is "outcome" or "feature"."""
+    """A test that a value is the same in all waves; `kind` is "lift", "level" or "feature"."""
 
     kind: str
     about: str
@@ -501,8 +505,10 @@ class Findings:
         How many outcomes of closed waves arrived or were corrected after the last closing.
     stopping
         The result of the declared stopping rule.
-    missing
-        What missing outcomes may depend on: "by action", or "by features" as well.
+    recommendation
+        What the evidence allows to recommend; None if nothing can be compared.
+    scarce
+        The actions of which hardly any outcome came back for some kinds of units.
     metrics
         Metrics besides the outcome, by action, and whether their guardrails hold.
     assumptions
@@ -535,7 +541,8 @@ class Findings:
     segments: tuple[SegmentAnswer, ...] = ()
     splits: tuple[SplitAnswer, ...] = ()
     drift: tuple[DriftAnswer, ...] = ()
-    missing: str = "by action"
+    recommendation: Recommendation | None = None
+    scarce: tuple[str, ...] = ()
     metrics: tuple[MetricRow, ...] = ()
     all_equal: bool = False
     assumptions: tuple[tuple[str, str], ...] = ()
@@ -547,11 +554,18 @@ class Findings:
         return self.outcomes > 0
 
     @property
+    def ended(self) -> bool:
+        """Whether no wave is open, or the declared rule says to stop."""
+        looks = self.stopping.looks
+        return self.condition != "open" or bool(looks and looks[-1].stops)
+
+    @property
     def best(self) -> Answer | None:
-        """The lift with the best estimate, or None if no lift is known."""
+        """The best lift among the actions still given, or else of all; None if none is known."""
         sign = 1 if self.measure.direction == "max" else -1
         lifts = [lift for lift in self.lifts if lift.interval.known]
-        return max(lifts, key=lambda lift: sign * lift.interval.estimate, default=None)
+        given = [lift for lift in lifts if lift.action not in self.retired]
+        return max(given or lifts, key=lambda lift: sign * lift.interval.estimate, default=None)
 
     @property
     def barred(self) -> frozenset[str]:

@@ -2,25 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.action_counts import SMALL
 from seqbatch.campaign.decide.logged_waves import (
-    NOTHING,
-    FewEvents,
     Logged,
     PlannedWave,
-    few_events,
-    few_events_of_one,
-    information,
     logged,
     planned_waves,
     shares_of,
+    units_planned,
 )
-from seqbatch.campaign.decide.stopping import inflated, looks_taken
+from seqbatch.campaign.decide.stopping import inflated, look_tail, looks_taken
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
@@ -39,6 +34,7 @@ from seqbatch.campaign.views.findings import (
     quality,
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
+from seqbatch.campaign.views.recommendation import Recommendation, best_given
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools
 from seqbatch.display import counted
@@ -52,33 +48,29 @@ from seqbatch.inference import (
     Mean,
     Pooled,
     Rows,
+    Verdict,
     WaveSummary,
-    boundaries,
     drift,
     estimate_wave,
     gain_over_best,
     judge_next_rule,
+    latest_lift,
     naive_lift,
+    planned_units_of_next_rule,
     pool,
     pool_by_size,
     simultaneous_lifts,
     strongest_splits,
     summarise,
+    verdict,
     within_segments,
 )
 from seqbatch.inference.contrasts import Contrast, all_contrasts
-from seqbatch.inference.doubly_robust_scores import Evidence
-from seqbatch.inference.intervals import unknown
-from seqbatch.inference.logged_units import Moments
-from seqbatch.inference.looks import repeated
+from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
 
-if TYPE_CHECKING:
-    from seqbatch.inference.summary import Missing
-
-
 # ----------------------------------------------------------------------
-# Estimates of actions and of the run, in the reward's own sign.
+# Estimates of actions and of the run, in the reward's own sign, weighted by wave size.
 
 
 NOT_ALL = "In some wave not every unit could get it, or no outcome was recorded."
@@ -96,12 +88,15 @@ class Asking:
         The summaries of the waves that count, and each wave's plan, which was fixed in advance.
     level
         The coverage of intervals.
+    looks
+        The error on each side that the stopping rule leaves for the last look; None without looks.
     """
 
     data: Logged
     summaries: tuple[WaveSummary, ...]
     waves: Sequence[PlannedWave]
     level: float
+    looks: float | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -113,35 +108,31 @@ class Asking:
         """Whether a lower outcome is better."""
         return self.data.now.spec.reward.sign < 0
 
-    def shares(self, contrast: Contrast) -> tuple[float, ...]:
-        """Return each wave's share of the variance, which was fixed in advance."""
-        return shares_of(contrast, self.summaries, self.waves, self.data.segment(contrast))
+    @property
+    def tail(self) -> float:
+        """The error on each side of one lift, after correction for several actions and looks."""
+        whole = (1 - self.level) / 2 if self.looks is None else self.looks
+        return whole / max(len(self.names) - 1, 1)
 
     def means(self) -> tuple[Answer, ...]:
         """Return every action's mean outcome if all units got it."""
-        evidence, now = self.summaries[-1].evidence, self.data.now
-        found = []
-        for place, name in enumerate(self.names):
-            answer = self._answer(place, Mean(place), f"mean of {name}")
-            few = few_events_of_one(evidence, now.actions, self.data.order, place, less=self.less)
-            found.append(replace(answer, few=_said(few, answer)))
-        return tuple(found)
+        return tuple(
+            self._answer(place, Mean(place), f"mean of {name}")
+            for place, name in enumerate(self.names)
+        )
 
     def lifts(self) -> tuple[Answer, ...]:
         """Return the lift of every other action over the control."""
-        evidence, now = self.summaries[-1].evidence, self.data.now
         found = []
         for place, together in enumerate(self._together(), start=1):
-            about = self.lift_name(place)
-            naive = naive_lift(evidence, place, level=self.level)
-            few = few_events(evidence, now.actions, self.data.order, place, less=self.less)
-            answer = self._answer(place, Lift(place), about)
+            about, lift = self.lift_name(place), Lift(place)
+            naive = naive_lift(self.summaries[-1], place, level=self.level)
             found.append(
                 replace(
-                    answer,
+                    self._answer(place, lift, about),
                     together=named(together, about),
                     naive=named(naive, f"naive {about}"),
-                    few=_said(few, answer),
+                    same=named(self._same(lift), f"{about}, if the same in every wave"),
                 )
             )
         return tuple(found)
@@ -151,17 +142,39 @@ class Asking:
         return f"lift of {self.names[place]} over {self.names[0]}"
 
     def _together(self) -> Sequence[Interval]:
-        """Return lifts with simultaneous intervals, by Dunnett or Bonferroni."""
+        """Return lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
         others = range(1, len(self.names))
-        if all(wave.share is not None for wave in self.waves) and not self.data.restricted:
-            return simultaneous_lifts(self.summaries, self.shares(Lift(1)), level=self.level)
-        level = 1 - (1 - self.level) / len(others)
-        wide = [self._pooled(Lift(a), level=level) for a in others]
-        return [replace(one, level=self.level) for one in wide]
+        every = len({wave.active for wave in self.waves}) == 1
+        if every and not self.data.restricted and self.looks is None:
+            return simultaneous_lifts(
+                self.summaries, level=self.level, planned=self._planned(Lift(1))
+            )
+        return [self._wider(self._pooled(Lift(place))) for place in others]
 
-    def _pooled(self, contrast: Contrast, *, level: float) -> Interval:
-        shares, segment = self.shares(contrast), self.data.segment(contrast)
-        return pool(self.summaries, contrast, shares, level=level, segment=segment)
+    def _wider(self, lift: Interval) -> Interval:
+        """Return a lift's interval with the error that is left for it."""
+        if not isinstance(lift, Estimated):
+            return lift
+        low, high = lift.limits(self.tail)
+        return replace(lift, low=low, high=high)
+
+    def _planned(self, contrast: Contrast) -> float:
+        segment = self.data.segment(contrast)
+        return units_planned(contrast, self.summaries, self.waves, segment)
+
+    def _pooled(self, contrast: Contrast) -> Interval:
+        segment, planned = self.data.segment(contrast), self._planned(contrast)
+        return pool_by_size(
+            self.summaries, contrast, level=self.level, segment=segment, planned=planned
+        )
+
+    def _same(self, lift: Lift) -> Interval:
+        """Return a lift weighted by the shares fixed in advance."""
+        segment, planned = self.data.segment(lift), self._planned(lift)
+        shares = shares_of(lift, self.summaries, self.waves, segment)
+        return pool(
+            self.summaries, lift, shares, level=self.level, segment=segment, planned=planned
+        )
 
     def _among(self, contrast: Contrast) -> float:
         """Return the share of units that could get the contrast's actions."""
@@ -173,16 +186,10 @@ class Asking:
         return asked / sum(one.overall.units for one in self.summaries)
 
     def _answer(self, place: int, contrast: Contrast, about: str) -> Answer:
-        shares = self.shares(contrast)
-        pooled = self._pooled(contrast, level=self.level)
-        segment = self.data.segment(contrast)
+        pooled, segment = self._pooled(contrast), self.data.segment(contrast)
         found = [estimate_wave(one, contrast, segment) for one in self.summaries]
         used = [(w, e) for w, e in zip(self.data.waves, found, strict=True) if e is not None]
-        weights: dict[int, float] = {}
-        if isinstance(pooled, Pooled):
-            # Waves with a share of 0 have no weight and were not pooled.
-            shown = [w for w, s, e in zip(self.data.waves, shares, found, strict=True) if e and s]
-            weights = dict(zip(shown, pooled.weights, strict=True))
+        weights = pooled.weights if isinstance(pooled, Pooled) else (0.0,) * len(used)
         return Answer(
             action=self.names[place],
             interval=named(pooled, about),
@@ -192,31 +199,27 @@ class Asking:
                     units=one.units,
                     interval=named(one.interval(self.level), f"{about} in wave {wave}"),
                     effective=one.effective,
-                    weight=weights.get(wave, 0.0),
+                    weight=weight,
                 )
-                for wave, one in used
+                for (wave, one), weight in zip(used, weights, strict=True)
+                if isinstance(pooled, Pooled)
             ),
             among=self._among(contrast),
             same_p=pooled.same_p if isinstance(pooled, Pooled) else 1.0,
-            by_size=pooled.by_size if isinstance(pooled, Pooled) else float("nan"),
         )
 
     def run(self) -> RunAnswer:
         """Return the value of the run, and its gains over simpler policies."""
-        gains = [self._gain(Gain(place), self.summaries) for place in range(len(self.names))]
+        every = range(len(self.summaries))
+        gains = [self._gain(Gain(place), every) for place in range(len(self.names))]
         last = self.waves[-1].active
-        same = [
-            summary
-            for summary, wave in zip(self.summaries, self.waves, strict=True)
-            if wave.active == last
-        ]
+        same = [place for place, wave in enumerate(self.waves) if wave.active == last]
         among = tuple(sorted(self.data.order.index(number) for number in last))
         singles = [self._gain(Gain(place), same) for place in among]
         best = self._over(gain_over_best(singles, level=self.level, less=self.less), same)
         random = self._over(self._gain(GainOverRandom(among), same), same)
-        value = pool_by_size(self.summaries, AsRun(), level=self.level)
         return RunAnswer(
-            value=named(value, "mean outcome as run"),
+            value=named(self._pooled(AsRun()), "mean outcome as run"),
             over_random=named(random, "gain of the run over random assignment"),
             over_actions={
                 name: named(gain, f"gain of the run over {name} for all units")
@@ -225,7 +228,7 @@ class Asking:
             over_best=named(best, "gain of the run over the best single action"),
         )
 
-    def _over(self, gain: Interval, same: Sequence[WaveSummary]) -> Interval:
+    def _over(self, gain: Interval, same: Sequence[int]) -> Interval:
         """Return a gain with a note that names its waves if it does not cover all of them."""
         if len(same) == len(self.summaries):
             return gain
@@ -233,63 +236,53 @@ class Asking:
         note = f"Only the {waves} with the same actions as the last wave count."
         return replace(gain, note=f"{gain.note} {note}".strip())
 
-    def _gain(self, contrast: Contrast, summaries: Sequence[WaveSummary]) -> Interval:
-        """Return a gain over all given waves; unknown if any wave cannot be used."""
-        made = pool_by_size(summaries, contrast, level=self.level)
-        if isinstance(made, Pooled) and len(made.waves) == len(summaries):
+    def _gain(self, contrast: Contrast, places: Sequence[int]) -> Interval:
+        """Return a gain over some waves; unknown if any of them cannot be used."""
+        summaries = [self.summaries[place] for place in places]
+        planned = units_planned(contrast, summaries, [self.waves[place] for place in places])
+        made = pool_by_size(summaries, contrast, level=self.level, planned=planned)
+        if made.few or (isinstance(made, Pooled) and len(made.waves) == len(summaries)):
             return made
         return unknown(contrast.name, level=self.level, note=NOT_ALL)
+
+    def recommendation(self, found: Findings) -> Recommendation | None:
+        """Return what the evidence about the best action that may be given allows to say."""
+        best = best_given(found, within=True)
+        if best is None:
+            few = [lift.interval.few for lift in found.lifts if lift.interval.few]
+            return Recommendation(code=Verdict.TOO_FEW, few=few[0]) if few else None
+        contrast = Lift(self.names.index(best.action))
+        latest = latest_lift(
+            self.summaries,
+            contrast,
+            level=self.level,
+            segment=self.data.segment(contrast),
+            less=self.less,
+        )
+        around = best.around
+        return Recommendation(
+            code=verdict(
+                around.low,
+                around.high,
+                same_p=best.same_p,
+                latest_p=latest.p_better,
+                tail=self.tail,
+                waves=len(best.waves),
+                less=self.less,
+            ),
+            action=best.action,
+            lift=around,
+            latest=named(latest.interval, f"{best.interval.about} in the latest waves"),
+            latest_waves=self.data.waves[-latest.waves :],
+            same_p=best.same_p,
+            by_wave={one.wave: one.interval for one in best.waves},
+        )
 
 
 def named(interval: Interval, about: str) -> Interval:
     """Return only the interval of an estimate, with names in place of numbers."""
     own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
     return Interval(**{**own, "about": about})
-
-
-def _said(few: FewEvents | None, answer: Answer) -> str | None:
-    """Return the warning about too few events, if there is an interval to warn about."""
-    return None if few is None or not answer.interval.known else str(few)
-
-
-# ----------------------------------------------------------------------
-# Lifts under a stopping rule: intervals that allow for every look.
-
-
-#: Cap on the boundary of looks that spend almost no error; larger values make no difference.
-FARTHEST = 8.0
-
-
-def allowing_for_looks(
-    asking: Asking, lifts: Sequence[Answer], stopping: StoppingAnswer
-) -> tuple[Answer, ...]:
-    """Return lifts with simultaneous intervals that hold at all looks of the declared rule.
-
-    An interval for a single look covers too rarely if a campaign stops when it looks good. The
-    intervals are adjusted by Bonferroni over the actions. Without a look, the lifts are unchanged.
-    """
-    if not stopping.looks:
-        return tuple(lifts)
-    return tuple(
-        _repeated(asking, Lift(place), lift, stopping, parts=len(lifts))
-        for place, lift in enumerate(lifts, start=1)
-    )
-
-
-def _repeated(
-    asking: Asking, contrast: Lift, lift: Answer, stopping: StoppingAnswer, *, parts: int
-) -> Answer:
-    if not lift.interval.known:
-        return lift
-    waves = asking.data.waves
-    at = dict(zip(waves, information(asking.shares(contrast)), strict=True))
-    looks = [one.wave for one in stopping.looks if lift.action not in one.merged]
-    looked = sorted({at[w] for w in (*looks, waves[-1]) if w in at})
-    times = [time for before, time in zip((0.0, *looked), looked, strict=False)
-             if time > before + NOTHING]  # fmt: skip
-    tail = (1 - asking.level) / 2 / parts
-    bound = min(boundaries(times, rule=stopping.rule, alpha=tail)[-1], FARTHEST)
-    return replace(lift, together=repeated(lift.interval, bound, level=asking.level))
 
 
 # ----------------------------------------------------------------------
@@ -305,7 +298,14 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     last = _among_active(asking)
     if not last.evidence.statistics.count.any():
         return None
-    made = judge_next_rule(_ActiveRows(asking), last, level=asking.level, less=asking.less)
+    design = replace(asking.waves[-1].design, units=last.overall.units)
+    made = judge_next_rule(
+        _ActiveRows(asking),
+        last,
+        level=asking.level,
+        less=asking.less,
+        planned=planned_units_of_next_rule(design),
+    )
     about = f"gain of the rule to run next over {asking.names[0]} for all units"
     return RuleAnswer(
         gain=named(made.gain, about),
@@ -358,9 +358,9 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
         for one in within_segments(
             asking.summaries,
             Lift(place),
-            asking.shares(Lift(place)),
             partitions,
             level=asking.level,
+            planned=[wave.design for wave in asking.waves],
         ).findings
     ]
     adjusted = adjusted_p_values([one.interval for _, one in found])
@@ -376,7 +376,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
     )
 
 
-def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
+def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
     """Return the splits that the first wave suggests for its strongest action, tested later."""
     first = {
         place: made.estimate
@@ -391,10 +391,10 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
     judged = strongest_splits(
         asking.data.each_wave,
         Lift(place),
-        asking.shares(Lift(place)),
         labels=columns.names,
         level=asking.level,
-        missing=missing,
+        charges=asking.data.charges,
+        planned=[wave.design for wave in asking.waves],
         fitted=asking.summaries,
     )
     about = asking.lift_name(place)
@@ -413,16 +413,15 @@ def splits(asking: "Asking", missing: "Missing") -> tuple[SplitAnswer, ...]:
 
 
 def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
-    """Return tests of whether means, lifts and features are the same in all waves."""
-    columns = asking.data.columns.names
-    made = drift(asking.summaries, asking.shares(Mean(0)), labels=columns)
-    named = {Mean(a).name: f"mean of {name}" for a, name in enumerate(asking.names)}
-    named |= {Lift(a).name: asking.lift_name(a) for a in range(1, len(asking.names))}
-    outcomes = [("outcome", named[one.about], one) for one in made.outcomes]
-    features = [("feature", one.about, one) for one in made.features]
+    """Return tests of whether lifts, the level and features are the same in all waves."""
+    made = drift(asking.summaries, labels=asking.data.columns.names)
+    names = {Lift(a).name: asking.lift_name(a) for a in range(1, len(asking.names))}
+    tests = [("lift", names[one.about], one) for one in made.lifts]
+    tests += [("level", one.about, one) for one in (made.level,) if one is not None]
+    tests += [("feature", one.about, one) for one in made.features]
     return tuple(
         DriftAnswer(kind=kind, about=about, statistic=one.statistic, p=one.p_value)
-        for kind, about, one in outcomes + features
+        for kind, about, one in tests
     )
 
 
@@ -496,59 +495,51 @@ def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:
 def _answered(data: Logged, events: Sequence[Event], found: Findings, level: float) -> Findings:
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
-    summaries, missing = _summarised(data, waves)
+    summaries = _summarised(data, waves)
     evidence = summaries[-1].evidence
-    found = replace(found, missing=missing, measure=_measure(found.measure, evidence))
+    found = replace(
+        found,
+        measure=replace(found.measure, binary=evidence.binary),
+        scarce=_scarce(data, summaries),
+    )
     if evidence.all_equal:
         return replace(found, all_equal=True)
-    asking = Asking(data, summaries, waves, level)
+    looks = look_tail(waves, (1 - level) / 2) if found.stopping.looks else None
+    asking = Asking(data, summaries, waves, level, looks)
     several = len(data.waves) > 1
-    return replace(
+    found = replace(
         found,
         means=asking.means(),
-        lifts=allowing_for_looks(asking, asking.lifts(), found.stopping),
+        lifts=asking.lifts(),
         run=asking.run(),
         rule=next_rule(asking),
         segments=declared_segments(asking),
-        splits=splits(asking, missing) if several else (),
+        splits=splits(asking) if several else (),
         drift=drifts(asking) if several else (),
     )
+    return replace(found, recommendation=asking.recommendation(found))
 
 
-def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[tuple[WaveSummary, ...], Any]:
-    """Summarise the waves; do so again if missing outcomes seem to depend on features."""
+def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[WaveSummary, ...]:
     place = {number: place for place, number in enumerate(data.order)}
     among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
     contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
     partitions = [*(Declared(name) for name in data.segments), *data.partitions()]
-    made = summarise(data.each_wave, contrasts=contrasts, partitions=partitions)
-    if not _missing_by_features(made):
-        return made, "by action"
-    again = summarise(
-        data.each_wave, contrasts=contrasts, partitions=partitions, missing="by features"
+    return summarise(
+        data.each_wave, contrasts=contrasts, partitions=partitions, charges=data.charges
     )
-    return again, "by features"
 
 
-def _missing_by_features(summaries: Sequence[WaveSummary]) -> bool:
-    """Say whether units with an outcome differ from all units in some column."""
-    from scipy.special import ndtr
-
-    everybody = reduce(Moments.merge, (one.features for one in summaries))
-    statistics = summaries[-1].evidence.statistics
-    back = int(statistics.count.sum())
-    if not 1 < back < everybody.count or len(everybody.mean) == 1:
-        return False
-    # The constant's row of a Gram matrix holds the sums of all columns.
-    mean = statistics.gram.sum(axis=0)[0] / back
-    error = np.sqrt(everybody.variance * (1 / back - 1 / everybody.count))
-    away = (mean - everybody.mean)[1:] / np.where(error[1:] > 0, error[1:], np.inf)
-    return bool(2 * ndtr(-np.abs(away).max()) * len(away) < SMALL)
+#: More than this share of an action's units are of a kind whose outcomes hardly ever come back.
+MANY_SCARCE = 0.01
 
 
-def _measure(measure: Measure, evidence: Evidence) -> Measure:
-    """Detect 0/1 outcomes: only for these does the sum of squares equal the sum."""
-    within = evidence.lowest >= 0 and evidence.highest <= 1
-    total = float(evidence.statistics.moment[:, 0].sum())
-    binary = within and float(evidence.statistics.squares.sum()) == total
-    return replace(measure, binary=binary)
+def _scarce(data: Logged, summaries: Sequence[WaveSummary]) -> tuple[str, ...]:
+    """Return the actions of which hardly any outcome came back for some kinds of units."""
+    units, few = summaries[-1].evidence.assigned, np.sum([one.scarce for one in summaries], axis=0)
+    names = [data.now.actions[number].name for number in data.order]
+    return tuple(
+        name
+        for name, assigned, gone in zip(names, units.tolist(), few.tolist(), strict=True)
+        if gone > MANY_SCARCE * assigned
+    )

@@ -4,9 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, ENOUGH_FOR_A_MEAN
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
-from seqbatch.campaign.record.current_situation import FUTILITY, Situation
+from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.views.recommendation import (
+    by_features,
+    given_shares,
+    recommended,
+)
 from seqbatch.campaign.views.status import violations, wave_list
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Table
@@ -19,11 +23,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------
-# The recommendation: which action to give, and whether a finer rule is worth it.
-
-
-#: If a rule gives one action to at least this share of units, it counts as one action for all.
-NEARLY_ALL = 0.95
+# What an interval says.
 
 
 def clear(interval: Interval) -> bool:
@@ -31,118 +31,11 @@ def clear(interval: Interval) -> bool:
     return interval.known and (interval.low > 0 or interval.high < 0)
 
 
-def around(lift: "Answer") -> Interval:
-    """Return the interval shown first: the simultaneous one if there is one."""
-    together = lift.together
-    return together if together is not None and together.known else lift.interval
-
-
 def says(found: "Findings", interval: Interval) -> str:
     """Return the verdict of a difference's interval: better, worse or not clear."""
     if not clear(interval):
         return "not clear"
     return "better" if found.measure.better(interval.estimate) else "worse"
-
-
-def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
-    """Return the best lift among the actions that are still given; only these can be recommended.
-
-    With `within`, consider only the actions that keep within their guardrails.
-    """
-    sign = 1 if found.measure.direction == "max" else -1
-    out = {*found.retired, *(found.barred if within else ())}
-    given = [one for one in found.lifts if one.interval.known and one.action not in out]
-    return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
-
-
-def recommended(found: "Findings", *, ended: bool) -> list[str]:
-    """Return which action to give from now on, and whether a finer rule is worth the effort."""
-    best = best_given(found)
-    if best is None:
-        return []
-    sure = says(found, around(best))
-    keep = f"Keep {found.control}" if ended else f"So far, keep {found.control}"
-    if sure == "worse":
-        return [f"{keep}: every other action is clearly worse."]
-    if sure == "not clear":
-        looks = found.stopping.looks
-        more = "" if looks and looks[-1].verdict == FUTILITY else " More outcomes may decide it."
-        return [
-            f"{keep}, unless you have other reasons to change: no action has been shown to be "
-            f"better.{more}"
-        ]
-    if best.action in found.barred:
-        return _barred(found, best, keep)
-    who = f"every {found.measure.of}{'' if best.among == 1 else ' who may get it'}"
-    single = f"Give {best.action} to {who}." if ended else (
-        f"So far, {best.action} for {who} looks best.")  # fmt: skip
-    return [single, *_finer(found)]
-
-
-def _barred(found: "Findings", best: "Answer", keep: str) -> list[str]:
-    """Say what to do if the best action breaks a guardrail."""
-    said = [
-        f"Do not give {best.action} to every {found.measure.of} yet: it brings the most, but "
-        "violates a guardrail."
-    ]
-    other = best_given(found, within=True)
-    if other is not None and says(found, around(other)) == "better":
-        return [*said, f"Among the actions within their guardrails, {other.action} is best."]
-    if found.control in found.barred:
-        return [*said, f"{found.control} also violates a guardrail."]
-    return [*said, f"{keep}: no action within its guardrails has been shown to be better."]
-
-
-def _finer(found: "Findings") -> list[str]:
-    """Say whether it is worth giving different units different actions."""
-    shares = given_shares(found)
-    if found.rule is None or not found.rule.gain.known or for_everybody(found) is not None:
-        return []
-    if found.barred & shares.keys():
-        return []
-    given = ", ".join(f"{name} to {percent(share)}" for name, share in shares.items())
-    return [
-        f"Giving each {found.measure.of} the action predicted to be best ({given}) "
-        f"{expected(found)}"
-    ]
-
-
-def given_shares(found: "Findings") -> dict[str, float]:
-    """Return the share of units per action under the rule to run next, the largest first."""
-    shares = {} if found.rule is None else found.rule.shares
-    ordered = sorted(shares.items(), key=lambda one: -one[1])
-    return {name: round(share, 2) for name, share in ordered if share >= 0.005}
-
-
-def for_everybody(found: "Findings") -> str | None:
-    """Return the action that the rule to run next gives to nearly all units, if there is one."""
-    shares = given_shares(found)
-    return next((name for name, share in shares.items() if share >= NEARLY_ALL), None)
-
-
-def expected(found: "Findings") -> str:
-    """Say how much the rule to run next is expected to gain, and whether it beats simpler rules."""
-    assert found.rule is not None
-    gain, measure = found.rule.gain, found.measure
-    lead = (
-        f"is expected to bring {measure.amount(gain.estimate, gain.error)} than {found.control} "
-        f"for every {measure.of} ({measure.between(gain)}, approximate, from the last wave only)"
-    )
-    best = best_given(found)
-    if best is not None and best.among < 1:
-        # Some units may not get this action, so giving it to all units is not an option.
-        return f"{lead}."
-    if best is None or says(found, around(best)) != "better":
-        return f"{lead}.{'' if clear(gain) else f' {_not_shown(found, found.control)}'}"
-    # The single action's lift is uncertain as well, so the intervals must not overlap.
-    one = around(best)
-    beaten = gain.low > one.high if measure.direction == "max" else gain.high < one.low
-    return f"{lead}: better than {best.action} for every {measure.of}." if beaten else (
-        f"{lead}. {_not_shown(found, best.action)}")  # fmt: skip
-
-
-def _not_shown(found: "Findings", action: str) -> str:
-    return f"It has not been shown that this beats {action} for every {found.measure.of}."
 
 
 # ----------------------------------------------------------------------
@@ -163,7 +56,9 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("who", _rule_table(found)),
         ("who", _segments(found)),
         ("who", _splits(found)),
-        ("outcomes", _waves(found)),
+        ("outcomes", _lifts_by_wave(found)),
+        ("outcomes", _means_by_wave(found)),
+        ("methods", _same(found)),
         ("stopping", _looks(found)),
         ("quality", _drift(found)),
         ("quality", _quality(found)),
@@ -269,20 +164,42 @@ def split_text(column: str, threshold: float) -> str:
     return column if "=" in column and "*" not in column else f"{column} above {threshold:.3g}"
 
 
-def _waves(found: "Findings") -> Table:
+def _lifts_by_wave(found: "Findings") -> Table:
+    title = f"What each action brought over {found.control}, wave by wave"
+    return _by_wave(found, title, found.lifts) if len(found.waves) > 1 else Table("", (), [])
+
+
+def _means_by_wave(found: "Findings") -> Table:
+    return _by_wave(
+        found, "The mean outcome if all units got the action, wave by wave", found.means
+    )
+
+
+def _by_wave(found: "Findings", title: str, answers: "Sequence[Answer]") -> Table:
     rows: list[list[Any]] = []
-    for mean in found.means:
-        for one in mean.waves:
+    for answer in answers:
+        for one in answer.waves:
             cells = found.measure.cells(one.interval)
-            rows.append([one.wave, mean.action, *cells, f"{one.effective:,.0f}"])
+            rows.append([one.wave, answer.action, *cells, f"{one.effective:,.0f}"])
     rows.sort(key=lambda row: row[0])
     columns = ("wave", "action", *_columns(found), "effective outcomes")
-    return Table("Wave by wave", columns, rows, words=("action",), keys=2)
+    return Table(title, columns, rows, words=("action",), keys=2)
+
+
+def _same(found: "Findings") -> Table:
+    rows = [
+        [lift.action, *found.measure.cells(lift.same), p_text(lift.same_p)]
+        for lift in found.lifts
+        if lift.same is not None and lift.same.known and len(lift.waves) > 1
+    ]
+    columns = ("action", *_columns(found), "p (the same)")
+    return Table("Lifts if they were the same in every wave", columns, rows, words=("action",))
 
 
 def _looks(found: "Findings") -> Table:
     rows = [
-        [look.wave, one.action, f"{one.information:.0%}", f"{one.statistic:.3f}",
+        [look.wave, one.action, f"{one.information:.0%}",
+         "" if one.statistic is None else f"{one.statistic:.3f}",
          "" if one.boundary is None else f"{one.boundary:.3f}",
          "" if one.futility is None else f"{one.futility:.3f}", *_ends(found, one), look.verdict]
         for look in found.stopping.looks
@@ -303,18 +220,18 @@ def _ends(found: "Findings", one: "ActionLook") -> tuple[str, str]:
     return low, high
 
 
+#: What the test of each kind reports.
+STATISTICS = {"lift": "chi-square {}", "level": "F {}", "feature": "largest shift {} sd"}
+
+
 def _drift(found: "Findings") -> Table:
     rows = [
-        [one.about, *_statistic(one.kind, number(one.statistic, 3)), p_text(one.p)]
+        [one.about, STATISTICS[one.kind].format(number(one.statistic, 3)), p_text(one.p)]
         for one in found.drift
     ]
-    columns = ("about", "chi-square", "largest shift (sd)", "p (Holm)")
-    return Table("The same in all waves?", columns, rows, words=("about",))
-
-
-def _statistic(kind: str, text: str) -> tuple[str, str]:
-    """Return a test statistic in the column of its kind: outcomes or features."""
-    return ("", text) if kind == "feature" else (text, "")
+    columns = ("about", "statistic", "p")
+    words = ("about", "statistic")
+    return Table("The same in all waves?", columns, rows, words=words)
 
 
 def _quality(found: "Findings") -> Table:
@@ -367,8 +284,8 @@ def sentences(found: "Findings") -> tuple[str, ...]:
         return (EQUAL,)
     said = [_headline(found)]
     said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
-    said += [*violations(found.metrics), *_rule_sentences(found), *_stopping(found)]
-    return tuple(said)
+    said += [*violations(found.metrics), *recommended(found, ended=found.ended)]
+    return (*said, *_rule_sentences(found), *_stopping(found))
 
 
 def _headline(found: "Findings") -> str:
@@ -376,7 +293,7 @@ def _headline(found: "Findings") -> str:
     best = found.best
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
-    lead = compared(found, best.action, around(best)) + among(found, best)
+    lead = compared(found, best.action, best.around) + among(found, best)
     run = found.run
     if run is None or not run.over_random.known:
         return f"{lead}."
@@ -393,7 +310,7 @@ def compared(found: "Findings", action: str, interval: Interval) -> str:
     said = f"{measure.amount(interval.estimate, interval.error)} than {found.control}"
     inside = f"({measure.between(interval)}{_together(found)})"
     if clear(interval):
-        return f"{action} brings {said} {inside}"
+        return f"{action} brought {said} {inside}"
     return f"It is not clear whether {action} differs from {found.control}: {said} {inside}"
 
 
@@ -415,7 +332,7 @@ def _gain(found: "Findings", gain: Interval) -> str:
 def _also(found: "Findings", lift: "Answer") -> str:
     if not lift.interval.known:
         return f"{lift.action} cannot be compared: {lift.interval.note}"
-    return f"{compared(found, lift.action, around(lift))}{among(found, lift)}."
+    return f"{compared(found, lift.action, lift.around)}{among(found, lift)}."
 
 
 def among(found: "Findings", lift: "Answer") -> str:
@@ -427,20 +344,15 @@ def among(found: "Findings", lift: "Answer") -> str:
 
 
 def _rule_sentences(found: "Findings") -> list[str]:
-    """Say which rule to run next, or why none is known."""
+    """Say why the rule to run next cannot be evaluated, or that it ignores guardrails."""
     rule = found.rule
     if rule is None:
         return []
     if not rule.gain.known:
         return [f"The rule to run next cannot be evaluated. {rule.gain.note}"]
-    shares = given_shares(found)
-    given = ", ".join(f"{name} to {percent(share)} of {found.measure.of}s"
-                      for name, share in shares.items())  # fmt: skip
-    # A single action's value is known better from all waves, and was stated already.
-    one = for_everybody(found)
-    brings = f"; that {expected(found)}" if one is None else "."
-    barred = " This ignores guardrails." if found.barred & shares.keys() else ""
-    return [f"To run next, from all data: {given}{brings}{barred}"]
+    if not found.barred & given_shares(found).keys():
+        return []
+    return [f"To choose by features, ignoring guardrails: {by_features(found)}"]
 
 
 def _stopping(found: "Findings") -> list[str]:
@@ -497,29 +409,20 @@ def _about_waves(found: "Findings") -> Iterable[str]:
             f"Some action has fewer than {ENOUGH} effective outcomes in {wave_list(thin)}: the "
             "coverage of intervals has not been verified for so few."
         )
-    if few := [mean.few for mean in found.means if mean.few]:
-        yield (
-            f"Few events (outcomes that differ from the usual one): {', '.join(few)}. With fewer "
-            f"than {ENOUGH_FOR_A_MEAN}, the interval of a mean is too narrow."
-        )
-    for lift in found.lifts:
-        if lift.few:
+    for one in found.lifts:
+        made = found.recommendation
+        told = made is not None and made.action == one.action
+        if one.same_p < 0.01 and len(one.waves) > 1 and not told:
             yield (
-                f"Too few events to trust the interval of the {lift.interval.about}: at break-even "
-                f"there would be {lift.few} so far, and {ENOUGH_EVENTS} are needed."
+                f"The {one.interval.about} differs between waves (p = {one.same_p:.1g}): read the "
+                "waves one by one."
             )
-    late = sorted({one.wave for lift in found.lifts for one in lift.waves if not one.weight})
-    if late:
-        yield (
-            f"Wave {', '.join(map(str, late))} was not planned, so the pooled estimates leave it "
-            "out; read it separately."
-        )
-    for lift in found.lifts:
-        if lift.same_p < 0.01 and len(lift.waves) > 1:
-            size = found.measure.number(lift.by_size, lift.interval.error)
+    for test in found.drift:
+        if test.kind == "level" and test.p < 0.01:
             yield (
-                f"The {lift.interval.about} differs between waves (p = {lift.same_p:.1g}): read "
-                f"the waves one by one. Weighted by wave size, it is {size} {found.measure.head}."
+                f"Outcomes of all actions moved between waves (p = {test.p:.1g}). Means are "
+                "averages over the units of this campaign, not forecasts; differences between "
+                "actions are not affected."
             )
 
 
@@ -530,10 +433,10 @@ def _about_numbers(found: "Findings") -> Iterable[str]:
         yield f"Feature means differ between waves: {some}."
     if found.measure.direction == "min":
         yield "Less is better: a difference below 0 is an improvement."
-    if found.missing == "by features":
+    for name in found.scarce:
         yield (
-            "Outcomes are missing more often for some kinds of units; the estimates correct for "
-            "this with the features."
+            f"For some kinds of units hardly any outcome of {name} came back; what is said about "
+            "them rests on the model."
         )
 
 
@@ -555,20 +458,18 @@ def assumptions(now: Situation, found: "Findings") -> tuple[tuple[str, str], ...
             "Units that talk to each other, or compete for the same stock.",
         ),
         (
-            "Each wave's weight in the pooled estimate was fixed before its outcomes were seen.",
-            "Sizes, actions or the end of the campaign chosen by looking at outcomes, other than "
-            "by the declared rule.",
+            "Estimates are averages over the campaign's units: each wave counts by its size.",
+            "Nothing, if effects change between waves; but the average is then no forecast.",
         ),
         (
-            "An action's mean is an average over the waves.",
-            "Effects that change over time: check whether waves differ.",
+            "The campaign ended as planned, or by the declared rule.",
+            "An end, sizes or actions chosen by looking at outcomes in another way.",
         ),
     ]
     if gone:
-        by = "features and action" if found.missing == "by features" else "the action"
         told.append(
             (
-                f"Which {gone:,} outcomes are missing depends only on {by}.",
+                f"Which {gone:,} outcomes are missing depends only on features and action.",
                 "Units that do not respond because of their outcome.",
             )
         )

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
 
-from seqbatch.campaign.decide.logged_waves import ENOUGH_EVENTS, kept_up, planned
+from seqbatch.campaign.decide.logged_waves import kept_up, planned
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.store import Event
@@ -23,6 +23,7 @@ from seqbatch.campaign.views.report_conduct import REFERENCES
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -101,12 +102,12 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
             f"merged with the next or the previous one: {counted(len(small), 'wave')} "
             f"({', '.join(small)})."
         )
-    if len({action.cost for action in now.actions}) > 1:
-        yield (
-            "If events are rare, an action that costs more or less than the control is tested only "
-            f"once it would have at least {ENOUGH_EVENTS} events at break-even. Before that, it "
-            "uses no part of the error and cannot stop the campaign."
-        )
+    yield (
+        "If most outcomes are 0, there is a look only once the plan has about "
+        f"{ENOUGH_BINARY} events of each action ({ENOUGH_AMOUNTS} if outcomes are amounts). Before "
+        "that, no part of the error is used, and the rule cannot stop the campaign. Costs of "
+        "actions are a difference that the lift must exceed."
+    )
     if now.masked:
         yield (
             "The rule compares with the control, which only the key names: until the campaign is "

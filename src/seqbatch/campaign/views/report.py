@@ -3,14 +3,8 @@
 from collections.abc import Sequence
 
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
-from seqbatch.campaign.views.findings_text import (
-    around,
-    clear,
-    given_shares,
-    placed,
-    recommended,
-    says,
-)
+from seqbatch.campaign.views.findings_text import clear, placed, says
+from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.report_conduct import (
     allocation,
     assumed,
@@ -209,7 +203,7 @@ def _told(found: Findings) -> list[str]:
     about = 1 + sum(lift is not found.best for lift in found.lifts)
     if about <= MOST_TOLD:
         return list(found.sentences[:about])
-    kinds = [says(found, around(lift)) for lift in found.lifts if lift is not found.best]
+    kinds = [says(found, lift.around) for lift in found.lifts if lift is not found.best]
     counts = [
         f"{kinds.count(kind)} {words}"
         for kind, words in (("better", "clearly better"), ("worse", "clearly worse"),
@@ -255,7 +249,7 @@ def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
     sign = 1 if measure.direction == "min" else -1
     lifts = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)
     bars = [
-        Bar.of(measure, lift.action, around(lift), says=says(found, around(lift))) for lift in lifts
+        Bar.of(measure, lift.action, lift.around, says=says(found, lift.around)) for lift in lifts
     ]
     title = f"{measure.head}, compared with {found.control}"
     wanted = "less is better" if measure.direction == "min" else "more is better"
@@ -292,22 +286,12 @@ def cautions(found: Findings) -> list[str]:
             f"Careful: some action has few outcomes in {wave_list(thin)}. With so few, intervals "
             "have not been shown to be as reliable as stated."
         )
-    if scarce := [one.few for one in found.means if one.few]:
-        said.append(
-            f"Careful: there are few events so far ({', '.join(scarce)}). The intervals of these "
-            "means are too narrow."
-        )
-    if few := [one.action for one in found.lifts if one.few]:
-        said.append(
-            f"Careful: there are too few events to weigh the gain of {', '.join(few)} against the "
-            "difference in costs. The interval is too narrow."
-        )
     gone = 1 - found.outcomes / found.units
     if gone > MUCH_MISSING:
         said.append(
             f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers hold for all "
-            f"{found.measure.of}s only if missing outcomes would not differ from recorded ones"
-            f"{' of units with the same features' * (found.missing == 'by features')}."
+            f"{found.measure.of}s only if missing outcomes would not differ from recorded ones of "
+            f"{found.measure.of}s with the same features."
         )
     if moved:
         said.append(

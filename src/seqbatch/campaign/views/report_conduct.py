@@ -102,16 +102,23 @@ def methods(of: Material) -> Section:
         "The estimate is right if either the probabilities or the model are right (it is called "
         "doubly robust).",
         "A campaign that learns gives more units to actions that did well, sometimes by luck. "
-        "Therefore each wave is estimated separately, and its weight in the total was fixed before "
-        "its outcomes were seen. That keeps the intervals valid.",
-        f"Intervals have {level} coverage by Student's t. If several actions are compared, the "
-        f"intervals on the first screen are wider: all of them hold at once ({_together(of)}). "
-        "Multiple p-values are corrected by Holm's method.",
+        "Therefore each wave is estimated separately, and counts by its size. The estimates are "
+        "averages over the campaign's units, and stay right if effects or the level of outcomes "
+        "change between waves.",
+        f"Intervals have {level} coverage: by Student's t, or, if most outcomes are 0, by limits "
+        "that allow for few and unequal events. If several actions are compared, the intervals on "
+        f"the first screen are wider: all of them hold at once ({_together(of)}). Multiple "
+        "p-values are corrected by Holm's method.",
+        "An action is recommended if its interval over the campaign is on the better side, the "
+        "latest waves alone agree, and its lift did not change between waves, or is clear in the "
+        "latest waves alone.",
         "The gain of the rule to run next is estimated from the last wave by cross-fitting: each "
         "fifth of it is evaluated with a rule fitted to the rest. It is approximate.",
     ]
-    if of.found.missing == "by features":
-        said.append("The estimates correct for missing outcomes with the features of their units.")
+    if of.found.outcomes < of.found.units:
+        said.append(
+            "Missing outcomes are corrected for by the action and the features of their units."
+        )
     parts: list[Part] = [
         *said,
         *placed(of.found)["methods"],

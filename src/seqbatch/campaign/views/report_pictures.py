@@ -111,6 +111,54 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
 
 
 @dataclass(frozen=True)
+class WavePoint:
+    """An action's lift in one wave, with its interval."""
+
+    action: str
+    wave: int
+    estimate: float
+    low: float
+    high: float
+
+
+def by_wave(points: Sequence[WavePoint], *, title: str) -> "alt.TopLevelMixin":
+    """Draw lifts with their intervals over the waves, one panel per action."""
+    import altair as alt
+
+    names = list(dict.fromkeys(one.action for one in points))
+    ends = min(0.0, *(one.low for one in points)), max(0.0, *(one.high for one in points))
+    scale = alt.Scale(zero=True, nice=False, padding=10, domain=list(ends))
+    panels = []
+    for place, name in enumerate(names):
+        rows = [
+            {"wave": one.wave, "estimate": one.estimate, "low": one.low, "high": one.high}
+            for one in points
+            if one.action == name
+        ]
+        base = alt.Chart({"values": rows}).encode(
+            x=alt.X("wave:O", title="wave", axis=_axis(labelAngle=0, grid=False))
+        )
+        y = alt.Y("low:Q", scale=scale, title=visible(title) if not place else None,
+                  axis=_axis(tickCount=5, grid=False, titleLimit=200))  # fmt: skip
+        zero = alt.Chart({"values": [{"at": 0}]}).mark_rule(strokeDash=[5, 4], color=GREY)
+        layers = [
+            zero.encode(y=alt.Y("at:Q", scale=scale)),
+            base.mark_rule(strokeWidth=2.5, color=INK).encode(y=y, y2="high:Q"),
+            base.mark_point(size=110, filled=True, opacity=1, fill=COLOURS[0], stroke=INK,
+                            strokeWidth=2).encode(y=alt.Y("estimate:Q", scale=scale)),
+        ]  # fmt: skip
+        label = name if len(name := visible(name)) <= LONGEST else name[: LONGEST - 1] + "…"
+        width = max((WIDTH - 60) // len(names) - 12, 70)
+        panels.append(
+            alt.layer(*layers).properties(
+                width=width, height=190,
+                title=alt.TitleParams(label, fontSize=14, fontWeight="normal", color=INK),
+            )
+        )  # fmt: skip
+    return _finished(alt.hconcat(*panels, spacing=12))
+
+
+@dataclass(frozen=True)
 class Share:
     """An action's share of a wave's units."""
 

@@ -10,10 +10,10 @@ from seqbatch.campaign.decide.logged_waves import ModelColumns, logged
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
-from seqbatch.campaign.views.findings import Findings
+from seqbatch.campaign.views.findings import Answer, Findings
 from seqbatch.campaign.views.findings_estimates import findings
 from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
-from seqbatch.campaign.views.report_pictures import Bar, intervals
+from seqbatch.campaign.views.report_pictures import Bar, WavePoint, by_wave, intervals
 from seqbatch.campaign.views.status import (
     Status,
     Step,
@@ -175,11 +175,8 @@ def outcomes(of: Material) -> Section:
     parts: list[Part] = [picture] if bars else []
     if measure.costs:
         parts.append("All numbers include the costs of actions.")
-    if len(found.waves) > 1 and found.lifts:
-        parts.append(
-            "A lift is averaged over the waves separately: it need not be exactly the difference "
-            "of two means."
-        )
+    if drawn := [lift for lift in found.lifts if len(lift.waves) > 1]:
+        parts.append(waves_picture(found, drawn))
     parts += placed(found)["outcomes"]
     if found.means:
         parts.append(
@@ -188,6 +185,35 @@ def outcomes(of: Material) -> Section:
             "verified."
         )
     return Section("outcomes", title, parts)
+
+
+#: The most actions whose lifts are drawn by wave.
+MOST_DRAWN = 4
+
+
+def waves_picture(found: Findings, lifts: Sequence[Answer]) -> Picture:
+    """Draw the lift of each action in each wave, with its interval."""
+    measure = found.measure
+    sign = 1 if measure.direction == "min" else -1
+    best = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)[:MOST_DRAWN]
+    points = [
+        WavePoint(lift.action, one.wave, *(measure.scale * value for value in
+                  (one.interval.estimate, one.interval.low, one.interval.high)))
+        for lift in best
+        for one in lift.waves
+    ]  # fmt: skip
+    told = "; ".join(
+        f"{lift.action}: "
+        + ", ".join(f"{measure.signed(one.interval)} in wave {one.wave}" for one in lift.waves)
+        for lift in best
+    )
+    title = f"{measure.head}, compared with {found.control}"
+    return Picture(
+        lambda: by_wave(points, title=title),
+        f"{title}, wave by wave: {told}.",
+        f"Difference from {found.control} in {measure.head} in each wave alone, with "
+        f"{percent(found.level)} intervals; the dashed line is no difference.",
+    )
 
 
 def value(of: Material) -> Section:

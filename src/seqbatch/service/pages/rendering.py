@@ -20,7 +20,7 @@ from markupsafe import Markup
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.views.findings import Findings
-from seqbatch.campaign.views.findings_text import around, says
+from seqbatch.campaign.views.findings_text import says
 from seqbatch.campaign.views.report_pictures import Bar
 from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
@@ -288,7 +288,7 @@ def lifts(found: Findings) -> Lifts | None:
     if not known:
         return None
     bars = [
-        Bar.of(measure, lift.action, around(lift), says=says(found, around(lift))) for lift in known
+        Bar.of(measure, lift.action, lift.around, says=says(found, lift.around)) for lift in known
     ]
     low = min(0.0, *(bar.interval[1] for bar in bars))
     high = max(0.0, *(bar.interval[2] for bar in bars))
