@@ -1,7 +1,7 @@
 """Evidence: sums over units from which models are fitted and events are counted."""
 
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, sqrt
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Evidence:
         The sum of y^3 of each action.
     zeros, ones
         How many outcomes of each action are 0, and how many are 1.
+    logs
+        The number of positive outcomes, and the sums of their logarithms and of the squares.
     lowest, highest
         The smallest and the largest outcome.
     """
@@ -34,6 +36,7 @@ class Evidence:
     cubes: Floats
     zeros: Integers
     ones: Integers
+    logs: Floats
     lowest: float = inf
     highest: float = -inf
 
@@ -42,7 +45,7 @@ class Evidence:
         """Return the evidence of no units."""
         none = Statistics.zero(actions, columns)
         count = np.zeros(actions, dtype=np.int64)
-        return cls(none, none, np.zeros(actions), count, count)
+        return cls(none, none, np.zeros(actions), count, count, np.zeros(3))
 
     def with_rows(self, rows: Rows) -> "Evidence":
         """Return the evidence with these units added."""
@@ -58,6 +61,7 @@ class Evidence:
             self.cubes + np.bincount(given, weights=known**3, minlength=actions),
             self.zeros + np.bincount(given[known == 0], minlength=actions),
             self.ones + np.bincount(given[known == 1], minlength=actions),
+            self.logs + _logs(known),
             min(self.lowest, float(known.min(initial=inf))),
             max(self.highest, float(known.max(initial=-inf))),
         )
@@ -71,6 +75,7 @@ class Evidence:
             cubes=self.cubes - other.cubes,
             zeros=self.zeros - other.zeros,
             ones=self.ones - other.ones,
+            logs=self.logs - other.logs,
         )
 
     @property
@@ -115,7 +120,16 @@ class Evidence:
             )
         away = sums.count - (self.ones if usual else self.zeros)
         least = 1 - self.highest if usual else self.lowest
-        return Events(sums.count, away, first, second, third, least, binary=self.binary)
+        return Events(
+            sums.count, away, first, second, third, least, self.binary, self._log_spread()
+        )
+
+    def _log_spread(self) -> float | None:
+        """Return the standard deviation of the logarithms of amounts, if outcomes are amounts."""
+        count, total, squares = self.logs.tolist()
+        if self.binary or count < 2:
+            return None
+        return sqrt(max(squares - total * total / count, 0.0) / (count - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +146,8 @@ class Events:
         The smallest size; below 0 if some events are on the other side of the usual outcome.
     binary
         Whether every size is 1.
+    log_spread
+        The standard deviation of the logarithms of the sizes; None if outcomes are 0 or 1.
     """
 
     outcomes: Integers
@@ -141,6 +157,7 @@ class Events:
     third: Floats
     least: float
     binary: bool
+    log_spread: float | None = None
 
     @property
     def share(self) -> float:
@@ -156,6 +173,11 @@ class Events:
     def positive(self) -> bool:
         """Whether no event has a negative size."""
         return self.least >= 0
+
+
+def _logs(outcomes: Floats) -> Floats:
+    logs = np.log(outcomes[outcomes > 0])
+    return np.array([len(logs), logs.sum(), logs @ logs])
 
 
 def gathered(wave: Wave, earlier: Evidence | None = None) -> Evidence:

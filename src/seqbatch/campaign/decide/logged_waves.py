@@ -367,7 +367,7 @@ class Logged:
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=values,
+            outcomes=now.counted(values),
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
             eligible=self._eligible(given),

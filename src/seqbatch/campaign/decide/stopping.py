@@ -87,6 +87,7 @@ class KeptSums:
             "count": statistics.count,
             "zeros": evidence.zeros,
             "ones": evidence.ones,
+            "logs": evidence.logs,
             "gone_gram": gone.gram,
             "gone_count": gone.count,
             "extremes": np.array([evidence.lowest, evidence.highest, last.usual]),
@@ -113,6 +114,7 @@ class KeptSums:
             arrays["cubes"],
             arrays["zeros"],
             arrays["ones"],
+            arrays["logs"],
             lowest,
             highest,
         )
@@ -182,6 +184,7 @@ def _shapes(now: Situation, columns: int) -> dict[str, tuple[Any, tuple[int, ...
         "count": (whole, (K,)),
         "zeros": (whole, (K,)),
         "ones": (whole, (K,)),
+        "logs": (floats, (3,)),
         "gone_gram": (floats, (K, P, P)),
         "gone_count": (whole, (K,)),
         "extremes": (floats, (3,)),

@@ -215,10 +215,15 @@ class Situation:
             }
         )
 
+    def counted(self, values: Floats) -> Floats:
+        """Return outcomes as they count: those above the declared cap count as the cap."""
+        cap = self.spec.reward.cap
+        return values if cap is None else np.minimum(values, cap)
+
     def rewards(self, values: Floats, actions: Integers) -> Floats:
-        """Return outcomes after the costs of their actions, with the reward's sign."""
+        """Return outcomes as they count, after the costs of their actions."""
         costs = np.array([action.cost for action in self.actions])
-        return values - self.spec.reward.sign * costs[actions]
+        return self.counted(values) - self.spec.reward.sign * costs[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or the one used for decisions in a wave."""

@@ -113,12 +113,16 @@ class Reward(Measured):
     absent, after
         The value for a unit without an outcome when its wave closes, and the minimum wait after
         its assignment.
+    cap
+        The largest amount that counts: larger ones count as this. A few huge amounts otherwise
+        decide the result, and nothing shows how large the next one is.
     """
 
     column: Name | None = None
     sum: dict[Name, Number] | None = Field(default=None, min_length=1)
     absent: Number | None = None
     after: str | None = None
+    cap: Annotated[Number, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Reward":
@@ -135,6 +139,12 @@ class Reward(Measured):
                 )
             waiting(self.after)
         check_absent(self.absent, self.range)
+        if self.cap is not None and self.range is not None and not self.range[0] < self.cap:
+            raise SettingError(
+                f"cap must be above the lowest value of range, {self.range[0]:g}, not {self.cap:g}",
+                "cap",
+                "range",
+            )
         return self
 
     @property

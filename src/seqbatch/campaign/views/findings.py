@@ -14,6 +14,7 @@ from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.recommendation import Recommendation
+from seqbatch.display import number as short
 from seqbatch.display import percent
 from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.inference import Interval
@@ -48,6 +49,8 @@ class Measure:
         The word for one unit, such as "customer".
     costs
         Whether the numbers include the costs of actions.
+    cap
+        The largest amount that counts; None if all count in full.
     """
 
     reward: str
@@ -56,6 +59,7 @@ class Measure:
     binary: bool
     of: str
     costs: bool
+    cap: float | None = None
 
     @classmethod
     def of_spec(cls, spec: Spec, *, binary: bool, costs: bool) -> "Measure":
@@ -67,6 +71,7 @@ class Measure:
             binary=binary,
             of=unit_word(spec.unit),
             costs=costs,
+            cap=spec.reward.cap,
         )
 
     @property
@@ -82,7 +87,8 @@ class Measure:
     @property
     def head(self) -> str:
         """The heading of a column of numbers."""
-        return f"{self.unit or self.reward} per {self.per}"
+        capped = "" if self.cap is None else f" (capped at {short(self.cap, 6)})"
+        return f"{self.unit or self.reward} per {self.per}{capped}"
 
     def number(self, value: float, error: float, *, digits: int | None = None) -> str:
         """Return a number as text; see :func:`rounded`."""
@@ -509,6 +515,8 @@ class Findings:
         What the evidence allows to recommend; None if nothing can be compared.
     scarce
         The actions of which hardly any outcome came back for some kinds of units.
+    spread
+        The standard deviation of the logarithms of amounts; None if outcomes are not amounts.
     metrics
         Metrics besides the outcome, by action, and whether their guardrails hold.
     assumptions
@@ -543,6 +551,7 @@ class Findings:
     drift: tuple[DriftAnswer, ...] = ()
     recommendation: Recommendation | None = None
     scarce: tuple[str, ...] = ()
+    spread: float | None = None
     metrics: tuple[MetricRow, ...] = ()
     all_equal: bool = False
     assumptions: tuple[tuple[str, str], ...] = ()

@@ -501,6 +501,7 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
         found,
         measure=replace(found.measure, binary=evidence.binary),
         scarce=_scarce(data, summaries),
+        spread=summaries[-1].events.log_spread,
     )
     if evidence.all_equal:
         return replace(found, all_equal=True)

@@ -273,6 +273,8 @@ def p_text(p: float | None) -> str:
 
 
 NONE_YET = "No outcomes yet."
+#: With a larger standard deviation of log amounts, a cap is proposed.
+WIDE = 1.2
 EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
 
 
@@ -417,8 +419,10 @@ def _about_waves(found: "Findings") -> Iterable[str]:
                 f"The {one.interval.about} differs between waves (p = {one.same_p:.1g}): read the "
                 "waves one by one."
             )
+    # A lift that changed moves the level, too: then the level by itself says nothing.
+    same = all(test.p >= 0.05 for test in found.drift if test.kind == "lift")
     for test in found.drift:
-        if test.kind == "level" and test.p < 0.01:
+        if test.kind == "level" and test.p < 0.01 and same:
             yield (
                 f"Outcomes of all actions moved between waves (p = {test.p:.1g}). Means are "
                 "averages over the units of this campaign, not forecasts; differences between "
@@ -433,6 +437,13 @@ def _about_numbers(found: "Findings") -> Iterable[str]:
         yield f"Feature means differ between waves: {some}."
     if found.measure.direction == "min":
         yield "Less is better: a difference below 0 is an improvement."
+    if found.spread is not None and found.spread > WIDE and found.measure.cap is None:
+        yield (
+            f"Amounts differ very much (standard deviation of their logarithms "
+            f"{found.spread:.1f}): a few large ones decide the result, and upper limits of means "
+            "and of the value may be too low. In your next campaign declare a cap (reward.cap), "
+            "above which amounts count as the cap."
+        )
     for name in found.scarce:
         yield (
             f"For some kinds of units hardly any outcome of {name} came back; what is said about "

@@ -314,6 +314,8 @@ class _Writing:
         if reward.range is not None:
             low, high = map(cell, reward.range)
             yield f"It lies between {low} and {high}: a row outside this range is held, not used."
+        if reward.cap is not None:
+            yield f"Amounts above {cell(reward.cap)} count as {cell(reward.cap)}."
         if reward.absent is None:
             yield "A unit without an outcome counts as missing."
         else:

@@ -179,7 +179,10 @@ def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
         f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
         for place, number in enumerate(now.active)
     )
-    reward = f"{sql.number(sign)} * (value - CASE chosen {costs} END)"
+    value, cap = "value", now.spec.reward.cap
+    if cap is not None:
+        value = f"CASE WHEN value > {sql.number(cap)} THEN {sql.number(cap)} ELSE value END"
+    reward = f"{sql.number(sign)} * ({value} - CASE chosen {costs} END)"
     chances = [
         (sql.floor(f"p{action} * {sql.number(2.0**CHANCES)} + {half}"), f"e{action}")
         for action in range(len(now.active))
