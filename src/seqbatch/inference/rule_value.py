@@ -34,7 +34,7 @@ class GreedyRule:
     coefficients
         b_a of each action less its cost, shape (K, P).
     known
-        Which actions have outcomes; the others are never given.
+        Which actions have outcomes and may be given; the others are never given.
     less
         Whether a lower outcome is better.
     """
@@ -45,13 +45,19 @@ class GreedyRule:
 
     @classmethod
     def fitted(
-        cls, evidence: Evidence, *, charges: Floats | None = None, less: bool = False
+        cls,
+        evidence: Evidence,
+        *,
+        charges: Floats | None = None,
+        among: Bools | None = None,
+        less: bool = False,
     ) -> "GreedyRule":
-        """Fit the rule to all outcomes; `charges` are the costs of actions."""
+        """Fit the rule to all outcomes; `charges` are costs, `among` the actions it may give."""
         coefficients = OutcomeModel.fitted(evidence).coefficients
         if charges is not None:
             coefficients[:, 0] -= charges
-        return cls(coefficients, evidence.statistics.count > 0, less)
+        known = evidence.statistics.count > 0
+        return cls(coefficients, known if among is None else known & among, less)
 
     def predictions(self, features: Floats) -> Floats:
         """Return mu_a(x) of every action, shape (n, K)."""
@@ -122,6 +128,7 @@ def judge_next_rule(
     *,
     level: float = 0.95,
     less: bool = False,
+    among: Bools | None = None,
     planned: float | None = None,
 ) -> NextRule:
     """Return the rule that all data suggest, and its gain over control.
@@ -139,6 +146,8 @@ def judge_next_rule(
         The coverage.
     less
         Whether a lower outcome is better.
+    among
+        Which actions the rule may give; all by default.
     planned
         The planned effective units, from
         :func:`~seqbatch.inference.rare_events.planned_units_of_next_rule`; if events are too few
@@ -147,7 +156,7 @@ def judge_next_rule(
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     inside = _folds(last, summary.evidence)
     wave = reduce(Statistics.merge, (one.statistics for one in inside))
-    judges = [_Judge.of(summary, wave, fold, less=less) for fold in inside]
+    judges = [_Judge.of(summary, wave, fold, among=among, less=less) for fold in inside]
     judged: list[_Judged | None] = [None] * FOLDS
     for rows, folds in _in_folds(last):
         for fold, judge in enumerate(judges):
@@ -156,7 +165,7 @@ def judge_next_rule(
     done = [one for one in judged if one is not None]
     whole = reduce(_Judged.merge, done)
     return NextRule(
-        rule=GreedyRule.fitted(summary.evidence, charges=summary.charges, less=less),
+        rule=GreedyRule.fitted(summary.evidence, charges=summary.charges, among=among, less=less),
         gain=_gain(whole, done, summary, level, planned),
         supported=whole.support,
         shares=tuple((whole.given / whole.given.sum()).tolist()),
@@ -213,12 +222,20 @@ class _Judge:
     shift: float
 
     @classmethod
-    def of(cls, summary: WaveSummary, wave: Statistics, fold: Evidence, *, less: bool) -> "_Judge":
+    def of(
+        cls,
+        summary: WaveSummary,
+        wave: Statistics,
+        fold: Evidence,
+        *,
+        among: Bools | None,
+        less: bool,
+    ) -> "_Judge":
         others = summary.evidence.without(fold)
         model = OutcomeModel.fitted(others)
         moved = CommonShift.of(wave.subtract(fold.statistics), model)
         return cls(
-            GreedyRule.fitted(others, charges=summary.charges, less=less),
+            GreedyRule.fitted(others, charges=summary.charges, among=among, less=less),
             model,
             moved.total / (moved.outcomes + 1),
         )

@@ -114,7 +114,7 @@ def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
         campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store, who="ann")
         assert campaign.protocol(tmp_path / f"{name}.html").read_text()
     assert "noise 2, 90% of outcomes returned" in (tmp_path / "planned.html").read_text()
-    few = "at least 20 events at break-even"
+    few = "only once the plan has about 5 events of each action (20 if outcomes are amounts)"
     assert few in (tmp_path / "costly.html").read_text()
     assert few not in (tmp_path / "alone.html").read_text()
 

@@ -83,7 +83,7 @@ def test_the_page_says_what_the_findings_say(store, tmp_path):
     campaign = run(store)
     found, text = campaign.findings(), page(campaign, tmp_path)
     first = section(text, "answer")
-    assert found.sentences[0].startswith("call brings ")
+    assert found.sentences[0].startswith("call brought ")
     assert found.sentences[0] in first
     assert found.sentences[1] in first
     best = found.best
@@ -118,7 +118,7 @@ def test_every_section_is_there_with_its_pictures(store, tmp_path):
     text = page(run(store), tmp_path)
     assert tuple(re.findall(r'<section id="([^"]*)"', text)) == SECTIONS
     told = alternatives(text)
-    assert len(told) == text.count("<img ") == 4
+    assert len(told) == text.count("<img ") == 5
     assert all(len(words) > 60 for words in told)
     assert "wave 1: none 3" in told[1]
     for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text):
@@ -140,7 +140,7 @@ def test_every_table_of_the_findings_stands_once_and_in_its_section(store):
         if isinstance(part, Table)
     ]
     found = with_sections(campaign.findings())
-    counts = {"outcomes": 3, "value": 1, "who": 3, "stopping": 1, "quality": 2, "methods": 1}
+    counts = {"outcomes": 4, "value": 1, "who": 3, "stopping": 1, "quality": 2, "methods": 2}
     assert Counter(key for key, _ in found) == counts
     for key, table in found:
         assert [where for where, part in stand if part.title == table.title] == [key]
@@ -190,7 +190,7 @@ def test_nothing_shown_keeps_the_control(store, tmp_path):
     campaign = Campaign.create({**SPEC, "grid": {"sizes": [300]}}, store=store)
     wave(campaign, 1, 300, chances={"none": 0.4, "mail": 0.4, "call": 0.4})
     text = page(campaign, tmp_path)
-    assert "Keep none, unless you have other reasons to change" in section(text, "answer")
+    assert "Keep none: no action has been shown to be better." in section(text, "answer")
     assert "not clear" in alternatives(text)[0]
 
 
@@ -300,7 +300,8 @@ def test_json_and_markdown_say_the_same(store, tmp_path):
     assert told["findings"] == json.loads(json.dumps(found.plain()))
     assert [one["key"] for one in told["sections"]] == list(SECTIONS)
     assert told["sections"][0]["parts"][0] == {"text": found.sentences[0]}
-    assert told["next"][0] == "Give call to every customer."
+    assert told["next"][0].startswith("Give call to every customer. Over the campaign it brought")
+    assert told["findings"]["recommendation"]["code"] == "give"
     text = campaign.report(tmp_path / "r.md").read_text(encoding="utf-8")
     assert text.startswith(f"# Campaign shop\n\n{found.sentences[0]}\n")
     assert text.count("\n## ") == len(SECTIONS) - 1

@@ -1,6 +1,6 @@
 """Compute findings: lifts, value of the run, looks, segments, the rule to run next, drift."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -36,7 +36,6 @@ from seqbatch.campaign.views.findings import (
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Bools
 from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
@@ -47,7 +46,6 @@ from seqbatch.inference import (
     Lift,
     Mean,
     Pooled,
-    Rows,
     Verdict,
     WaveSummary,
     drift,
@@ -295,15 +293,17 @@ MOST_COLUMNS = 100
 
 def next_rule(asking: "Asking") -> RuleAnswer | None:
     """Return the best rule to run next among the actions that are still given."""
-    last = _among_active(asking)
-    if not last.evidence.statistics.count.any():
+    last, data = asking.summaries[-1], asking.data
+    given = np.array([number not in data.now.retired for number in data.order])
+    if not (last.evidence.statistics.count[given] > 0).any():
         return None
     design = replace(asking.waves[-1].design, units=last.overall.units)
     made = judge_next_rule(
-        _ActiveRows(asking),
+        data.each_wave[-1],
         last,
         level=asking.level,
         less=asking.less,
+        among=given,
         planned=planned_units_of_next_rule(design),
     )
     about = f"gain of the rule to run next over {asking.names[0]} for all units"
@@ -320,32 +320,6 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
             if known
         },
     )
-
-
-def _among_active(asking: "Asking") -> WaveSummary:
-    """Return the last summary without the outcomes of retired actions, which no rule may give."""
-    last, active = asking.summaries[-1], _active(asking)
-    statistics = last.evidence.statistics
-    kept = replace(statistics, count=np.where(active, statistics.count, 0))
-    return replace(last, evidence=replace(last.evidence, statistics=kept))
-
-
-def _active(asking: "Asking") -> Bools:
-    """Return which of all actions are still given."""
-    data = asking.data
-    return np.array([number not in data.now.retired for number in data.order])
-
-
-@dataclass(frozen=True, eq=False)
-class _ActiveRows:
-    """The last wave's rows, without the outcomes of retired actions, as in its summary."""
-
-    asking: "Asking"
-
-    def __iter__(self) -> Iterator[Rows]:
-        active = _active(self.asking)
-        for rows in self.asking.data.each_wave[-1]:
-            yield replace(rows, outcomes=np.where(active[rows.actions], rows.outcomes, np.nan))
 
 
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:

@@ -75,6 +75,8 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
     if made is None:
         return []
     said = [*_barred(found), _words(found, made, ended=ended)]
+    if not made.gives and found.control in found.barred:
+        said.append(f"{found.control} also violates a guardrail.")
     return [*said, *_finer(found)]
 
 
