@@ -169,6 +169,9 @@ def estimate_tallies(
 ) -> Shape:
     """Return the shape of a cross-fitted contrast: for rare events, folds count as waves.
 
+    Folds share the data that choose the rule, so their scores are correlated where actions are
+    equal. The contrast's widening allows for that, whatever the outcomes are like.
+
     Parameters
     ----------
     whole, folds
@@ -180,7 +183,8 @@ def estimate_tallies(
     shares = np.array([fold.units for fold in folds]) / whole.units
     effects = [estimate.clustering] * len(folds)
     rare = _rare_shape(folds, [0] * len(folds), shares, effects, contrast, summary)
-    return rare or StudentShape(estimate.estimate, sqrt(estimate.variance), estimate.df)
+    wide = sqrt(contrast.widening * estimate.variance)
+    return rare or StudentShape(estimate.estimate, wide, estimate.df)
 
 
 def _by_events(noise: ResidualSums) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seqbatch.inference.contrasts import Lift, Mean
-from seqbatch.inference.estimates import ENOUGH, estimate_wave, pool_by_size
+from seqbatch.inference.estimates import estimate_wave, pool_by_size
 from seqbatch.inference.intervals import Interval, normal_tail
 from seqbatch.inference.summary import Segment, WaveSummary
 
@@ -28,8 +28,9 @@ class Verdict(StrEnum):
     TOO_FEW = "too-few-events"
 
 
-#: The latest waves must have at least this share of all units.
-LATEST_SHARE = 0.2
+#: The latest waves must have at least this share of all units, and effective outcomes. More
+#: outcomes would give more power, and let a turn in the very last wave through.
+LATEST_SHARE, LATEST_OUTCOMES = 0.2, 10
 #: A lift changed if the p-value of one lift in all waves is below this.
 CHANGE = 0.05
 #: The latest waves agree below the first p-value; below the second they are clear by themselves.
@@ -65,7 +66,7 @@ def latest_lift(
 ) -> Latest:
     """Return a lift over the fewest last waves that hold enough units and outcomes.
 
-    They hold at least 20% of all units, and 30 effective outcomes of both actions.
+    They hold at least 20% of all units, and 10 effective outcomes of both actions.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def _latest(summaries: Sequence[WaveSummary], lift: Lift, segment: Segment | Non
         for place, action in enumerate((lift.action, lift.over)):
             wave = estimate_wave(summary, Mean(action), segment)
             outcomes[place] += 0.0 if wave is None else wave.effective
-        if units >= needed and min(outcomes) >= ENOUGH:
+        if units >= needed and min(outcomes) >= LATEST_OUTCOMES:
             return count
     return len(summaries)
 
