@@ -1310,7 +1310,6 @@ def inference(kept):
 
     for name, options in {"all": {}, "clusters": {"clusters": 60}}.items():
         waves = logged_waves(**options)
-        by = {} if name == "clusters" else {"missing": "by features"}
         parts = [room.Declared("half"), room.Split(1, 0.0, "x")]
         shares = [0.5, 0.3, 0.2]
         sums = room.summarise(waves, partitions=parts)
@@ -1325,20 +1324,19 @@ def inference(kept):
             "looks": [room.look(sums, one, shares, rule=rule, power=0.9)
                       for one in lifts for rule in ("obrien-fleming", "pocock", "none")],
             "anytime": room.anytime(sums, room.Lift(1), plan),
-            "together": room.simultaneous_lifts(sums, shares),
-            "drift": room.drift(sums, shares),
+            "together": room.simultaneous_lifts(sums),
+            "drift": room.drift(sums),
             "next": {"rule": room.judge_next_rule(waves[-1], sums[-1])},
-            "segments": [room.within_segments(sums, one, shares, parts) for one in lifts],
-            "splits": room.strongest_splits(waves, room.Lift(2), shares),
-            "naive": room.naive_lift(sums[-1].evidence, 2),
+            "segments": [room.within_segments(sums, one, parts) for one in lifts],
+            "splits": room.strongest_splits(waves, room.Lift(2)),
+            "naive": room.naive_lift(sums[-1], 2),
             "coefficients": room.lift_coefficients(waves, 1, shares),
             "evaluated": room.evaluate(waves[0], np.tile([0.2, 0.3, 0.5], (waves[0].count, 1))),
         }  # fmt: skip
         # What comes next is a rule, and no words.
         found["rule to run"] = found.pop("next")
-        if by:
-            again = room.summarise(waves, **by)
-            found["by features"] = [room.pool(again, one, shares) for one in lifts]
+        if name == "all":
+            found["latest"] = [room.latest_lift(sums, one) for one in lifts]
             found["feedback"] = room.open_bandit_feedback(waves[1])
             found["lines"] = [line.split() for line in room.vowpal_wabbit_lines(waves[2])]
         for key, value in found.items():

@@ -30,13 +30,13 @@ def test_the_answer_first_and_tables_after():
     run("close", "spring")
     shown = run("findings", "spring", "--level", "0.9").stdout
     first = " ".join(shown.split())
-    assert first.startswith("call brings 1.")
+    assert first.startswith("call brought 1.")
     assert "(90% interval" in first
     assert "What each action brings over none" in first
     assert "NOT VALID, for comparison" in first
     assert "What would break it:" in first
     plain = said("findings", "spring")
-    assert plain["sentences"][0].startswith("call brings 1.")
+    assert plain["sentences"][0].startswith("call brought 1.")
     assert plain["level"] == 0.95
     assert [lift["action"] for lift in plain["lifts"]] == ["mail", "call"]
     json.dumps(plain, allow_nan=False)
