@@ -31,8 +31,72 @@ class Contrast(Protocol):
     def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
         """Return d+ and d- of each unit and action, both at least 0; each (n, K) or (1, K)."""
 
+    def design(self, terms: "DesignTerms") -> Floats:
+        """Return the sums of d, d^2/(p q) and d^3/(p q)^2: by part and action, (2, 3, K)."""
+
     def costs(self, probabilities: Floats) -> Floats:
         """Return the sum of 1/p_i over the contrast's actions; infinite if a probability is 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class DesignTerms:
+    """Sums over units of d, d^2/(p q) and d^3/(p q)^2, for the coefficients that contrasts share.
+
+    Parameters
+    ----------
+    probabilities, chances
+        p_i(a) and p_i(a) q_a(x_i); NaN for an action that a unit could not get.
+    whole, given, rest
+        The sums by action for d = 1, d = p and d = 1 - p; each (3, K).
+    """
+
+    probabilities: Floats
+    chances: Floats
+    whole: Floats
+    given: Floats
+    rest: Floats
+
+    @classmethod
+    def of(cls, probabilities: Floats, chances: Floats) -> "DesignTerms":
+        """Sum over units."""
+        p = _given(probabilities)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inverse = 1 / chances
+            # Without a chance of the action there is nothing to weigh: 0/0 counts as 0.
+            weights = np.where(p > 0, p * inverse, 0.0)
+            other = 1 - probabilities
+            missed = other * inverse
+        return cls(
+            probabilities,
+            chances,
+            np.stack([np.full(p.shape[1], len(p)), inverse.sum(axis=0), _dot(inverse, inverse)]),
+            np.stack([p.sum(axis=0), _dot(p, weights), _dot(p * weights, weights)]),
+            np.stack([other.sum(axis=0), _dot(other, missed), _dot(other * missed, missed)]),
+        )
+
+    def of_units(self, parts: tuple[Floats, Floats]) -> Floats:
+        """Return the sums for coefficients of each unit; 0 where a coefficient is 0."""
+        made = np.zeros((2, 3, self.chances.shape[1]))
+        for part, coefficients in enumerate(parts):
+            for action in np.flatnonzero((coefficients != 0).any(axis=0)):
+                d = coefficients[:, action]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = np.where(d == 0, 0.0, d / self.chances[:, action])
+                made[part, :, action] = d.sum(), d @ ratio, (d * ratio) @ ratio
+        return made
+
+    def of_actions(self, more: int, less: int | None = None) -> Floats:
+        """Return the sums for 1 on one action, and 1 on another in the negative part."""
+        made = np.zeros((2, 3, self.chances.shape[1]))
+        made[0, :, more] = self.whole[:, more]
+        if less is not None:
+            made[1, :, less] = self.whole[:, less]
+        return made
+
+
+def _dot(one: Floats, other: Floats) -> Floats:
+    total: Floats = np.einsum("nk,nk->k", one, other)
+    return total
 
 
 @dataclass(frozen=True)
@@ -51,6 +115,10 @@ class Mean:
     def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
         """Return 1 for the action."""
         return _one(probabilities, self.action), np.zeros((1, probabilities.shape[1]))
+
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return terms.of_actions(self.action)
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a)."""
@@ -75,6 +143,10 @@ class Lift:
         """Return 1 for the action, and 1 for the other one."""
         return _one(probabilities, self.action), _one(probabilities, self.over)
 
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return terms.of_actions(self.action, self.over)
+
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a) + 1/p_i(0)."""
         return _inverse(probabilities[:, self.action]) + _inverse(probabilities[:, self.over])
@@ -91,6 +163,10 @@ class AsRun:
     def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
         """Return p_i(a)."""
         return _given(probabilities), np.zeros((1, probabilities.shape[1]))
+
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return np.stack([terms.given, np.zeros_like(terms.given)])
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1: outcomes of the run itself need no weights."""
@@ -119,6 +195,13 @@ class Gain:
         more[:, self.over] = 0.0
         return more, less
 
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        made = np.stack([terms.given, np.zeros_like(terms.given)])
+        made[0, :, self.over] = 0.0
+        made[1, :, self.over] = terms.rest[:, self.over]
+        return made
+
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p_i(a)."""
         return _inverse(probabilities[:, self.over])
@@ -144,6 +227,10 @@ class GainOverRandom:
         random = could / np.maximum(could.sum(axis=1, keepdims=True), 1)
         gap = _given(probabilities) - random
         return np.maximum(gap, 0.0), np.maximum(-gap, 0.0)
+
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return terms.of_units(self.coefficients(terms.probabilities))
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return sum_a 1/p_i(a) / K^2, the noise of the mean over actions."""

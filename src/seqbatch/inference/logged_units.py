@@ -159,6 +159,8 @@ def missing_levels(levels: AnyArray) -> Bools:
     >>> missing_levels(np.array(["a", None, float("nan")], dtype=object)).tolist()
     [False, True, True]
     """
+    if levels.dtype.kind in "biu":
+        return np.zeros(len(levels), dtype=bool)
     gone: Bools = (levels != levels) | (levels == None)  # noqa: E711
     return gone
 

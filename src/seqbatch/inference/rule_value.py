@@ -10,7 +10,7 @@ import numpy as np
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.document import Table, shown
-from seqbatch.inference.contrasts import AsRun, Contrast, Gain, GainOverRandom
+from seqbatch.inference.contrasts import AsRun, Contrast, DesignTerms, Gain, GainOverRandom
 from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel
 from seqbatch.inference.estimates import EQUAL, estimate_tallies, pool_by_size
 from seqbatch.inference.evidence import Evidence
@@ -188,6 +188,10 @@ class _OverControl:
         more[other, self.wanted[other]] = 1.0
         less[other, 0] = 1.0
         return more, less
+
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return terms.of_units(self.coefficients(terms.probabilities))
 
     def costs(self, probabilities: Floats) -> Floats:
         """Return 1/p of the rule's action plus 1/p of control, unless they are the same."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
-from seqbatch.inference.contrasts import Contrast, weighted_sum
+from seqbatch.inference.contrasts import Contrast, DesignTerms, weighted_sum
 from seqbatch.inference.logged_units import Rows
 
 # ----------------------------------------------------------------------
@@ -388,24 +388,13 @@ class ScoreColumns:
         """Sum over all units, or over some."""
         part = slice(None) if among is None else among
         scores, names = self.scores[part], self.rows.clusters
-        p, chances = self.probabilities[part], self.chances[part]
+        p = self.probabilities[part]
+        terms = DesignTerms.of(p, self.chances[part])
         return ScoreSums(
             int(self.rows.returned[part].sum()),
             Moments.of(scores),
             Moments.of(self.parts[part]),
-            np.stack([_design(contrast.coefficients(p), chances) for contrast in self.contrasts]),
+            np.stack([contrast.design(terms) for contrast in self.contrasts]),
             np.stack([contrast.costs(p).sum() for contrast in self.contrasts]),
             None if names is None else ClusterSums.of(names[part], scores),
         )
-
-
-def _design(parts: tuple[Floats, Floats], chances: Floats) -> Floats:
-    """Return the sums of d, d^2/(p q) and d^3/(p q)^2 by part and action; 0 where d is 0."""
-    made = np.zeros((2, 3, chances.shape[1]))
-    for part, coefficients in enumerate(parts):
-        for action in np.flatnonzero((coefficients != 0).any(axis=0)):
-            d = np.broadcast_to(coefficients[:, action], len(chances))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(d == 0, 0.0, d / chances[:, action])
-            made[part, :, action] = d.sum(), d @ ratio, (d * ratio) @ ratio
-    return made
