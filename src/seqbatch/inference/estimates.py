@@ -388,7 +388,7 @@ def _combined(
     tallies = [tally for place in used if (tally := _tally(summaries[place], segment)) is not None]
     columns = [summaries[place].place(contrast) for place in used]
     parts = share**2 * variances
-    between = _between([tally.clusters for tally in tallies], columns[0], share, theta)
+    between = _between(tallies, columns[0], share)
     more = 1 + between / parts.sum() if between else 1.0
     effects = [wave.clustering * more for wave in waves]
     shape = _rare_shape(tallies, columns, share, effects, contrast, last)
@@ -426,15 +426,17 @@ def same_in_all(theta: Floats, variances: Floats) -> tuple[float, float]:
     return Q, float(chdtrc(len(theta) - 1, Q))
 
 
-def _between(
-    clusters: Sequence[ClusterSums | None], column: int, share: Floats, theta: Floats
-) -> float:
+def _between(tallies: Sequence[ScoreSums], column: int, share: Floats) -> float:
     """Return the covariance between waves that share clusters, in the weighted mean's variance."""
     total = 0.0
-    for one, other in combinations(range(len(clusters)), 2):
-        first, second = clusters[one], clusters[other]
+    for one, other in combinations(range(len(tallies)), 2):
+        first, second = tallies[one].clusters, tallies[other].clusters
         if first is not None and second is not None:
-            means = float(theta[one]), float(theta[other])
+            # Means of scores, before costs of actions: sums over clusters are gross too.
+            means = (
+                float(tallies[one].moments.mean[column]),
+                float(tallies[other].moments.mean[column]),
+            )
             covariance = shared_covariance(first, second, column, means)
             total += 2 * float(share[one] * share[other]) * covariance
     # Units of a cluster resemble one another: a negative sum would be chance.
