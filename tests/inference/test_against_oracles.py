@@ -10,6 +10,7 @@ from scipy import stats
 from seqbatch.inference import (
     AsRun,
     Declared,
+    Eligible,
     Gain,
     GainOverRandom,
     Lift,
@@ -400,7 +401,7 @@ def test_which_outcomes_are_rare(case):
 @of_contrasts
 @pytest.mark.parametrize("policy", ["greedy", "thompson"])
 @of_all
-def test_the_rule_of_events(case, policy, contrast, kind, action):
+def test_the_rule_of_events(case, policy, contrast, kind, action):  # noqa: ARG001
     waves, plan = literal(case), plan_of(case, policy)
     expected = rare_events.rule_of_events(
         waves, kind, actions(case), H, F, UNIFORM, policy == "thompson"
@@ -548,6 +549,27 @@ def test_the_latest_waves_and_the_verdict(case):
         assert said == recommendation.verdict(low, high, p, change, tail)
 
 
+def test_the_latest_waves_of_a_segment():
+    """A segment that stops after the second of three waves has its latest units there."""
+    waves = waves_of(seed=9, sizes=(300, 300, 300), missing=0.0)
+    for m, wave in enumerate(waves):
+        for place, row in enumerate(wave):
+            row["half"] = "left" if m < 2 and place % 5 else "right"
+    made = summarise(logged(waves), partitions=[Declared("half")])
+    for level in ("left", "right"):
+        found = latest_lift(made, Lift(1), segment=(Declared("half"), level))
+        some = waves[:2] if level == "left" else waves
+
+        def keep(row, level=level):
+            return row["half"] == level
+
+        last = recommendation.recent_waves(some, 1, keep)
+        expected = oracle.by_size(some, "lift", 1, keep=keep, last=last)
+        assert found.interval.estimate == close(expected["theta"])
+        assert found.p_better == close(oracle.one_sided(expected))
+        assert found.waves == last + (len(waves) - len(some))
+
+
 @pytest.mark.parametrize("less", [False, True])
 @pytest.mark.parametrize("waves", [1, 2])
 def test_every_verdict(waves, less):
@@ -634,3 +656,146 @@ def test_coefficients(case):
     assert [one.estimate for one in made.intervals] == close(list(estimates))
     assert [one.error**2 for one in made.intervals] == close(list(variances))
     assert made.intervals[0].df == close(df)
+
+
+# ----------------------------------------------------------------------
+# Edges: units that cannot get an action, actions that end, outcomes that are not there.
+
+
+@cache
+def restricted(kind):
+    """Return waves in which action 2 is closed to about half of the units, by a feature."""
+    waves, random = waves_of(seed=11, kind=kind, sizes=(80, 70)), np.random.default_rng(11)
+    for wave in waves:
+        for row in wave:
+            row["could"] = [True, True, row["half"] == "right"]
+            p = np.where(row["could"], row["p"], 0.0)
+            row["p"] = (p / p.sum()).tolist()
+            if not row["could"][row["a"]]:
+                row["a"] = int(random.integers(2))
+    return waves
+
+
+def both(row):
+    return row["could"][2]
+
+
+@pytest.mark.parametrize("kind", ["normal", "binary", "common", "amount"])
+def test_units_that_cannot_get_an_action(kind):
+    waves = restricted(kind)
+    among = Eligible((0, 2))
+    made = summarise(logged(waves), partitions=[among], charges=CHARGES[:3])
+    asked = [
+        (AsRun(), "as run", None, None),
+        (GainOverRandom(), "gain over random", None, None),
+        (Lift(1), "lift", 1, None),
+        (Gain(0), "gain", 0, None),
+        (Lift(2), "lift", 2, (among, True)),
+        (Mean(2), "mean", 2, (among, True)),
+        (Gain(2), "gain", 2, (among, True)),
+    ]
+    for contrast, name, action, segment in asked:
+        keep = both if segment else oracle.everybody
+        W = [sum(map(keep, wave)) for wave in waves]
+        cost = oracle.cost_of(waves, name, action, CHARGES[:3], W, keep)
+        found = pool_by_size(made, contrast, segment=segment)
+        parts = oracle.estimates(waves, name, action, keep)
+        for wave, part in zip(found.waves, parts, strict=True):
+            assert wave.variance == close(part["moderated"])
+            assert wave.cost == close(part["C"])
+            # Random assignment gains nothing over itself, for sure.
+            assert not part["moderated"] or wave.df == close(part["df"])
+        if kind == "normal":
+            assert found.estimate == close(oracle.weighted(parts, W)["theta"] - cost)
+        else:
+            expected = rare_events.contrast(waves, name, action, keep=keep, own=False)
+            compare_rare(found, expected, tails=(0.025,), offset=cost)
+    for contrast in (Lift(2), Mean(2), Gain(2)):
+        assert not pool_by_size(made, contrast).known
+
+
+@pytest.mark.parametrize("kind", ["normal", "binary", "amount"])
+def test_an_action_that_ends(kind):
+    """Action 2 has no chance in the last wave: it is averaged over the waves that have it."""
+    waves = waves_of(seed=12, kind=kind, sizes=(60, 70, 50))
+    for row in waves[2]:
+        row["p"] = [row["p"][0] + row["p"][2], row["p"][1], 0.0]
+        row["a"] = 0 if row["a"] == 2 else row["a"]
+    made = summarise(logged(waves))
+    asked = [
+        (Lift(1), "lift", 1), (AsRun(), "as run", None), (Gain(0), "gain", 0), (Mean(1), "mean", 1),
+    ]  # fmt: skip
+    for contrast, name, action in asked:
+        found = pool_by_size(made, contrast)
+        assert len(found.waves) == 3
+        if kind == "normal":
+            compare(found, oracle.by_size(waves, name, action))
+        else:
+            expected = rare_events.contrast(waves, name, action)
+            compare_rare(found, expected, tails=(0.025,))
+    assert estimate_wave(made[2], Lift(2)) is None
+    found = pool_by_size(made, Lift(2))
+    assert [wave.units for wave in found.waves] == [60, 70]
+    if kind == "normal":
+        compare(found, oracle.by_size(waves[:2], "lift", 2))
+
+
+@pytest.mark.parametrize("kind", ["normal", "common"])
+def test_waves_without_outcomes(kind):
+    """The first wave's and the third one's outcomes never come: models know it, estimates wait."""
+    waves = waves_of(seed=13, kind=kind, sizes=(20, 60, 15, 50))
+    for wave in (waves[0], waves[2]):
+        for row in wave:
+            row["y"] = None
+    made, plan = summarise(logged(waves)), plan_of_shares(
+        [20, 60, 15, 50], actions=3, randomised=H, floor=F
+    )  # fmt: skip
+    assert estimate_wave(made[0], Lift(1)) is None
+    for action in range(3):
+        expected = return_model.newton_sums(waves, action)
+        np.testing.assert_allclose(made[-1].returned.coefficients[action], expected["b"], rtol=1e-8)
+    found = pool_by_size(made, Lift(1))
+    assert [wave.units for wave in found.waves] == [60, 50]
+    parts = [oracle.wave_estimate(waves[: m + 1], "lift", 1) for m in (1, 3)]
+    for wave, part in zip(found.waves, parts, strict=True):
+        compare_wave(wave, part)
+    assert bool(made[-1].usual) == (kind == "common")
+    if kind == "common":
+        compare_rare(found, rare_events.contrast(waves, "lift", 1, [0, 60, 0, 50]))
+    assert anytime(made, Lift(1), plan).known
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_an_action_whose_units_are_all_events(mirrored):
+    """Its mean is the most that it can be: the own variance says nothing then."""
+    random, waves = np.random.default_rng(14), []
+    for n in (60, 80):
+        wave = []
+        for place in range(n):
+            a = int(place % 8 == 0)
+            event = a == 1 or random.random() < 0.1
+            wave.append({"x": [1.0], "a": a, "p": [0.8, 0.2], "y": float(event != mirrored)})
+        waves.append(wave)
+    made = summarise(logged(waves))
+    for contrast, kind, action in CONTRASTS:
+        compare_rare(pool_by_size(made, contrast), rare_events.contrast(waves, kind, action))
+    [part] = rare_events.contrast(waves, "mean", 1)["parts"]
+    assert part["k_own"] is None
+
+
+def test_limits_never_come_back():
+    """Few units with tiny probabilities: skewness outweighs the rest at large z."""
+    waves = waves_of(seed=15, kind="binary", sizes=(80,), P=2)
+    for place, row in enumerate(waves[0]):
+        row["p"] = [0.01, 0.98, 0.01] if place % 20 else [0.97, 0.01, 0.02]
+    made = pool_by_size(summarise(logged(waves)), Mean(1))
+    expected = rare_events.contrast(waves, "mean", 1)
+    [part] = expected["parts"]
+    assert part["w"] > 6 * part["k"]
+    z = np.linspace(0, 9, 181)
+    ends = np.array([made.limits(float(stats.norm.sf(one))) for one in z])
+    assert (np.diff(ends[:, 0]) <= 0).all()
+    assert (np.diff(ends[:, 1]) >= 0).all()
+    plain = [rare_events.plain_limits(part, one)[1] for one in z]
+    assert min(np.diff(plain)) < 0
+    compare_rare(made, expected)

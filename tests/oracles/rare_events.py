@@ -190,7 +190,7 @@ def limits(contrast, z):
     return (whole - high, whole - low) if contrast["mirrored"] else (low, high)
 
 
-def statistic(contrast, t=0.0, far=40.0, step=0.01):
+def statistic(contrast, t=0.0, far=40.0, step=0.1):
     """Return the smallest z >= 0 with t inside the limits: the first of a grid, then bisection."""
 
     def inside(z):

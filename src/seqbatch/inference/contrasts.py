@@ -12,7 +12,6 @@ import numpy as np
 
 from seqbatch.core.arrays import Floats
 
-
 #: A coefficient below this is what rounding left of equal probabilities.
 ROUNDING = 1e-12
 

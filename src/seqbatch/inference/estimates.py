@@ -107,14 +107,10 @@ def estimate_wave(
         A partition and a level, to use only the units of one segment.
     """
     place = summary.place(contrast)
-    tally = _tally(summary, segment)
+    tally = summary.tally(segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):
         return None
     return estimate_tally(tally, place, contrast, summary)
-
-
-def _tally(summary: WaveSummary, segment: Segment | None) -> ScoreSums | None:
-    return summary.overall if segment is None else summary.segments.get(segment)
 
 
 def estimate_tally(
@@ -385,7 +381,7 @@ def _combined(
     share = share / share.sum()
     theta = np.array([wave.estimate for wave in waves])
     variances = np.array([wave.variance for wave in waves])
-    tallies = [tally for place in used if (tally := _tally(summaries[place], segment)) is not None]
+    tallies = [tally for place in used if (tally := summaries[place].tally(segment)) is not None]
     columns = [summaries[place].place(contrast) for place in used]
     parts = share**2 * variances
     between = _between(tallies, columns[0], share)
@@ -529,7 +525,8 @@ def anytime(
     total = sum(weights)
     V = sum(weight**2 * wave.variance for weight, wave in zip(weights, waves, strict=True))
     theta = sum(weight * wave.estimate for weight, wave in zip(weights, waves, strict=True)) / total
-    rho = _tightest(_variance_at_end(summaries[0], contrast, plan), alpha)
+    first = next(one for one in summaries if one.overall.outcomes)
+    rho = _tightest(_variance_at_end(first, contrast, plan), alpha)
     half = sqrt((V + rho) * log((V + rho) / (rho * alpha**2))) / total
     return Interval(
         about=contrast.name,
@@ -544,7 +541,7 @@ def anytime(
 
 
 def _variance_at_end(first: WaveSummary, contrast: Contrast, plan: PlanOfShares) -> float:
-    """Return V_end = sigma_1^2/r sum n_m/D_m, with the first wave's noise."""
+    """Return V_end = sigma_1^2/r sum n_m/D_m, with the noise of the first wave with outcomes."""
     sizes = zip(plan.sizes, plan.costs, strict=True)
     information = sum(size / (contrast.arms * cost) for size, cost in sizes)
     # If the first wave has no noise, any scale will do.

@@ -163,6 +163,10 @@ class WaveSummary:
         """The events of waves 1 to m."""
         return self.evidence.events(self.usual)
 
+    def tally(self, segment: Segment | None) -> ScoreSums | None:
+        """Return the sums over all units, or over a segment's; None if it has no unit here."""
+        return self.overall if segment is None else self.segments.get(segment)
+
     def place(self, contrast: Contrast) -> int:
         """Return the column of a contrast."""
         if contrast not in self.contrasts:
