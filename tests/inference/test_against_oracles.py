@@ -177,6 +177,28 @@ def test_the_return_model(case):
             )
 
 
+def test_the_return_model_at_its_bounds():
+    """One action's feature tells all, another's outcomes never come, a third one's nearly all."""
+    waves = []
+    for wave in range(2):
+        made = []
+        for place in range(240):
+            x, a = (-1.0) ** place, (0, 1, 2, 2)[place // 2 % 4]
+            back = (x < 0 or wave * place == 57, wave * place == 90, place != 44)[a]
+            made.append({"x": [1.0, x], "a": a, "p": [0.3, 0.3, 0.4], "y": 1.0 if back else None})
+            made[-1]["y"] = float(place % 3) if back else None
+        waves.append(made)
+    begun = [return_model.start([row for row in waves[0] if row["a"] == a], 0.6) for a in range(3)]
+    assert begun[0]["R2"] == 0.8
+    assert abs(begun[0]["h"][1]) > 8
+    assert [begun[1]["q0"], begun[2]["q0"]] == [0.02, 0.98]
+    assert min(min(one["q"]) for one in oracle.scored(waves[:1])) == 0.05
+    for m, summary in enumerate(summarise(logged(waves))):
+        q = summary.returned.of(logged(waves)[m])
+        expected = oracle.scored(waves[: m + 1])
+        np.testing.assert_allclose(q, [one["q"] for one in expected], rtol=1e-9)
+
+
 @of_all
 def test_noise(case):
     for m, summary in enumerate(summaries(case)):
@@ -547,6 +569,16 @@ def test_the_latest_waves_and_the_verdict(case):
         said = verdict(low, high, same_p=pooled.same_p, latest_p=made.p_better, tail=tail,
                        waves=len(pooled.waves))  # fmt: skip
         assert said == recommendation.verdict(low, high, p, change, tail)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    # 70 of 425 are no fifth; of 55 not 30 are effective for each of two actions.
+    [((280, 75, 70), 2), ((200, 80, 90), 1), ((100, 60, 55), 2), ((100, 60, 75), 1)],
+)
+def test_the_latest_waves_need_a_fifth_of_the_units(sizes, count):
+    made = summarise(logged(waves_of(seed=16, sizes=sizes, K=2, P=1, missing=0.0)))
+    assert latest_lift(made, Lift(1)).waves == count
 
 
 def test_the_latest_waves_of_a_segment():
