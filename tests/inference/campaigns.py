@@ -42,6 +42,22 @@ def literal(waves):
     ]
 
 
+def logged(waves, *, clusters=None):
+    """Return the waves of an oracle as rows; `clusters` is the key of a unit's cluster."""
+    return [
+        Rows.of(
+            [row["x"] for row in wave],
+            [row["a"] for row in wave],
+            [row["p"] for row in wave],
+            [np.nan if row["y"] is None else row["y"] for row in wave],
+            clusters=[row[clusters] for row in wave] if clusters else None,
+            groups={"half": [row["half"] for row in wave]} if "half" in wave[0] else None,
+            eligible=[row["could"] for row in wave] if "could" in wave[0] else None,
+        )
+        for wave in waves
+    ]
+
+
 def cut(rows, ends):
     """Return the rows in pieces."""
     places = np.split(np.arange(rows.count), ends)

@@ -1,4 +1,4 @@
-"""The oracles of inference reproduce the printed check values of the method's pages."""
+"""Oracles and program reproduce the printed check values of the method's pages."""
 
 import math
 import re
@@ -7,6 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from seqbatch.inference import AsRun, Gain, Lift, Mean, plan_of_shares, planned_units
+from seqbatch.inference import verdict as judged
+from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel, score
+from seqbatch.inference.estimates import pooled_df, same_in_all
+from seqbatch.inference.evidence import gathered
+from seqbatch.inference.intervals import StudentShape, normal_tail
+from seqbatch.inference.rare_events import rare_shape
+from seqbatch.inference.return_model import ReturnModel
+from seqbatch.inference.score_sums import ScoreColumns
+from tests.inference.campaigns import logged
 from tests.oracles import inference, rare_events, recommendation, return_model
 from tests.oracles.campaigns import waves_of
 
@@ -60,6 +70,22 @@ def test_waves_by_size_test_of_change_and_verdict(theta, v, df, expected, verdic
     assert made == verdict
 
 
+def test_waves_by_size_and_verdict_of_the_program():
+    theta, v, df = np.array([0.62, 0.05, -0.28]), np.array([0.0135, 0.025, 0.0165]), [70, 45, 60]
+    W = np.array([300, 450, 750]) / 1500
+    parts = W**2 * v
+    shape = StudentShape(float(W @ theta), math.sqrt(parts.sum()), pooled_df(parts, np.array(df)))
+    Q, p = same_in_all(theta, v)
+    low, high = shape.limits(0.025)
+    assert (shape.estimate, shape.error, shape.df, low, high, Q, p) == (
+        printed(-0.001, 6), printed(0.083156, 6), printed(119.465570, 6), printed(-0.165652, 6),
+        printed(0.163652, 6), printed(27.839630, 6), printed(0.000001, 6),
+    )  # fmt: skip
+    last = normal_tail(StudentShape(-0.28, math.sqrt(0.0165), 60).statistic())
+    assert last == printed(0.983396, 6)
+    assert judged(low, high, same_p=p, latest_p=last, tail=0.025, waves=3) == "changed"
+
+
 Z2 = (-1.6, -1.2, -0.9, -0.5, -0.3, 0, 0.2, 0.5, 0.8, 1.1, 1.4, 1.9)
 BACK = (1, 1, 1, 1, 0, 1, 1, 0, 1, 0, 0, 0)
 RETURNS = [
@@ -87,6 +113,22 @@ def test_the_return_model():
     b = np.linalg.solve(H + return_model.penalty(2), c)
     assert list(b) == [printed(0.549643, 6), printed(-1.093237, 6)]
     assert shares(b) == [printed(one, 6) for one in (0.837927, 0.634053, 0.367352)]
+
+
+def test_the_return_model_of_the_program():
+    # Three units of another action make the overall share 9/15.
+    others = [{"x": [1.0, 0.0], "a": 1, "p": [0.5, 0.5], "y": y} for y in (1.0, 2.0, None)]
+    [rows] = logged([[{**row, "p": [0.5, 0.5]} for row in RETURNS] + others])
+    evidence = gathered(rows)
+    assert evidence.share_returned == pytest.approx(0.6)
+    made = ReturnModel.fitted(rows, evidence)
+    assert list(made.curvature[0].ravel()) == [
+        printed(one, 6) for one in (1.975874, 0.606734, 0.606734, 1.494373)
+    ]
+    assert list(made.target[0]) == [printed(0.423272, 6), printed(-2.393455, 6)]
+    assert list(made.coefficients[0]) == [printed(0.549643, 6), printed(-1.093237, 6)]
+    [asked] = logged([[{**others[0], "x": [1.0, z]} for z in (-1.0, 0.0, 1.0)]])
+    assert list(made.of(asked)[:, 0]) == [printed(one, 6) for one in (0.837927, 0.634053, 0.367352)]
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +163,20 @@ def test_scores_with_the_common_shift(shifted):
     assert means == [printed(1.350570, 6), printed(1.332526, 6)]
     assert np.mean(gaps) == printed(-0.018044, 6)
     assert np.var(gaps, ddof=1) / 6 == printed(0.133194, 6)
+
+
+def test_scores_of_the_program(shifted):
+    first, second = logged(shifted)
+    evidence = gathered(second, gathered(first))
+    model = OutcomeModel.fitted(evidence)
+    shift = CommonShift.of(gathered(second).statistics, model)
+    made = score(second, model, ReturnModel.by_action(evidence).of(second), shift)
+    control = (0.40406, 1.075774, 3.134384, 0.982846, 0.760866, 1.745489)
+    other = (0.522242, 2.211874, 1.597231, 1.161219, 1.145255, 1.357336)
+    e = (-0.17443, 0.699609, 0.401527, -0.086996, 0.0, 0.15858)
+    assert list(made.values[:, 0]) == [printed(one, 6) for one in control]
+    assert list(made.values[:, 1]) == [printed(one, 6) for one in other]
+    assert list(np.nan_to_num(made.residuals)) == [printed(one, 6) for one in e]
 
 
 def test_tails_of_looks():
@@ -239,6 +295,40 @@ def test_rare_events(amounts, kind, action, whole, parts):
         *rare_events.limits(found, 2.5),
     ]
     assert made == [printed(one, 6) for one in whole]
+
+
+CONTRASTS = {"mean": Mean, "lift": Lift, "as run": AsRun, "gain": Gain}
+
+
+@pytest.mark.parametrize(("amounts", "kind", "action", "whole", "parts"), list(read(PRINTED)))
+def test_rare_events_of_the_program(amounts, kind, action, whole, parts):
+    contrast = CONTRASTS[kind](*([] if action is None else [action]))
+    tallies, evidence = [], None
+    for rows in logged(tiny(amounts)):
+        evidence = gathered(rows, evidence)
+        q = ReturnModel.by_action(evidence).of(rows)
+        # The values were made before the common shift of a wave.
+        scores = score(rows, OutcomeModel.fitted(evidence), q, None)
+        tallies.append(ScoreColumns.of(rows, scores.values, q, [contrast]).tally())
+    weights = np.array([60.0, 90.0])
+    if kind in WEIGHTS:
+        weights /= np.sqrt(WEIGHTS[kind] * np.array([one.costs[0] / one.units for one in tallies]))
+    events = evidence.events(0)
+    made = rare_shape(
+        tallies, [0, 0], weights / weights.sum(), [1.0, 1.0], events,
+        widening=contrast.widening, mirrored=False, charges=np.zeros(2),
+    )  # fmt: skip
+    for part, expected in zip((made.more, made.less), parts, strict=False):
+        assert (part.size, part.scale, part.skew, *part.limits(Z)) == tuple(
+            significant(expected[place]) for place in (0, 6, 7, 9, 10)
+        )
+    plan = plan_of_shares([60, 90], actions=2, randomised=0, floor=0.2)
+    found = [
+        made.estimate, *made.limits(float(stats.norm.sf(Z))),
+        planned_units(plan.designs, contrast) * events.share,
+        *made.limits(float(stats.norm.sf(2.5))),
+    ]  # fmt: skip
+    assert found == [printed(one, 6) for one in whole]
 
 
 def test_events_of_the_tiny_sets():

@@ -10,7 +10,7 @@ from seqbatch.inference import Rows, evaluate
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from tests.inference.campaigns import campaign, cut, literal, rows_of
 from tests.oracles import inference as oracle
-from tests.oracles.return_model import share_back
+from tests.oracles.return_model import returned
 from tests.refusals import refused
 
 
@@ -29,12 +29,12 @@ def test_against_a_literal_sum(log):
     made = evaluate(log, target(log))
     assert f"). Effective sample size {made.effective:,.0f} of 80 units" in str(made)
     [rows] = literal([log])
-    q = [share_back(rows, a) for a in range(3)]
-    table, wanted = oracle.scores([rows], q=lambda a, _x: q[a], shift=False), target(log)
+    q = [returned([rows], a) for a in range(3)]
+    table, wanted = oracle.scores([rows], shift=False), target(log)
     weights, plain, robust = [], [], []
     for row, line, pi in zip(rows, table, wanted, strict=True):
         a = row["a"]
-        w = 0.0 if row["y"] is None else pi[a] / (row["p"][a] * q[a])
+        w = 0.0 if row["y"] is None else pi[a] / (row["p"][a] * q[a](row["x"]))
         weights.append(w)
         plain.append(0.0 if row["y"] is None else w * row["y"])
         robust.append(sum(pi[k] * line[k] for k in range(3)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
-from seqbatch.inference.doubly_robust_scores import OutcomeModel, ReturnedByAction, score
-from seqbatch.inference.summary import gathered
+from seqbatch.inference.doubly_robust_scores import OutcomeModel, score
+from seqbatch.inference.evidence import gathered
+from seqbatch.inference.return_model import ReturnModel
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target
 
@@ -26,7 +27,7 @@ def left_out_predictions(log):
     evidence = gathered(log)
     model = OutcomeModel.fitted(evidence)
     predicted = model.predictions(log)
-    residuals = score(log, model, ReturnedByAction.fitted(evidence)).residuals
+    residuals = score(log, model, ReturnModel.by_action(evidence).of(log)).residuals
     predicted[np.arange(log.count), log.actions] = log.outcomes - residuals
     return predicted
 

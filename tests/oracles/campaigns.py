@@ -23,7 +23,8 @@ def waves_of(seed=0, sizes=(60, 50, 70), K=3, P=3, kind="normal", missing=0.2, f
             a = int(min((random.random() > p.cumsum()).sum(), K - 1))
             y = outcome(random, kind, z, a, m)
             gone = missing * 2 / (1 + np.exp(-z * (1 if a else -1)))
-            row = {"x": x, "a": a, "p": p.tolist(), "y": y, "cluster": int(random.integers(n // 3))}
+            cluster = int(random.integers(max(n // 3, 1)))
+            row = {"x": x, "a": a, "p": p.tolist(), "y": y, "cluster": cluster}
             row["half"] = "right" if x[-1] > 0 else "left"
             if m >= from_wave and random.random() < gone:
                 row["y"] = None

@@ -30,6 +30,24 @@ def residual(past, row):
     return row["y"] - float(np.dot(row["x"], ridge(past, row["a"], leave_out=row)))
 
 
+def remembered(function):
+    """Remember what was found for these very waves: row by row takes its time."""
+    known = {}
+
+    @functools.wraps(function)
+    def found(waves, q=None, shift=True):
+        if q is not None:
+            return function(waves, q, shift)
+        key = (*map(id, waves), shift)
+        if key not in known:
+            # The waves are kept with it, so that no others get their place in memory.
+            known[key] = tuple(waves), function(waves, q, shift)
+        return known[key][1]
+
+    return found
+
+
+@remembered
 def scored(waves, q=None, shift=True):
     """Return shift, residual e (None if missing), q_a(x_i) and G_i(a) of each row of the last wave.
 
@@ -70,12 +88,13 @@ def scores(waves, q=None, shift=True):
     return [one["G"] for one in scored(waves, q, shift)]
 
 
-def noise(waves, shift=True):
+@remembered
+def noise(waves, q=None, shift=True):
     """Return sigma2, kappa and sigma_a^2 by action from waves 1 to m, each by its own model."""
     K = len(waves[0][0]["p"])
     found = [[] for _ in range(K)]
     for m in range(1, len(waves) + 1):
-        made = scored(waves[:m], q=lambda _a, _x: 1.0, shift=shift)
+        made = scored(waves[:m], q, shift)
         for row, one in zip(waves[m - 1], made, strict=True):
             if row["y"] is not None:
                 found[row["a"]].append(one["e"])
@@ -97,8 +116,11 @@ def noise(waves, shift=True):
 ARMS = {"mean": 1, "lift": 2, "as run": 1, "gain": 1, "gain over random": 1, "next": 2}
 
 
-def coefficients(kind, p, action=None):
-    """Return d_i(a) of all actions, and the cost that weights by shares use."""
+def coefficients(kind, p, action=None, could=None):
+    """Return d_i(a) of all actions, and the cost that weights by shares use.
+
+    `could` says which actions the unit could get, all if None; random assignment is among them.
+    """
     K = len(p)
     if kind == "mean":
         return [float(a == action) for a in range(K)], 1 / p[action]
@@ -110,7 +132,10 @@ def coefficients(kind, p, action=None):
     if kind == "gain":
         return [settled(p[a] - (a == action)) for a in range(K)], 1 / p[action]
     assert kind == "gain over random"
-    return [settled(pa - 1 / K) for pa in p], sum(1 / pa for pa in p) / K**2
+    could = could or [True] * K
+    d = [settled(pa - one / sum(could)) for pa, one in zip(p, could, strict=True)]
+    costs = [1 / pa for pa, one in zip(p, could, strict=True) if one]
+    return d, sum(costs) / len(costs) ** 2
 
 
 def settled(d):
@@ -128,7 +153,7 @@ def units_of(waves, kind, action=None, keep=everybody, q=None, shift=True):
     made = []
     for row, one in zip(waves[-1], table, strict=True):
         if keep(row):
-            d, cost = coefficients(kind, row["p"], action)
+            d, cost = coefficients(kind, row["p"], action, row.get("could"))
             pq = [pa * qa for pa, qa in zip(row["p"], one["q"], strict=True)]
             made.append({"d": d, "G": one["G"], "pq": pq, "cost": cost})
     return made
@@ -164,20 +189,32 @@ def design_effect(s, clusters):
     return max(between / alone, 1.0) if alone > 0 else 1.0
 
 
-def estimate_of(units, arms, rest):
-    """Return theta, v, v~, C, Qt, df, u and n of a wave's units; `rest` is the noise."""
+def estimate_of(units, arms, rest, clusters=None):
+    """Return theta, v, v~, C, Qt, df, u and n of a wave's units; `rest` is the noise.
+
+    `clusters` names the cluster of each unit: v is then that between clusters, their number counts
+    in the degrees of freedom, and the usual variance is multiplied by the design effect.
+    """
     s, n = contrast_scores(units), len(units)
     theta = sum(s) / n
-    squares = sum((one - theta) ** 2 for one in s)
-    v = squares / (n - 1) / n
+    terms, effect = [one - theta for one in s], 1.0
+    if clusters:
+        effect = design_effect(s, clusters)
+        totals = dict.fromkeys(clusters, 0.0)
+        for one, name in zip(terms, clusters, strict=True):
+            totals[name] += one
+        terms = list(totals.values())
+    G = len(terms)
+    squares = sum(one**2 for one in terms)
+    v = G / (G - 1) * squares / n**2 if G > 1 else 0.0
     Q2 = quotient_sums(units)[1]
-    usual = sum(s2 * one for s2, one in zip(rest["by_action"], Q2, strict=True)) / n**2
+    usual = effect * sum(s2 * one for s2, one in zip(rest["by_action"], Q2, strict=True)) / n**2
     if v <= 1e-20 * usual or squares == 0:
         # Equal scores, as where no outcome differs: the rest is rounding.
         v, by_kurtosis = 0.0, math.inf
     else:
-        kurtosis = n * sum((one - theta) ** 4 for one in s) / squares**2
-        by_kurtosis = 2 * n / (kurtosis - 1) if kurtosis > 1 else math.inf
+        kurtosis = G * sum(one**4 for one in terms) / squares**2
+        by_kurtosis = 2 * G / (kurtosis - 1) if kurtosis > 1 else math.inf
     Qt = sum(Q2) / n
     effective = arms**2 * n / Qt if Qt else math.inf
     capped = effective * (min(1, 2 / (rest["kappa"] - 1)) if rest["kappa"] > 1 else 1)
@@ -187,19 +224,43 @@ def estimate_of(units, arms, rest):
     C = sum(unit["cost"] for unit in units) / n
     return {
         "theta": theta, "v": v, "moderated": moderated, "C": C, "Qt": Qt, "effective": effective,
-        "df": df, "u": u, "n": n,
+        "df": df, "u": u, "n": n, "effect": effect,
     }  # fmt: skip
 
 
-def wave_estimate(waves, kind, action=None, keep=everybody, q=None, shift=True):
-    """Return theta, v, v~ (moderated), C, Qt, effective, df, u and n of the last wave."""
-    units = units_of(waves, kind, action, keep, q, shift)
-    return estimate_of(units, ARMS[kind], noise(waves, shift))
+def wave_estimate(waves, kind, action=None, keep=everybody, shift=True, clusters=None):
+    """Return theta, v, v~ (moderated), C, Qt, effective, df, u and n of the last wave.
+
+    `clusters` is the name of the rows' key that holds a unit's cluster.
+    """
+    units = units_of(waves, kind, action, keep, shift=shift)
+    names = [row[clusters] for row in waves[-1] if keep(row)] if clusters else None
+    return estimate_of(units, ARMS[kind], noise(waves, shift=shift), names)
 
 
-def estimates(waves, kind, action=None, keep=everybody):
+def estimates(waves, kind, action=None, keep=everybody, clusters=None):
     """Return the estimates of every wave, each by the model of the waves up to it."""
-    return [wave_estimate(waves[: m + 1], kind, action, keep) for m in range(len(waves))]
+    return [
+        wave_estimate(waves[: m + 1], kind, action, keep, clusters=clusters)
+        for m in range(len(waves))
+    ]
+
+
+def covariance_of_waves(waves, kind, action, w, clusters):
+    """Return what clusters that are in several waves add to the variance of a weighted mean."""
+    total, W = 0.0, [one / sum(w) for one in w]
+    sums = []
+    for m in range(len(waves)):
+        s = contrast_scores(units_of(waves[: m + 1], kind, action))
+        theta, mine = sum(s) / len(s), {}
+        for row, one in zip(waves[m], s, strict=True):
+            mine[row[clusters]] = mine.get(row[clusters], 0.0) + (one - theta) / len(s)
+        sums.append(mine)
+    for one in range(len(waves)):
+        for other in range(one):
+            shared = set(sums[one]) & set(sums[other])
+            total += 2 * W[one] * W[other] * sum(sums[one][c] * sums[other][c] for c in shared)
+    return max(total, 0.0)
 
 
 def planned_costs(sizes, K, h, f, arms, uniform=1, thompson=False):
@@ -212,16 +273,16 @@ def planned_costs(sizes, K, h, f, arms, uniform=1, thompson=False):
     return [arms * K if m < uniform else later for m in range(len(sizes))]
 
 
-def pooled(waves, kind, action, D, keep=everybody, level=0.95):
+def pooled(waves, kind, action, D, keep=everybody, level=0.95, clusters=None):
     """Return theta, se, df, low, high, Q by shares: w = n/sqrt(D C) = sqrt(share n/C)."""
-    parts = estimates(waves, kind, action, keep)
+    parts = estimates(waves, kind, action, keep, clusters)
     w = [part["n"] / math.sqrt(d * part["C"]) for part, d in zip(parts, D, strict=True)]
     return weighted(parts, w, level)
 
 
-def by_size(waves, kind, action=None, level=0.95, keep=everybody, last=None):
+def by_size(waves, kind, action=None, level=0.95, keep=everybody, last=None, clusters=None):
     """Return the same with weights n_m/n; over the last few waves only if `last` is given."""
-    parts = estimates(waves, kind, action, keep)[-last if last else 0 :]
+    parts = estimates(waves, kind, action, keep, clusters)[-last if last else 0 :]
     return weighted(parts, [part["n"] for part in parts], level)
 
 
@@ -272,7 +333,7 @@ def level_change(waves):
         for a in range(K):
             for b in range(K):
                 product = sum((line[a] - means[a]) * (line[b] - means[b]) for line in table)
-                V[m * K + a, m * K + b] = product / (n - 1) / n
+                V[m * K + a, m * K + b] = product / (n - 1) / n if n > 1 else 0.0
             V[m * K + a, m * K + a] = made[a, m]["moderated"]
     shifts = H @ np.array([made[cell]["theta"] for cell in cells])
     F = float(shifts @ np.linalg.solve(H @ V @ H.T, shifts)) / (M - 1)
@@ -302,15 +363,21 @@ def look_tails(looks, alpha=0.05):
     return [0.2 * alpha / 2 / (looks - 1)] * (looks - 1) + [0.8 * alpha / 2]
 
 
-def next_units(waves, folds=5):
-    """Return units of the last wave as `units_of` does, each with its fold, for the next rule."""
+def next_units(waves, folds=5, costs=None, less=False):
+    """Return units of the last wave as `units_of` does, each with its fold, for the next rule.
+
+    An action without outcomes is never given. `costs` of actions are subtracted before the choice;
+    with `less` the lowest is chosen.
+    """
     last, everything = waves[-1], [row for wave in waves for row in wave]
     K = len(last[0]["p"])
     q = [returned(waves, a) for a in range(K)]
-    models, shifts = [], []
+    costs = costs or [0.0] * K
+    models, shifts, seen = [], [], []
     for fold in range(folds):
         held = [row for place, row in enumerate(last) if place % folds == fold]
         others = [row for row in everything if not any(row is one for one in held)]
+        seen.append({row["a"] for row in others if row["y"] is not None})
         b = [ridge(others, a) for a in range(K)]
         rest = [
             row["y"] - float(np.dot(row["x"], b[row["a"]]))
@@ -323,7 +390,8 @@ def next_units(waves, folds=5):
     for place, row in enumerate(last):
         fold = place % folds
         mu = [float(np.dot(row["x"], b)) for b in models[fold]]
-        pi = max(range(K), key=lambda a, mu=mu: (mu[a], -a))
+        net = [one - cost for one, cost in zip(mu, costs, strict=True)]
+        pi = max(sorted(seen[fold]), key=lambda a, net=net: (-net[a] if less else net[a], -a))
         G = [one + shifts[fold] for one in mu]
         pq = [row["p"][a] * q[a](row["x"]) for a in range(K)]
         if row["y"] is not None:
@@ -334,9 +402,9 @@ def next_units(waves, folds=5):
     return units
 
 
-def next_rule(waves, folds=5):
+def next_rule(waves, folds=5, costs=None, less=False):
     """Return the gain of the next rule over control: last wave, cross-fitted by place, t form."""
-    return estimate_of(next_units(waves, folds), ARMS["next"], noise(waves))
+    return estimate_of(next_units(waves, folds, costs, less), ARMS["next"], noise(waves))
 
 
 def weighted_least_squares(wave, action):

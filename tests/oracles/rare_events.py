@@ -66,7 +66,7 @@ def part_of(waves, sign, W, sums, F=1.0, mirrored=False, effects=None):
             s.append(sum(max(sign * d, 0.0) * g for d, g in zip(unit["d"], G, strict=True)))
         n = len(s)
         theta = sum(s) / n
-        v_m = sum((x - theta) ** 2 for x in s) / ((n - 1) * n)
+        v_m = sum((x - theta) ** 2 for x in s) / ((n - 1) * n) if n > 1 else 0.0
         c_m = sum((x - theta) ** 3 for x in s)
         B += one * theta
         v += one**2 * v_m * effect
@@ -101,9 +101,41 @@ def part_of(waves, sign, W, sums, F=1.0, mirrored=False, effects=None):
 
 
 def part_limits(part, z, amounts=False, power=2):
-    """Return L and U of a part; `power` of s is 2 for one part and 4 for two."""
+    """Return L and U of a part; `power` of s is 2 for one part and 4 for two.
+
+    Far out the term of skewness outweighs the others. There a limit stays where it was farthest
+    from the estimate: it never comes back as z grows.
+    """
     if part["A"] == 0:
         return 0.0, 0.0
+    ends = [min(z, turn(part, amounts, power, side)) for side in (0, 1)]
+    return tuple(plain_limits(part, end, amounts, power)[side] for side, end in enumerate(ends))
+
+
+def turn(part, amounts, power, side, far=64.0, step=0.05):
+    """Return the z at which the lower (side 0) or upper limit is farthest from the estimate."""
+    key = ("turn", amounts, power, side)
+    if key not in part:
+        part[key] = far
+
+        def away(z):
+            return (1 if side else -1) * plain_limits(part, z, amounts, power)[side]
+
+        steps = [step * i for i in range(round(far / step) + 1)]
+        first = next(
+            (i for i in range(len(steps) - 1) if away(steps[i + 1]) < away(steps[i])), None
+        )
+        if first is not None:
+            low, high = steps[max(first - 1, 0)], steps[first + 1]
+            for _ in range(100):
+                one, two = low + (high - low) / 3, high - (high - low) / 3
+                low, high = (one, high) if away(one) < away(two) else (low, two)
+            part[key] = (low + high) / 2
+    return part[key]
+
+
+def plain_limits(part, z, amounts=False, power=2):
+    """Return L and U by the formula alone."""
     k, w, T = part["k"], part["w"], part["T"]
     B0 = min(max(part["B"], 0.0), T * (1 - 1e-9))
     f = max(1 - B0 / T, 1e-6)
@@ -158,7 +190,7 @@ def limits(contrast, z):
     return (whole - high, whole - low) if contrast["mirrored"] else (low, high)
 
 
-def statistic(contrast, t=0.0, far=40.0, step=0.01):
+def statistic(contrast, t=0.0, far=40.0, step=0.1):
     """Return the smallest z >= 0 with t inside the limits: the first of a grid, then bisection."""
 
     def inside(z):
@@ -183,10 +215,13 @@ def p_value(contrast, t=0.0):
     return 2 * float(stats.norm.sf(statistic(contrast, t)))
 
 
-def contrast(waves, kind, action=None, W=None, keep=everybody, clusters=None, shift=True):
+def contrast(
+    waves, kind, action=None, W=None, keep=everybody, clusters=None, shift=True, own=True, more=1.0
+):
     """Return the contrast of a campaign, by size if no W; limits, estimate, statistic read it.
 
-    `clusters` is the name of the rows' key that holds a unit's cluster.
+    `clusters` is the name of the rows' key that holds a unit's cluster; `more` multiplies all
+    design effects. With `own=False` the events of a segment are those of the whole campaign.
     """
     how = form(waves)
     by_wave = [units_of(waves[: m + 1], kind, action, keep, shift=shift) for m in range(len(waves))]
@@ -194,10 +229,11 @@ def contrast(waves, kind, action=None, W=None, keep=everybody, clusters=None, sh
     effects = None
     if clusters:
         effects = [
-            design_effect(contrast_scores(units), [row[clusters] for row in rows])
+            more * design_effect(contrast_scores(units), [row[clusters] for row in rows])
             for units, rows in zip(by_wave, kept, strict=True)
         ]
-    sums = totals([row for rows in kept for row in rows], len(waves[0][0]["p"]), how["mirrored"])
+    counted = kept if own else waves
+    sums = totals([row for rows in counted for row in rows], len(waves[0][0]["p"]), how["mirrored"])
     W = W or [len(units) for units in by_wave]
     return contrast_of(by_wave, W, sums, kind, how["binary"], how["mirrored"], effects)
 
@@ -208,9 +244,9 @@ def weights_by_shares(waves, kind, action, D, keep=everybody):
     return [part["n"] / math.sqrt(d * part["C"]) for part, d in zip(parts, D, strict=True)]
 
 
-def next_contrast(waves, folds=5):
+def next_contrast(waves, folds=5, costs=None, less=False):
     """Return the next rule's contrast: folds of the last wave are the waves."""
-    how, units = form(waves), next_units(waves, folds)
+    how, units = form(waves), next_units(waves, folds, costs, less)
     by_fold = [[unit for unit in units if unit["fold"] == fold] for fold in range(folds)]
     rows = [row for wave in waves for row in wave]
     sums = totals(rows, len(rows[0]["p"]), how["mirrored"])
@@ -239,12 +275,16 @@ def planned_units(kind, sizes, K, h, f, uniform=1, thompson=False):
     return (1 - 1 / K) * sizes[-1] * (1 / K if uniform >= M else low)
 
 
-def rule_of_events(waves, kind, K, h, f, uniform=1, thompson=False, keep=everybody):
-    """Return expected and needed events, and whether the interval is printed."""
+def rule_of_events(waves, kind, K, h, f, uniform=1, thompson=False, keep=everybody, own=True):
+    """Return expected and needed events, and whether the interval is printed.
+
+    With `own=False` the rate and the share back of a segment are those of the whole campaign.
+    """
     how = form(waves)
     kept = [[row for row in wave if keep(row)] for wave in waves]
-    sizes, y = [len(wave) for wave in kept], outcomes(kept)
-    r = len(y) / sum(sizes)
+    counted = kept if own else waves
+    sizes, y = [len(wave) for wave in kept], outcomes(counted)
+    r = len(y) / sum(len(wave) for wave in counted)
     events = sum(one != (1 if how["mirrored"] else 0) for one in y)
     planned = planned_units(kind, sizes, K, h, f, uniform, thompson)
     expected = planned * r * events / len(y) if y else 0.0

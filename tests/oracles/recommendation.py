@@ -1,6 +1,6 @@
 """The verdict on the action with the largest size-weighted lift, read off the table."""
 
-from tests.oracles.inference import estimates
+from tests.oracles.inference import estimates, everybody
 
 
 def tail_of(K, alpha=0.05):
@@ -28,12 +28,14 @@ def verdict(low, high, p_recent=None, p_change=None, tail=0.025):
     return "worse" if high < 0 else "not-clear"
 
 
-def recent_waves(waves, action):
-    """Return how many last waves hold 20% of all units and 30 effective outcomes of both."""
-    sizes = [len(wave) for wave in waves]
-    effective = [[one["effective"] for one in estimates(waves, "mean", a)] for a in (action, 0)]
+def recent_waves(waves, action, keep=everybody):
+    """Return how many last waves hold 20% of all units and 10 effective outcomes of both."""
+    sizes = [sum(map(keep, wave)) for wave in waves]
+    effective = [
+        [one["effective"] for one in estimates(waves, "mean", a, keep)] for a in (action, 0)
+    ]
     for last in range(1, len(waves) + 1):
-        enough = all(sum(one[-last:]) >= 30 for one in effective)
+        enough = all(sum(one[-last:]) >= 10 for one in effective)
         if sum(sizes[-last:]) >= 0.2 * sum(sizes) and enough:
             return last
     return len(waves)

@@ -12,6 +12,9 @@ import numpy as np
 
 from seqbatch.core.arrays import Floats
 
+#: A coefficient below this is what rounding left of equal probabilities.
+ROUNDING = 1e-12
+
 
 class Contrast(Protocol):
     """A quantity to estimate from the units' scores."""
@@ -226,6 +229,8 @@ class GainOverRandom:
             could[:, [a for a in range(could.shape[1]) if a not in self.among]] = False
         random = could / np.maximum(could.sum(axis=1, keepdims=True), 1)
         gap = _given(probabilities) - random
+        # Equal probabilities differ from 1/K by rounding, which is no gain.
+        gap[np.abs(gap) < ROUNDING] = 0.0
         return np.maximum(gap, 0.0), np.maximum(-gap, 0.0)
 
     def design(self, terms: DesignTerms) -> Floats:

@@ -106,15 +106,11 @@ def estimate_wave(
     segment
         A partition and a level, to use only the units of one segment.
     """
-    place = summary.place(contrast)
-    tally = _tally(summary, segment)
+    place = summary.place(contrast, segment)
+    tally = summary.tally(segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):
         return None
     return estimate_tally(tally, place, contrast, summary)
-
-
-def _tally(summary: WaveSummary, segment: Segment | None) -> ScoreSums | None:
-    return summary.overall if segment is None else summary.segments.get(segment)
 
 
 def estimate_tally(
@@ -389,10 +385,10 @@ def _combined(
     share = share / share.sum()
     theta = np.array([wave.estimate for wave in waves])
     variances = np.array([wave.variance for wave in waves])
-    tallies = [tally for place in used if (tally := _tally(summaries[place], segment)) is not None]
-    columns = [summaries[place].place(contrast) for place in used]
+    tallies = [tally for place in used if (tally := summaries[place].tally(segment)) is not None]
+    columns = [summaries[place].place(contrast, segment) for place in used]
     parts = share**2 * variances
-    between = _between([tally.clusters for tally in tallies], columns[0], share, theta)
+    between = _between(tallies, columns[0], share)
     more = 1 + between / parts.sum() if between else 1.0
     effects = [wave.clustering * more for wave in waves]
     shape = _rare_shape(tallies, columns, share, effects, contrast, last)
@@ -430,15 +426,17 @@ def same_in_all(theta: Floats, variances: Floats) -> tuple[float, float]:
     return Q, float(chdtrc(len(theta) - 1, Q))
 
 
-def _between(
-    clusters: Sequence[ClusterSums | None], column: int, share: Floats, theta: Floats
-) -> float:
+def _between(tallies: Sequence[ScoreSums], column: int, share: Floats) -> float:
     """Return the covariance between waves that share clusters, in the weighted mean's variance."""
     total = 0.0
-    for one, other in combinations(range(len(clusters)), 2):
-        first, second = clusters[one], clusters[other]
+    for one, other in combinations(range(len(tallies)), 2):
+        first, second = tallies[one].clusters, tallies[other].clusters
         if first is not None and second is not None:
-            means = float(theta[one]), float(theta[other])
+            # Means of scores, before costs of actions: sums over clusters are gross too.
+            means = (
+                float(tallies[one].moments.mean[column]),
+                float(tallies[other].moments.mean[column]),
+            )
             covariance = shared_covariance(first, second, column, means)
             total += 2 * float(share[one] * share[other]) * covariance
     # Units of a cluster resemble one another: a negative sum would be chance.
@@ -531,7 +529,8 @@ def anytime(
     total = sum(weights)
     V = sum(weight**2 * wave.variance for weight, wave in zip(weights, waves, strict=True))
     theta = sum(weight * wave.estimate for weight, wave in zip(weights, waves, strict=True)) / total
-    rho = _tightest(_variance_at_end(summaries[0], contrast, plan), alpha)
+    first = next(one for one in summaries if one.overall.outcomes)
+    rho = _tightest(_variance_at_end(first, contrast, plan), alpha)
     half = sqrt((V + rho) * log((V + rho) / (rho * alpha**2))) / total
     return Interval(
         about=contrast.name,
@@ -546,7 +545,7 @@ def anytime(
 
 
 def _variance_at_end(first: WaveSummary, contrast: Contrast, plan: PlanOfShares) -> float:
-    """Return V_end = sigma_1^2/r sum n_m/D_m, with the first wave's noise."""
+    """Return V_end = sigma_1^2/r sum n_m/D_m, with the noise of the first wave with outcomes."""
     sizes = zip(plan.sizes, plan.costs, strict=True)
     information = sum(size / (contrast.arms * cost) for size, cost in sizes)
     # If the first wave has no noise, any scale will do.

@@ -84,7 +84,6 @@ def evaluate(log: Wave, policy: Probabilities, *, level: float = 0.95) -> Evalua
         Probabilities of shape (n, K) for a single piece, or a function from rows to probabilities.
     level
         The coverage.
-        The coverage.
 
     Examples
     --------

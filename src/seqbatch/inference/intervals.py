@@ -233,12 +233,15 @@ FARTHEST = 64.0
 def crossing(
     limits: Callable[[float], tuple[float, float]], estimate: float, value: float
 ) -> float:
-    """Return the smallest z at which limits hold a value; negative if it is above the estimate."""
+    """Return the smallest z at which limits hold a value; negative if it is above the estimate.
+
+    The limits must not come closer as z grows.
+    """
     side = 1.0 if estimate >= value else -1.0
 
     def inside(z: float) -> bool:
         low, high = limits(z)
-        return low <= value if side > 0 else high >= value
+        return low <= value <= high
 
     if inside(0.0):
         return 0.0

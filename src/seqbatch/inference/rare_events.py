@@ -9,6 +9,7 @@ negative part; the limits of the two are combined (MOVER).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, sqrt
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from seqbatch.core.arrays import Floats
 from seqbatch.inference.contrasts import AsRun, Contrast, Gain, GainOverRandom
 from seqbatch.inference.evidence import Events
-from seqbatch.inference.intervals import TINY, FewEvents, crossing, quantile
+from seqbatch.inference.intervals import FARTHEST, TINY, FewEvents, crossing, quantile
 from seqbatch.inference.score_sums import ScoreSums
 
 # ----------------------------------------------------------------------
@@ -53,13 +54,35 @@ class Part:
     upper_skew: float
 
     def limits(self, z: float) -> tuple[float, float]:
-        """Return the limits at z standard errors.
+        """Return the limits at z standard errors; they never come closer as z grows.
 
         >>> made = {"size": 0.02, "most": 1.0, "scale": 0.0025, "skew": 0.003}
         >>> part = Part(**made, upper_scale=0.0, upper_skew=0.0)
         >>> [round(limit, 8) for limit in part.limits(1.959964)]
         [0.00874766, 0.03754269]
         """
+        lowest, highest = self._turns
+        return self._at(min(z, lowest))[0], self._at(min(z, highest))[1]
+
+    @cached_property
+    def _turns(self) -> tuple[float, float]:
+        """The z at which each limit is farthest; beyond it, skewness outweighs all other terms."""
+        return self._turn(0, -1.0), self._turn(1, 1.0)
+
+    def _turn(self, side: int, sign: float) -> float:
+        def goes_on(z: float) -> bool:
+            step = 1e-5 * max(z, 1e-3)
+            return sign * (self._at(z + step)[side] - self._at(z)[side]) >= 0
+
+        if goes_on(FARTHEST):
+            return FARTHEST
+        near, far = 0.0, FARTHEST
+        for _ in range(60):
+            middle = (near + far) / 2
+            near, far = (middle, far) if goes_on(middle) else (near, middle)
+        return near
+
+    def _at(self, z: float) -> tuple[float, float]:
         k = self.scale
         b = min(max(self.size, 0.0), self.most * (1 - 1e-9))
         spread = k * b * max(1 - b / self.most, 1e-6)
@@ -221,9 +244,9 @@ def _part(sums: _PartSums, events: Events, *, widening: float, two: bool) -> Par
     designed = r1 * float(sums.second @ means) / float(sums.given @ means)
     slanted = r2 * float(sums.cubed @ means) / float(sums.second @ means)
     scale, skew = designed, slanted
-    if sums.size > 0 and sums.variance > 0:
-        rest = max(1 - sums.size / most, 1e-6)
-        own, own_skew = sums.variance / (sums.size * rest), sums.third / sums.variance
+    if 0 < sums.size < most and sums.variance > 0:
+        own = sums.variance / (sums.size * (1 - sums.size / most))
+        own_skew = sums.third / sums.variance
         expected = whole**2 / float(sums.second.sum()) * events.share
         known = min(expected, sums.size**2 / sums.variance)
         g = known / (known + BALANCE)

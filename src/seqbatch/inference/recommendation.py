@@ -66,7 +66,8 @@ def latest_lift(
 ) -> Latest:
     """Return a lift over the fewest last waves that hold enough units and outcomes.
 
-    They hold at least 20% of all units, and 10 effective outcomes of both actions.
+    They hold at least 20% of all units, or of the segment's, and 10 effective outcomes of both
+    actions.
 
     Parameters
     ----------
@@ -87,14 +88,15 @@ def latest_lift(
 
 
 def _latest(summaries: Sequence[WaveSummary], lift: Lift, segment: Segment | None) -> int:
-    needed = LATEST_SHARE * sum(one.overall.units for one in summaries)
+    tallies = [summary.tally(segment) for summary in summaries]
+    sizes = [0 if tally is None else tally.units for tally in tallies]
     units, outcomes = 0, [0.0, 0.0]
     for count, summary in enumerate(reversed(summaries), start=1):
-        units += summary.overall.units
+        units += sizes[-count]
         for place, action in enumerate((lift.action, lift.over)):
             wave = estimate_wave(summary, Mean(action), segment)
             outcomes[place] += 0.0 if wave is None else wave.effective
-        if units >= needed and min(outcomes) >= LATEST_OUTCOMES:
+        if units >= LATEST_SHARE * sum(sizes) and min(outcomes) >= LATEST_OUTCOMES:
             return count
     return len(summaries)
 

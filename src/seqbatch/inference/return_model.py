@@ -50,8 +50,7 @@ class ReturnModel:
     @classmethod
     def by_action(cls, evidence: Evidence) -> "ReturnModel":
         """Return the shares by action alone."""
-        # If no outcome came back, nothing is weighted: any positive share will do.
-        back, prior = evidence.statistics.count, evidence.share_returned or 1.0
+        back, prior = evidence.statistics.count, _prior(evidence)
         K, P = evidence.statistics.moment.shape
         return cls(
             (back + prior) / (evidence.assigned + 1),
@@ -129,6 +128,11 @@ def own_chances(rows: Rows, returned: Floats) -> Floats:
     return chances
 
 
+def _prior(evidence: Evidence) -> float:
+    """Return the share of outcomes that are back; 1 if none is, because it must be positive."""
+    return evidence.share_returned or 1.0
+
+
 def _start(evidence: Evidence, action: int) -> Floats:
     """Return the regression from sums alone: one step from the share, corrected for its R^2.
 
@@ -138,7 +142,7 @@ def _start(evidence: Evidence, action: int) -> Floats:
     n1, n0 = int(back.count[action]), int(gone.count[action])
     S = back.gram[action] + gone.gram[action]
     u, rest = back.gram[action][0], gone.gram[action][0]
-    q0 = (n1 + evidence.share_returned) / (n1 + n0 + 1)
+    q0 = (n1 + _prior(evidence)) / (n1 + n0 + 1)
     q0 = min(max(q0, LOWEST), HIGHEST)
     k = q0 * (1 - q0)
     g: Floats = np.linalg.solve(k * S + np.diag(_penalty(len(u))), u - q0 * S[0])

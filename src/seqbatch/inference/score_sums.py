@@ -1,7 +1,7 @@
 """Sums over logged units that can be merged: moments, sums over clusters, sums of scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -383,6 +383,14 @@ class ScoreColumns:
                 more, less = both[0].sum(axis=1) - more, both[1].sum(axis=1) - less
             parts += [more, less]
         return cls(rows, contrasts, scores, np.column_stack(parts), p, p * returned)
+
+    def only(self, contrasts: Sequence[Contrast]) -> "ScoreColumns":
+        """Return the columns of some of the contrasts."""
+        places = [self.contrasts.index(contrast) for contrast in contrasts]
+        parts = [2 * place + side for place in places for side in (0, 1)]
+        return replace(
+            self, contrasts=contrasts, scores=self.scores[:, places], parts=self.parts[:, parts]
+        )
 
     def tally(self, among: Bools | None = None) -> ScoreSums:
         """Sum over all units, or over some."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.contrasts import Contrast, Lift, Mean, all_contrasts
 from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel, score
 from seqbatch.inference.evidence import Events, Evidence, gathered
 from seqbatch.inference.logged_units import Rows, Wave, missing_levels, pieces
@@ -163,12 +163,22 @@ class WaveSummary:
         """The events of waves 1 to m."""
         return self.evidence.events(self.usual)
 
-    def place(self, contrast: Contrast) -> int:
-        """Return the column of a contrast."""
-        if contrast not in self.contrasts:
-            known = ", ".join(one.name for one in self.contrasts)
+    def tally(self, segment: Segment | None) -> ScoreSums | None:
+        """Return the sums over all units, or over a segment's; None if it has no unit here."""
+        return self.overall if segment is None else self.segments.get(segment)
+
+    def place(self, contrast: Contrast, segment: Segment | None = None) -> int:
+        """Return the column of a contrast; segments have columns for means and lifts alone."""
+        columns = self.contrasts if segment is None else of_segments(self.contrasts)
+        if contrast not in columns:
+            known = ", ".join(one.name for one in columns)
             raise InvalidArgumentError("contrast", f"one of the summary: {known}", contrast)
-        return self.contrasts.index(contrast)
+        return columns.index(contrast)
+
+
+def of_segments(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    """Return the contrasts that are also summed within segments: means and lifts."""
+    return tuple(one for one in contrasts if isinstance(one, Mean | Lift))
 
 
 def summarise(
@@ -293,6 +303,8 @@ def _divide(
     columns: ScoreColumns, partitions: Sequence[Partition], segments: dict[Segment, ScoreSums]
 ) -> None:
     """Add a piece's units to their segments."""
+    if partitions:
+        columns = columns.only(of_segments(columns.contrasts))
     for partition in partitions:
         levels = partition.levels(columns.rows)
         gone = missing_levels(levels)

@@ -161,7 +161,7 @@ def shares_of(
             shares.append(0.0)
             continue
         units = tally.units
-        cost = float(tally.costs[summary.place(contrast)] / units)
+        cost = float(tally.costs[summary.place(contrast, segment)] / units)
         usable = np.isfinite(cost) and sum(shares) < 1 - NOTHING
         shares.append(
             share_when_assigned(
@@ -183,7 +183,7 @@ def designs_of(
     made = []
     for summary, wave in zip(summaries, waves, strict=True):
         tally = summary.overall if segment is None else summary.segments.get(segment)
-        if tally is not None and np.isfinite(tally.costs[summary.place(contrast)]):
+        if tally is not None and np.isfinite(tally.costs[summary.place(contrast, segment)]):
             made.append(replace(wave.design, units=tally.units))
     return made
 
