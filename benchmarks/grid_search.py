@@ -45,7 +45,7 @@ RANDOM, IMPROVED, FACTORS = 300, 6, (3.0, 1.7, 1.3, 1.15, 1.08)
 #: The trials of the long search and of the comparison: their numbers and seeds.
 SEARCHED, COMPARED = (400, 7_771), (2_000, 8_882)
 #: Without features trials are cheap, and few of them lose anything.
-SIMPLE = 8
+SIMPLE = 20
 
 #: The cost of a grid.
 Cost = Callable[[Sizes], float]
