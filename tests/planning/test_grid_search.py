@@ -133,6 +133,7 @@ def test_batches_wait_for_late_outcomes_as_briefly_as_allowed():
 def test_only_the_family_is_searched_if_nothing_keeps_the_best_grid_out_of_it():
     for limits in (BatchLimits(units=100_000), BatchLimits(units=100_000, smallest=50)):
         sizes, near = tune(parabola(800, 9_000), limits, 3, least=10)
+        assert not limits.bind(sizes)
         assert search(parabola(800, 9_000), limits, 3, least=10) == ([sizes], near)
 
 
