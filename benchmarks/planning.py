@@ -1,7 +1,7 @@
 """Compare what plans predict with what happens, and time them; write docs/plan-accuracy.md.
 
 `python -m benchmarks.planning` runs every section. Name sections to run only those and keep the
-others: regret, conduct, errors, power, data, seconds.
+others: regret, conduct, sizes, errors, power, data, seconds.
 """
 
 import sys
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import detection, real_data
+from benchmarks import detection, grid_search, real_data
 from benchmarks.progress import paragraph, say
 from benchmarks.worlds import COORDINATES, world
 from seqbatch.errors import RankDeficiencyWarning
@@ -166,6 +166,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], list[str]]]] = {
         "Randomised units, missing and late outcomes, limits, eligibility and capacities",
         conducts,
     ),
+    "sizes": ("Sizes of batches", grid_search.table),
     "errors": ("Standard errors of lifts", detection.errors),
     "power": ("Detectable lifts against simulated power", detection.powers),
     "data": ("Real data", real_data.table),

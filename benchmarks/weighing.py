@@ -32,7 +32,7 @@ def costs(request: Request, sizes: Sizes) -> Floats:
     for factor in FACTORS:
         truth = ((factor * guess, request.model.scenarios[0][1]),)
         other = replace(request, model=replace(request.model, scenarios=truth, weights=()))
-        best, _ = tuned(other, len(sizes), lambda regrets: float(regrets.sum()), None)
+        [best, *_], _ = tuned(other, len(sizes), lambda regrets: float(regrets.sum()), None)
         lost, least = (other.judged(one).total(one)[0] for one in (sizes, best))
         ratios.append(lost / min(lost, least))
     return np.array(ratios)
@@ -49,7 +49,7 @@ def main() -> None:
                 "plain": lambda regrets: float(regrets.sum()),
             }
             for name, weigh in ways.items():
-                sizes, _ = tuned(request, number, weigh, None)
+                [sizes, *_], _ = tuned(request, number, weigh, None)
                 found = costs(request, sizes)
                 shown = ", ".join(f"{value:.2f}" for value in found)
                 say(f"{asked} seed {seed} {name:8} {sizes}: {shown}; mean {found.mean():.3f}, "

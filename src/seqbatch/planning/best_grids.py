@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from seqbatch.planning.request import BatchLimits, Request, Sizes
 #
 # They have two parameters for any M: the first end and the bend r. r = 1 is the geometric grid of
 # Theorem 3, r = 1/2 that of Theorem 2, and all grids of two or three batches belong to the family.
+#
+# With a delay, a grid of the family has fewer batches, and batches as small as allowed follow each
+# of them but the last: they pass while its outcomes arrive. The delay counts batches, not units.
 # The search is deterministic: the same function gives the same grid.
 
 
@@ -44,12 +47,43 @@ def family(first: float, bend: float, *, units: int, batches: int, seen: int = 0
     return ends
 
 
+def shaped(
+    first: float, bend: float, limits: BatchLimits, batches: int, delay: int, *, after: int = 0
+) -> Sizes:
+    """Return the grid of the family with this first end and bend, as far as the limits allow.
+
+    Batches that remain after a wait of `delay` batches for each of the others are added to the wait
+    number `after`.
+
+    >>> shaped(100, 1.0, BatchLimits(units=10_000), 5, 1)
+    (100, 1, 899, 1, 8999)
+    """
+    stages = _stages(batches, delay)
+    ends = family(first, bend, units=limits.units, batches=stages, seen=limits.seen)
+    if stages == batches:
+        return limits.fit(ends)
+    spare = (batches - 1) % (1 + delay)
+    waited = []
+    for number, end in enumerate(ends[:-1]):
+        passing = delay + (spare if number == after else 0)
+        waited += [end + place * limits.smallest for place in range(1 + passing)]
+    return limits.fit([*waited, ends[-1]])
+
+
+def _stages(batches: int, delay: int) -> int:
+    """Return how many batches can each wait for the outcomes of the one before."""
+    stages = 1 + (batches - 1) // (1 + delay)
+    # If there is no time to wait for any outcomes, no grid is better than another.
+    return stages if stages > 1 else batches
+
+
 def tune(
     cost: Callable[[Sizes], float],
     limits: BatchLimits,
     batches: int,
     *,
     least: int,
+    delay: int = 0,
     start: tuple[float, float] | None = None,
 ) -> tuple[Sizes, tuple[float, float]]:
     """Find the grid with the least cost in the family.
@@ -62,6 +96,8 @@ def tune(
         The limits and the number of batches.
     least
         The smallest first end worth trying.
+    delay
+        By how many batches outcomes are late.
     start
         ln t_1 and ln r near which to search, as found for another number of batches.
 
@@ -71,16 +107,10 @@ def tune(
         The sizes, and their ln t_1 and ln r.
     """
     known: dict[Sizes, float] = {}
+    stages = _stages(batches, delay)
 
     def sizes(log_first: float, log_bend: float) -> Sizes:
-        ends = family(
-            math.exp(log_first),
-            math.exp(log_bend),
-            units=limits.units,
-            batches=batches,
-            seen=limits.seen,
-        )
-        return limits.fit(ends)
+        return shaped(math.exp(log_first), math.exp(log_bend), limits, batches, delay)
 
     def remembered(wanted: Sizes) -> float:
         if wanted not in known:
@@ -104,11 +134,11 @@ def tune(
         value(first, bend)
     # Coordinate descent, two rounds: the cost is flat and smooth around its minimum. With two
     # batches the bend has no effect.
-    for rounds in range(2 if batches > 2 else 1):
+    for rounds in range(2 if stages > 2 else 1):
         reach = width / (1 + rounds)
         bounds = max(low, first - reach), min(high, first + reach)
         first = _golden(partial(value, log_bend=bend), *bounds, steps=6 - 2 * rounds)
-        if batches > 2:
+        if stages > 2:
             # From ends that crowd at the last unit to spacing slightly beyond the geometric grid's.
             bounds = max(math.log(0.1), bend - 1.0), min(math.log(1.6), bend + 1.0)
             bend = _golden(partial(value, first), *bounds, steps=4)
@@ -159,6 +189,84 @@ def _neighbours(cost: Callable[[Sizes], float], sizes: Sizes, limits: BatchLimit
 
 
 # ----------------------------------------------------------------------
+# A search over all sizes, for grids that the family does not contain.
+#
+# Where limits bind or outcomes are late, the best grid need not belong to the family. The search
+# starts from the family's best grid and changes the size of one batch at a time.
+
+
+#: The factors by which sizes are changed, one after the other.
+FACTORS = (3.0, 1.7, 1.3)
+#: A change must reduce the cost by this share: smaller ones are noise of the tuning trials.
+LEAST_GAIN = 1e-3
+#: The number of grids that the search tries.
+MOST_TRIED = 48
+
+
+def search(
+    cost: Callable[[Sizes], float],
+    limits: BatchLimits,
+    batches: int,
+    *,
+    least: int,
+    delay: int = 0,
+    start: tuple[float, float] | None = None,
+) -> tuple[list[Sizes], tuple[float, float]]:
+    """Find the grid with the least cost: in the family, or of all sizes if those may be better.
+
+    The parameters are those of :func:`tune`.
+
+    Returns
+    -------
+    tuple
+        The best grid, followed by the family's if that is another; and ln t_1 and ln r.
+    """
+    sizes, near = tune(cost, limits, batches, least=least, delay=delay, start=start)
+    if not delay and not limits.bind(sizes):
+        return [sizes], near
+    first, bend = (math.exp(value) for value in near)
+    waits = range(1, _stages(batches, delay) - 1)
+    others = [shaped(first, bend, limits, batches, delay, after=wait) for wait in waits]
+    best = min([sizes, *others], key=cost)
+    return list(dict.fromkeys([free(cost, best, limits), best])), near
+
+
+def free(cost: Callable[[Sizes], float], sizes: Sizes, limits: BatchLimits) -> Sizes:
+    """Change the size of one batch at a time, as long as that reduces the cost."""
+    tried = {sizes}
+    for factor in FACTORS:
+        improved = True
+        while improved:
+            improved = False
+            for place, change in product(range(len(sizes) - 1), (factor, 1 / factor)):
+                for other in _resized(sizes, place, change, limits):
+                    if other in tried:
+                        continue
+                    if len(tried) > MOST_TRIED:
+                        return sizes
+                    tried.add(other)
+                    if cost(other) < (1 - LEAST_GAIN) * cost(sizes):
+                        sizes, improved = other, True
+                        break
+    return sizes
+
+
+def _resized(sizes: Sizes, place: int, change: float, limits: BatchLimits) -> list[Sizes]:
+    """Return grids with another size of one batch; the largest or the next makes up for it."""
+    size = round(sizes[place] * change)
+    more = max(size - sizes[place], 1) if change > 1 else min(size - sizes[place], -1)
+    largest = max(range(len(sizes)), key=lambda other: (sizes[other], other))
+    found = []
+    for other in dict.fromkeys((largest, place + 1)):
+        moved = list(sizes)
+        moved[place] += more
+        moved[other] -= more
+        if min(moved) > 0 and other != place:
+            found.append(limits.fit([float(end) for end in np.cumsum(moved)]))
+    return found
+
+
+# ----------------------------------------------------------------------
 # The best grid for each number of batches: the tuned one, unless the paper's is better.
 #
 # If the effect is uncertain, a grid is judged by its regret relative to the best grid for each
@@ -193,9 +301,9 @@ def best_grids(
         weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
-            sizes, start = tuned(request, number, weigh, start)
+            [sizes, *others], start = tuned(request, number, weigh, start)
             # If little can be learned, the search follows noise; equal batches do well there.
-            options.append(_equal(request.limits, number))
+            options = [*others, *options, _equal(request.limits, number)]
             # An additional batch must not look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
@@ -233,10 +341,8 @@ def weighing(request: Request, number: int, start: tuple[float, float] | None) -
         return _expected
     bend = TYPICAL_BEND if start is None else math.exp(start[1])
     firsts = np.geomspace(min(request.least_first, limits.units / 2), limits.units / 2, SCANNED)
-    scanned = [
-        limits.fit(family(first, bend, units=limits.units, batches=number, seen=limits.seen))
-        for first in firsts.tolist()
-    ]
+    delay = request.model.conduct.delay
+    scanned = [shaped(first, bend, limits, number, delay) for first in firsts.tolist()]
     least = np.min([request.tried(sizes) for sizes in scanned], axis=0)
     least = np.maximum(least, 1e-12 * least.max())
     return lambda regrets: float(weights @ (regrets / least))
@@ -258,13 +364,14 @@ def _split(limits: BatchLimits, sizes: Sizes) -> Sizes:
 
 def tuned(
     request: Request, number: int, weigh: Weighing, start: tuple[float, float] | None
-) -> tuple[Sizes, tuple[float, float]]:
-    """Return the grid with the least criterion in the tuning trials, and its parameters."""
-    return tune(
+) -> tuple[list[Sizes], tuple[float, float]]:
+    """Return grids with the least criterion in the tuning trials, best first, and parameters."""
+    return search(
         lambda wanted: weigh(request.tried(wanted)),
         request.limits,
         number,
         least=request.least_first,
+        delay=request.model.conduct.delay,
         start=start,
     )
 

@@ -242,7 +242,7 @@ def plan(
         that of the sample, or 1.
     grid
         ``"tuned"`` to effect and noise, or the ``"paper"``'s, which needs no guess. A tuned grid
-        minimises regret relative to the best grid for each effect, averaged over the prior.
+        minimises regret relative to the best grid found for each effect, averaged over the prior.
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
@@ -257,7 +257,9 @@ def plan(
         The share of outcomes that never arrive, assumed to be random.
     delay
         By how many batches outcomes are late: those of batch m are first used in batch
-        m + 1 + delay. Batches up to 1 + delay are therefore assigned at random.
+        m + 1 + delay. Batches up to 1 + delay are therefore assigned at random. The delay does not
+        depend on the sizes of batches: a tuned grid waits for outcomes in batches as small as
+        `min_batch` allows.
     eligible
         The share of units that may get each action, drawn independently of all else; a unit that
         may get none gets the action with the largest share. Regret is then relative to the best

@@ -60,7 +60,7 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
             # The larger the effect, the earlier it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
             found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
-            best = min(best, other.judged(found).total(found)[0])
+            best = min(best, *(other.judged(one).total(one)[0] for one in found))
         rows.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
     return tuple(rows)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
-from seqbatch.planning.best_grids import tune
+from seqbatch.planning.best_grids import search
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.request import (
     JUDGING,
@@ -430,18 +430,20 @@ class Tried:
 
         The random share is the best one for the first sizes.
         """
-        first = self._tuned(number, 0.0)
-        share = min(shares, key=lambda share: self._cost(first, share))
-        options = [self._option(first, 0.0)]
+        found = self._tuned(number, 0.0)
+        share = min(shares, key=lambda share: self._cost(found[0], share))
+        options = [self._option(sizes, 0.0) for sizes in found]
         if share:
-            options.append(self._option(self._tuned(number, share), share))
+            options += [self._option(sizes, share) for sizes in self._tuned(number, share)]
         return options
 
-    def _tuned(self, number: int, share: float) -> Sizes:
+    def _tuned(self, number: int, share: float) -> list[Sizes]:
+        @cache
         def cost(sizes: Sizes) -> float:
             return self._cost(sizes, share)
 
-        return tune(cost, self.limits, number, least=self.least)[0]
+        delay = self.tuning.conduct.delay
+        return search(cost, self.limits, number, least=self.least, delay=delay)[0]
 
     def _cost(self, sizes: Sizes, share: float) -> float:
         """Return the cost of sizes in the tuning trials, whose draws never change."""

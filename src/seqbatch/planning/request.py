@@ -68,6 +68,18 @@ class BatchLimits:
         most = units if self.largest is None else self.largest
         return self.smallest * batches <= units <= most * batches
 
+    def bind(self, sizes: Sizes) -> bool:
+        """Return whether the limits restrict a grid: without them it might have other sizes.
+
+        >>> limits = BatchLimits(units=100, largest=60)
+        >>> limits.bind((30, 70)), limits.bind((40, 60)), limits.bind((50, 50))
+        (False, True, False)
+        """
+        if self.waves is not None or self.first is not None:
+            return True
+        extremes = {self.largest, self.smallest if self.smallest > 1 else None}
+        return not extremes.isdisjoint(sizes)
+
     @property
     def fewest(self) -> int:
         """The smallest number of batches that the largest size allows."""

@@ -85,8 +85,8 @@ def _uncertain(plan: "Plan") -> str:
         )
     if plan.request.kind == "tuned":
         text += (
-            " The grids minimise regret relative to the best grid for each effect, averaged over "
-            "the effects."
+            " The grids minimise regret relative to the best grid found for each effect, averaged "
+            "over the effects."
         )
     return f"{text} Expected regret is the average over the effects."
 
@@ -330,7 +330,7 @@ def batches(plan: "Plan") -> list[str]:
     sizes = plan.grid.sizes
     width = len(f"{max(sizes):,}")
     return [
-        f"batch {place}: {size:>{width},} units ({size / plan.units:.1%}), {how}"
+        f"batch {place}: {size:>{width},} unit{'s' * (size != 1)} ({size / plan.units:.1%}), {how}"
         for place, (size, how) in enumerate(zip(sizes, assigned_by(plan), strict=True), start=1)
     ]
 
