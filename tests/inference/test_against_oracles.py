@@ -185,8 +185,8 @@ def test_the_return_model_at_its_bounds():
         for place in range(240):
             x, a = (-1.0) ** place, (0, 1, 2, 2)[place // 2 % 4]
             back = (x < 0 or wave * place == 57, wave * place == 90, place != 44)[a]
-            made.append({"x": [1.0, x], "a": a, "p": [0.3, 0.3, 0.4], "y": 1.0 if back else None})
-            made[-1]["y"] = float(place % 3) if back else None
+            y = float(place % 3) if back else None
+            made.append({"x": [1.0, x], "a": a, "p": [0.3, 0.3, 0.4], "y": y})
         waves.append(made)
     begun = [return_model.start([row for row in waves[0] if row["a"] == a], 0.6) for a in range(3)]
     assert begun[0]["R2"] == 0.8
@@ -197,6 +197,9 @@ def test_the_return_model_at_its_bounds():
         q = summary.returned.of(logged(waves)[m])
         expected = oracle.scored(waves[: m + 1])
         np.testing.assert_allclose(q, [one["q"] for one in expected], rtol=1e-9)
+        for action in range(3):
+            sums = return_model.newton_sums(waves[: m + 1], action)
+            np.testing.assert_allclose(summary.returned.target[action], sums["c"], rtol=1e-8)
 
 
 @of_all
@@ -584,24 +587,22 @@ def test_the_latest_waves_need_a_fifth_of_the_units(sizes, count):
 
 
 def test_the_latest_waves_of_a_segment():
-    """A segment that stops after the second of three waves has its latest units there."""
-    waves = waves_of(seed=9, sizes=(300, 300, 300), missing=0.0)
-    for m, wave in enumerate(waves):
+    """What counts are the segment's units: 70 of the last wave are no fifth of 390."""
+    waves = waves_of(seed=9, sizes=(165, 165, 165), K=2, P=1, missing=0.0)
+    for wave, left in zip(waves, (160, 160, 70), strict=True):
         for place, row in enumerate(wave):
-            row["half"] = "left" if m < 2 and place % 5 else "right"
+            row["half"] = "left" if place < left else "right"
     made = summarise(logged(waves), partitions=[Declared("half")])
-    for level in ("left", "right"):
+    for level, last in (("left", 2), ("right", 1)):
         found = latest_lift(made, Lift(1), segment=(Declared("half"), level))
-        some = waves[:2] if level == "left" else waves
 
         def keep(row, level=level):
             return row["half"] == level
 
-        last = recommendation.recent_waves(some, 1, keep)
-        expected = oracle.by_size(some, "lift", 1, keep=keep, last=last)
+        assert found.waves == last == recommendation.recent_waves(waves, 1, keep)
+        expected = oracle.by_size(waves, "lift", 1, keep=keep, last=last)
         assert found.interval.estimate == close(expected["theta"])
         assert found.p_better == close(oracle.one_sided(expected))
-        assert found.waves == last + (len(waves) - len(some))
 
 
 @pytest.mark.parametrize("less", [False, True])
