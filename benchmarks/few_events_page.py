@@ -33,14 +33,14 @@ COLUMNS = ("costs", "control", "outcomes", "at random", "units", "in wave 1")
 
 PAGE = """# Few events
 
-Written by `python -m benchmarks.few_events`. If at least half of the outcomes are the same value (0,
-or 1 if most outcomes are 1), the others are events. A look counts the events that the plan's
-effective units would have at the overall rate so far, and needs {binary} if outcomes are yes/no and
-{amounts} otherwise. With fewer it is not made, and spends nothing
-([Campaigns](campaigns.md#stopping)). Statistics come from score intervals on outcomes before costs;
-a difference in costs is a difference that the lift must exceed. This page measures how often rules
-err without and with the rule of events, and how often they find a difference. Units have no
-features; their counts are drawn, and scores, statistics and verdicts are those of campaigns.
+Written by `python -m benchmarks.few_events`. If at least half of the outcomes have the same value
+(0, or 1 if most outcomes are 1), the others are events. Before a look, the plan's effective units
+are multiplied by the share of outcomes so far that are events, all actions together. The look needs
+{binary} such events if outcomes are yes/no and {amounts} otherwise; with fewer it is not made, and
+spends nothing ([Campaigns](campaigns.md#stopping)). Statistics come from score intervals of outcomes
+before costs; a difference in costs is a difference that the lift must exceed. This page measures
+how often rules err without and with the rule of events, and how often they find a difference. Units
+have no features; their counts are drawn, and a test compares statistics with those of campaigns.
 
 ## Nothing differs after costs
 
@@ -66,18 +66,20 @@ campaigns; at a true error of {alpha:g} the standard error is {error:.4f}.
 {silent}
 ## Something differs
 
-The table shows how many campaigns stop in the right direction by the end of each wave, in percent
-of {other_trials:,}. *brings* is what the other actions earn, as a multiple of what they must earn to
-equal the control after costs: 0 is harm, 2 and 3 are success. If all actions cost the same, it is
-the multiple of the control's events.
+The table shows how many of {other_trials:,} campaigns have stopped in the right direction by the end
+of each wave, in percent. *brings* is what the other actions earn, as a multiple of what they must
+earn to equal the control after costs: 0 is harm, 2 and 3 are success. If all actions cost the same,
+it is the multiple of the control's events.
 
 {others}
 
 {price}
 ## Limits
 
-- A size that has not occurred yet is unknown. Before the first large event of *mixed* outcomes
-  nothing tells of it; the rule waits for {amounts} events because of these rows.
+- Without a single event there is no look: all outcomes are equal. An action that costs something and
+  sells nothing, beside a control that sells nothing, is never stopped.
+- A size that has not occurred yet is unknown. Before the first large event of *mixed* outcomes,
+  nothing shows that it exists; these rows are why amounts need {amounts} events.
 - Outcomes with values below 0 (*losses*) use Student's t, which errs with few events; the rule of
   events needs {amounts} there as well.
 - Numbers of purchases count as yes/no outcomes until the first number above 1.
