@@ -18,7 +18,7 @@ from benchmarks.few_events_campaign import (
     PURCHASES,
     Setting,
     Verdicts,
-    run,
+    verdicts,
 )
 from benchmarks.few_events_page import page
 from benchmarks.progress import say
@@ -120,7 +120,7 @@ def measure(settings: tuple[Setting, ...], trials: int, *, stream: int) -> dict[
     found = {}
     for place, setting in enumerate(settings):
         random = np.random.default_rng([SEED, stream, place])
-        found[setting] = run(setting, random, trials=trials)
+        found[setting] = verdicts(setting, random, trials=trials)
     say(f"{len(settings) * trials:,} campaigns")
     return found
 

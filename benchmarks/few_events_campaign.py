@@ -453,7 +453,7 @@ class Verdicts:
         return shares
 
 
-def run(setting: Setting, random: Generator, *, trials: int) -> Verdicts:
+def verdicts(setting: Setting, random: Generator, *, trials: int) -> Verdicts:
     """Run campaigns; all rules see the same units."""
     plan, waves = planned(setting.situation()), Waves(setting, trials)
     times = information(plan.shares)

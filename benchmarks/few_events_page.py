@@ -37,10 +37,11 @@ Written by `python -m benchmarks.few_events`. If at least half of the outcomes h
 (0, or 1 if most outcomes are 1), the others are events. Before a look, the plan's effective units
 are multiplied by the share of outcomes so far that are events, all actions together. The look needs
 {binary} such events if outcomes are yes/no and {amounts} otherwise; with fewer it is not made, and
-spends nothing ([Campaigns](campaigns.md#stopping)). Statistics come from score intervals of outcomes
-before costs; a difference in costs is a difference that the lift must exceed. This page measures
-how often rules err without and with the rule of events, and how often they find a difference. Units
-have no features; their counts are drawn, and a test compares statistics with those of campaigns.
+spends nothing ([Campaigns](campaigns.md#stopping)). Statistics come from score intervals of
+outcomes before costs; a difference in costs is a difference that the lift must exceed. This page
+measures how often rules err without and with the rule of events, and how often they find a
+difference. Units have no features; their counts are drawn, and a test compares statistics with
+those of campaigns.
 
 ## Nothing differs after costs
 
@@ -66,18 +67,18 @@ campaigns; at a true error of {alpha:g} the standard error is {error:.4f}.
 {silent}
 ## Something differs
 
-The table shows how many of {other_trials:,} campaigns have stopped in the right direction by the end
-of each wave, in percent. *brings* is what the other actions earn, as a multiple of what they must
-earn to equal the control after costs: 0 is harm, 2 and 3 are success. If all actions cost the same,
-it is the multiple of the control's events.
+The table shows how many of {other_trials:,} campaigns have stopped in the right direction by the
+end of each wave, in percent. *brings* is what the other actions earn, as a multiple of what they
+must earn to equal the control after costs: 0 is harm, 2 and 3 are success. If all actions cost the
+same, it is the multiple of the control's events.
 
 {others}
 
 {price}
 ## Limits
 
-- Without a single event there is no look: all outcomes are equal. An action that costs something and
-  sells nothing, beside a control that sells nothing, is never stopped.
+- Without a single event there is no look: all outcomes are equal. If neither the control nor an
+  action that costs something sells anything, the rule never stops.
 - A size that has not occurred yet is unknown. Before the first large event of *mixed* outcomes,
   nothing shows that it exists; these rows are why amounts need {amounts} events.
 - Outcomes with values below 0 (*losses*) use Student's t, which errs with few events; the rule of

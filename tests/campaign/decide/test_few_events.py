@@ -14,7 +14,7 @@ from benchmarks.few_events_campaign import (
     RULES,
     Setting,
     Waves,
-    run as simulated,
+    verdicts,
 )
 
 from seqbatch.campaign import Campaign
@@ -250,7 +250,7 @@ def test_looks_at_counts_are_those_of_a_campaign(local, setting):
 def test_without_the_rule_of_events_looks_at_mixed_amounts_err():
     """Before the first large event nothing tells that there are any."""
     setting = Setting(worth=MIXED, rate=0.0, events=20, randomised=0.1)
-    found = simulated(setting, np.random.default_rng(8), trials=1_000)
+    found = verdicts(setting, np.random.default_rng(8), trials=1_000)
     without, rule = found.errors().max(axis=0)
     assert without > 0.1
     assert rule < 0.03
@@ -265,7 +265,7 @@ def test_without_the_rule_of_events_looks_at_mixed_amounts_err():
     ],
 )
 def test_rules_err_about_as_often_as_declared(setting):
-    found = simulated(setting, np.random.default_rng(9), trials=2_000)
+    found = verdicts(setting, np.random.default_rng(9), trials=2_000)
     errors = found.errors()[:, 1]
     assert errors.shape == (len(RULES),)
     # Five standard errors of 0.005 above 0.05; the rule of events makes some fewer.
@@ -277,10 +277,10 @@ def test_rules_err_about_as_often_as_declared(setting):
 def test_a_difference_is_found():
     setting = Setting(costs=(0.0, 0.0), rate=0.1, events=10)
     better, worse = (
-        simulated(replace(setting, pays=pays), np.random.default_rng(4), trials=500)
+        verdicts(replace(setting, pays=pays), np.random.default_rng(4), trials=500)
         for pays in (3.0, 0.0)
     )
     assert better.stopped(1)[:, 1].min() > 0.95
     assert worse.stopped(-1)[:, 1].min() > 0.95
     less = replace(setting, direction="min", pays=3.0)
-    assert simulated(less, np.random.default_rng(4), trials=500).stopped(-1)[:, 1].min() > 0.95
+    assert verdicts(less, np.random.default_rng(4), trials=500).stopped(-1)[:, 1].min() > 0.95
