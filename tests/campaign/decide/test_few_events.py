@@ -124,6 +124,15 @@ def test_missing_outcomes_bring_no_events(local):
     assert row.few == FewEvents(pytest.approx(60 * 80 / 120 * 8 / 80), 5)
 
 
+def test_events_are_of_the_units_that_came(local):
+    """A wave of half its planned size: 30 effective units of each action, and 15 events from 60."""
+    campaign = run(trial(local), sizes=(60,), value=sales(15), missing=0)
+    [row] = looks(campaign)[0].actions
+    assert row.few is None
+    fewer = run(trial(local, name="fewer"), sizes=(60,), value=sales(9), missing=0)
+    assert looks(fewer)[0].actions[0].few == FewEvents(pytest.approx(4.5), 5)
+
+
 def shown(action, statistic):
     made = estimated("lift", StudentShape(statistic, 1.0, 1e9), level=0.95)
     return Compared(action, made, {1: 0.3, 2: 0.6})

@@ -324,6 +324,9 @@ def test_a_close_goes_through_its_own_wave_only(store, waves_read):
     assert stored(campaign) == looks_again(campaign, store)
 
 
+PRICED = ["none", {"name": "mail", "cost": 0.1}, "call"]
+
+
 def yes_no(rate):
     def value(frame, random):
         return (random.random(len(frame)) < rate).astype(float)
@@ -339,8 +342,8 @@ def amounts(frame, random):
 @pytest.mark.parametrize(
     ("changes", "value"),
     [
-        ({"reward": {"column": "visit", "direction": "min"}}, nothing),
-        ({"actions": ["none", {"name": "mail", "cost": 0.1}, "call"]}, yes_no(0.2)),
+        ({"actions": PRICED, "reward": {"column": "visit", "direction": "min"}}, nothing),
+        ({"actions": PRICED}, yes_no(0.2)),
         ({"reward": {"column": "visit", "direction": "min"}}, yes_no(0.9)),
         ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"]}, amounts),
     ],
