@@ -1,24 +1,34 @@
-"""How often stopping rules err while there are few events: docs/few-events.md.
+"""How often stopping rules err while there are few events, and what they find: docs/few-events.md.
 
-`python -m benchmarks.few_events` takes some minutes.
+`python -m benchmarks.few_events` takes some minutes; `--quick` takes seconds and writes nothing.
 """
 
-import os
+import argparse
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.few_events_campaign import GUARDS, LOSSES, MIXED, RULES, Setting, stops
+from benchmarks.few_events_campaign import (
+    AMOUNTS,
+    HEAVY_AMOUNTS,
+    LOSSES,
+    MIXED,
+    PURCHASES,
+    Setting,
+    Verdicts,
+    verdicts,
+)
 from benchmarks.few_events_page import page
 from benchmarks.progress import say
-from seqbatch.core.arrays import Integers
-from seqbatch.engine import as_completed, open_engine
 
 PAGE = Path("docs/few-events.md")
 SEED = 20
-#: Campaigns of each setting at break-even, of each other setting, and those of one piece of work.
-TRIALS, LOST_TRIALS, PIECE = 3_000, 1_000, 250
+#: Campaigns of each setting in which nothing differs, and of each other setting.
+TRIALS, OTHER_TRIALS = 8_000, 2_000
+#: In a quick run: campaigns, and which settings.
+QUICK_TRIALS, QUICK_STEP = 100, 8
 
 RATES = ((0.001, 0.001), (0.01, 0.01), (0.09, 0.01), (0.0, 0.01))
 #: Every unit at random: rates and costs, numbers of actions and waves, kinds of events.
@@ -52,44 +62,79 @@ ADAPTIVE = (
     *(Setting(worth=MIXED, events=events, randomised=0.1) for events in (1, 10)),
     *(Setting(worth=MIXED, rate=0.0, events=n, randomised=0.1) for n in (4, 10, 20)),
 )
-HARMFUL = (
-    *(Setting(events=events, waves=5, pays=0.0) for events in (4, 10, 20)),
-    *(Setting(events=events, waves=5, pays=0.5) for events in (10, 40)),
-    Setting(rate=0.0, waves=5, pays=0.5),
-    Setting(costs=(0.0, 0.01, 0.01), waves=5, pays=0.0),
-    Setting(waves=5, pays=0.0, randomised=0.1),
-    Setting(events=4, waves=4, growth=3, pays=0.0, randomised=0.1),
+#: Actions that cost the same, with yes/no outcomes.
+FREE = (0.0, 0.0)
+YES_NO = (
+    *(Setting(costs=FREE, rate=rate, events=n) for rate, n in product((0.01, 0.1), (4, 10, 30))),
+    Setting(costs=FREE, rate=0.02, events=5, waves=5),
+    Setting(costs=(0.0,) * 3, rate=0.05, events=8),
+    Setting(costs=(0.0,) * 4, rate=0.02, events=8, waves=4),
+    Setting(costs=(0.0,) * 3, rate=0.02, events=6, randomised=0.1),
+    Setting(costs=(0.0,) * 4, rate=0.1, events=20, waves=4, randomised=0.2),
+    Setting(costs=FREE, rate=0.05, events=10, waves=4, growth=3, randomised=0.1),
+    Setting(costs=FREE, rate=0.05, events=30, waves=5, randomised=0.1),
+    Setting(costs=FREE, rate=0.97, events=320, randomised=0.2),
+    *(Setting(costs=FREE, rate=0.5, events=n, waves=5) for n in (1, 2.5, 5)),
+    Setting(costs=FREE, rate=0.25, events=2.5, waves=5),
+    Setting(costs=FREE, rate=0.8, events=8, waves=5),
+    Setting(costs=FREE, rate=0.4, events=8, waves=5, randomised=0.3),
 )
+#: Amounts and numbers of purchases, and outcomes of which less is better.
+SIZES = (
+    *(Setting(costs=FREE, rate=0.05, events=n, worth=AMOUNTS) for n in (10, 25)),
+    Setting(costs=(0.0,) * 3, rate=0.05, events=20, worth=AMOUNTS, randomised=0.2),
+    *(Setting(costs=FREE, rate=0.05, events=n, worth=HEAVY_AMOUNTS) for n in (10, 25, 100)),
+    Setting(rate=0.02, events=60, worth=HEAVY_AMOUNTS, randomised=0.1),
+    Setting(rate=0.0, events=60, worth=HEAVY_AMOUNTS),
+    Setting(costs=FREE, rate=0.05, events=60, worth=HEAVY_AMOUNTS, waves=4, growth=3,
+            randomised=0.1),
+    *(Setting(costs=FREE, rate=0.05, events=n, worth=PURCHASES) for n in (5, 20)),
+    Setting(rate=0.0, events=6, worth=PURCHASES),
+    Setting(rate=0.02, direction="min"),
+    Setting(rate=0.0, direction="min", events=20, randomised=0.1),
+    Setting(costs=FREE, rate=0.05, events=20, worth=AMOUNTS, direction="min", randomised=0.2),
+)  # fmt: skip
+#: Settings for which the price of the rule is shown, at each of these multiples.
+PAYS = (0.0, 2.0, 3.0)
+PRICED = (
+    *(Setting(events=events, waves=5) for events in (4, 10, 20)),
+    Setting(rate=0.0, waves=5),
+    Setting(costs=(0.0, 0.01, 0.01), waves=5),
+    Setting(waves=5, randomised=0.1),
+    Setting(events=4, waves=4, growth=3, randomised=0.1),
+    Setting(worth=MIXED, events=20),
+    Setting(worth=MIXED, rate=0.0, events=40),
+    Setting(costs=FREE, rate=0.01, events=10),
+    Setting(costs=FREE, rate=0.1, events=10),
+    Setting(costs=FREE, rate=0.02, events=5, waves=5),
+    Setting(costs=(0.0,) * 3, rate=0.05, events=8),
+    Setting(costs=FREE, rate=0.05, events=25, worth=AMOUNTS),
+    Setting(costs=FREE, rate=0.05, events=100, worth=HEAVY_AMOUNTS),
+)
+ERRORS = RANDOM + ADAPTIVE + YES_NO + SIZES
+OTHERS = tuple(replace(one, pays=pays) for one, pays in product(PRICED, PAYS))
 
 
-def measured(piece: tuple[Setting, int, int]) -> Integers:
-    """Run some campaigns of a setting; the same numbers give the same campaigns."""
-    setting, place, number = piece
-    random = np.random.default_rng([SEED, place, number])
-    return stops(setting, random, trials=PIECE)
-
-
-def measure(settings: tuple[Setting, ...], trials: int) -> dict[Setting, Integers]:
-    """Run all campaigns of some settings, on every core."""
-    each = trials // PIECE
-    pieces = [(one, place, n) for place, one in enumerate(settings) for n in range(each)]
-    found: dict[int, Integers] = {}
-    with open_engine("local", jobs=os.cpu_count() or 1) as engine:
-        for number, made in as_completed(engine, measured, pieces):
-            found[number] = made
-            if len(found) % each == 0:
-                say(f"{len(found) * PIECE:,} of {len(pieces) * PIECE:,} campaigns")
-    return {
-        one: np.concatenate([found[place * each + n] for n in range(each)])
-        for place, one in enumerate(settings)
-    }
+def measure(settings: tuple[Setting, ...], trials: int, *, stream: int) -> dict[Setting, Verdicts]:
+    """Run all campaigns of some settings; the same numbers give the same campaigns."""
+    found = {}
+    for place, setting in enumerate(settings):
+        random = np.random.default_rng([SEED, stream, place])
+        found[setting] = verdicts(setting, random, trials=trials)
+    say(f"{len(settings) * trials:,} campaigns")
+    return found
 
 
 def main() -> None:
     """Run everything, and write the page."""
-    say(f"{len(RANDOM) + len(ADAPTIVE)} settings at break-even, {len(HARMFUL)} others; "
-        f"rules {', '.join(RULES)}; guards {', '.join(map(str, GUARDS))}")  # fmt: skip
-    text = page(measure(RANDOM + ADAPTIVE, TRIALS), measure(HARMFUL, LOST_TRIALS))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few campaigns; print the page only")
+    quick = parser.parse_args().quick
+    if quick:
+        some = ERRORS[::QUICK_STEP], OTHERS[::QUICK_STEP]
+        print(page(*(measure(one, QUICK_TRIALS, stream=n) for n, one in enumerate(some))))
+        return
+    text = page(measure(ERRORS, TRIALS, stream=0), measure(OTHERS, OTHER_TRIALS, stream=1))
     print(text)
     PAGE.write_text(text, encoding="utf-8")
     say(f"Written to {PAGE}")

@@ -1,6 +1,7 @@
 """Declared stopping: boundaries by hand, verdicts, going on with a reason, and the replay."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -8,10 +9,11 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import Logged
-from seqbatch.campaign.decide.stopping import places_of_looks
+from seqbatch.campaign.decide.stopping import LEAST_GAIN, look_tail, places_of_looks
 from seqbatch.campaign.record.codec import pack_state, unpack_kept, unpack_state
 from seqbatch.campaign.record.current_situation import situation
 from seqbatch.inference import boundaries
+from seqbatch.storage import open_store
 from tests.campaign.record.test_events import changed
 from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
@@ -170,9 +172,28 @@ def test_a_last_wave_with_next_to_no_information_is_merged_with_the_look_before(
     assert "it is merged with the previous look" in str(campaign.findings())
 
 
+def test_intervals_by_size_share_the_error_of_all_looks():
+    """A fifth for all looks before the last planned one, in equal parts, and the rest for that."""
+    plan = [SimpleNamespace(waves=5)] * 5
+    tails = [look_tail(plan[:seen], 0.025) for seen in range(1, 6)]
+    assert tails == pytest.approx([0.2 * 0.025 / 4] * 4 + [0.8 * 0.025])
+    assert sum(tails) == pytest.approx(0.025)
+    assert look_tail([SimpleNamespace(waves=1)], 0.025) == pytest.approx(0.8 * 0.025)
+
+
+@pytest.mark.parametrize("planned", [(4, 3, 3, 3), (3, 5, 5, 5, 5), (2, 2, 2), (3, 3, 2, 4, 4)])
+def test_the_error_of_all_looks_is_kept_if_the_plan_changes(planned):
+    plan = [SimpleNamespace(waves=waves) for waves in planned]
+    tails = [look_tail(plan[:seen], 0.025) for seen in range(1, len(plan) + 1)]
+    early = [tail for tail, wave in zip(tails, plan, strict=True) if tail < 0.8 * 0.025]
+    assert all(tail >= 0 for tail in tails)
+    assert sum(early) <= 0.2 * 0.025 + 1e-12
+
+
 def test_small_waves_get_a_look_once_they_add_up():
     assert places_of_looks([0.5, 0.50004, 0.50009, 0.50011, 0.9, 1.0]) == [0, 3, 4, 5]
     assert places_of_looks([0.50004, 0.6, 1.0], after=0.5) == [1, 2]
+    assert LEAST_GAIN == 1e-4
 
 
 def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
@@ -212,8 +233,6 @@ def test_after_very_many_waves_no_more_looks_are_counted(store, monkeypatch):
 
 
 def test_a_changed_verdict_is_found(tmp_path):
-    from seqbatch.storage import open_store
-
     path = tmp_path / "campaigns.db"
     store = open_store(path)
     run(trial(store), sizes=(120,), value=nothing)
@@ -247,7 +266,17 @@ def without_sums(record, now):
     return replace(record, content=pack_state(unpack_state(record.content, now)))
 
 
-def looks_again(campaign, store):
+def of_an_older_version(record, now):
+    """Return a state with sums that have other names."""
+    sums = unpack_kept(record.content)
+    if sums is None:
+        return record
+    older = {name: array for name, array in sums.items() if name != "cubes"}
+    state = unpack_state(record.content, now)
+    return replace(record, content=pack_state(state, {**older, "squared": sums["squares"]}))
+
+
+def looks_again(campaign, store, state=without_sums):
     """Take every look again from all rows, as if no look had kept anything."""
     from seqbatch.campaign.decide.stopping import look
 
@@ -257,7 +286,7 @@ def looks_again(campaign, store):
             if event.kind == "close":
                 now, after = situation(events[:number]), situation(events[: number + 1])
                 learner = replace(now, learned=after.learned, skipped=after.skipped)
-                record = without_sums(reader.last_state(before_event=event.sequence), now)
+                record = state(reader.last_state(before_event=event.sequence), now)
                 made.append(look(reader, learner, events[:number], record)[0])
     return [None if one is None else one.plain() for one in made]
 
@@ -293,6 +322,66 @@ def test_a_close_goes_through_its_own_wave_only(store, waves_read):
     assert campaign.verify().sound
     assert waves_read == [1, 2, 3]
     assert stored(campaign) == looks_again(campaign, store)
+
+
+PRICED = ["none", {"name": "mail", "cost": 0.1}, "call"]
+
+
+def yes_no(rate):
+    def value(frame, random):
+        return (random.random(len(frame)) < rate).astype(float)
+
+    return value
+
+
+def amounts(frame, random):
+    return np.where(random.random(len(frame)) < 0.45, random.lognormal(0, 1, len(frame)), 0.0)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("changes", "value"),
+    [
+        ({"actions": PRICED, "reward": {"column": "visit", "direction": "min"}}, nothing),
+        ({"actions": PRICED}, yes_no(0.2)),
+        ({"reward": {"column": "visit", "direction": "min"}}, yes_no(0.9)),
+        ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"]}, amounts),
+    ],
+)
+def test_looks_from_kept_sums_are_those_from_all_rows(store, changes, value, missing):
+    """Whether outcomes are missing, cost something, are the fewer the better, or are mostly 1."""
+    campaign = trial(store, **{**ACTIONS, "stopping": {"rule": "pocock"}, **changes})
+    for wave in range(3):
+        run(campaign, sizes=(120,), start=1_000 * wave, value=value, missing=missing)
+        if campaign.next_step() == "report" and wave < 2:
+            campaign.go_on(reason="the comparison")
+    looks = stored(campaign)
+    assert all(row["statistic"] is not None for row in looks[-1]["actions"])
+    assert looks == looks_again(campaign, store)
+    assert looks == looks_again(campaign, store, of_an_older_version)
+    assert campaign.verify().sound
+
+
+def test_sums_of_an_older_version_are_not_used(store, waves_read):
+    campaign = run(trial(store, **ACTIONS), sizes=(120, 120), value=nothing)
+    waves_read.clear()
+    assert looks_again(campaign, store, of_an_older_version) == stored(campaign)
+    assert waves_read == [1, 1, 2]
+
+
+def test_a_cost_is_a_difference_to_be_exceeded(tmp_path):
+    """It moves the interval by exactly so much, and adds no uncertainty."""
+    looks = []
+    for name, cost in (("free", 0.0), ("priced", 0.05)):
+        actions, store = ["none", {"name": "mail", "cost": cost}], open_store(tmp_path / name)
+        campaign = trial(store, actions=actions, stopping={"rule": "pocock"})
+        run(campaign, sizes=(120, 120), value=yes_no(0.2), missing=0)
+        looks.append(campaign.findings().stopping.looks[-1].actions[0])
+    free, priced = looks
+    assert priced.low == pytest.approx(free.low - 0.05, abs=1e-12)
+    assert priced.high == pytest.approx(free.high - 0.05, abs=1e-12)
+    assert priced.boundary == free.boundary
+    assert priced.statistic < free.statistic
 
 
 def test_outcomes_that_came_late_have_all_waves_gone_through_again(store, waves_read):
@@ -356,16 +445,18 @@ def test_damaged_sums_are_refused_before_anything_is_computed(store):
     now = campaign.situation()
     with store.read("trial") as reader:
         sums = unpack_kept(reader.last_state().content)
-    assert KeptSums.of(sums, now).arrays.keys() == sums.keys()
+    charges = np.zeros(3)
+    again = KeptSums.of(sums, now, charges).arrays
+    assert again.keys() == sums.keys()
+    assert all(np.array_equal(again[name], sums[name]) for name in sums)
     for name in sums:
         shorter = {**sums, name: sums[name][..., :-1]}
-        fewer = {key: value for key, value in sums.items() if key != name}
         other = {**sums, name: sums[name].astype(np.float32)}
-        for damaged in (shorter, fewer, other):
+        for damaged in (shorter, other):
             with refused("damaged"):
-                KeptSums.of(damaged, now)
+                KeptSums.of(damaged, now, charges)
     with refused("damaged"):
-        KeptSums.of({**sums, "places": sums["places"] + 100}, now)
+        KeptSums.of({**sums, "places": sums["places"] + 100}, now, charges)
 
 
 def test_where_units_share_clusters_all_waves_are_gone_through(store, waves_read):
