@@ -1,7 +1,7 @@
 """What a simulated campaign prints, beside what is true in it."""
 
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 from numpy.random import Generator
@@ -195,6 +195,9 @@ def _joint(run: Simulated, summaries: tuple[WaveSummary, ...]) -> Printed:
 def _next(run: Simulated, summaries: tuple[WaveSummary, ...]) -> Printed:
     planned = planned_units_of_next_rule(run.cell.plan.designs[-1])
     found = judge_next_rule(run.waves[-1], summaries[-1], planned=planned)
+    if found.gain.low == found.gain.high:
+        # The rule is control for all units: there is nothing to judge.
+        return Printed(NEXT, nan, nan, 0.0)
     return Printed.of(NEXT, found.gain, _true_gain(run, found.rule))
 
 

@@ -395,8 +395,9 @@ def _at_most(table: "pl.DataFrame", name: str, most: float, text: str) -> Claim:
 def _at_most_in_all(table: "pl.DataFrame", name: str, most: float, text: str) -> Claim:
     """Say whether something happens at most so often over all cells with this bound together."""
     rows = table.filter(quantity=name, most=most, claimed=True)
-    found = [("all cells", estimate(rows["above"].sum(), rows["campaigns"].sum()))]
-    return _claim(name, text, found if len(rows) else [], high=most)
+    happened, of = (sum(rows[column].to_list()) for column in ("above", "campaigns"))
+    found = [("all cells", estimate(happened, of))] if of else []
+    return _claim(name, text, found, high=most)
 
 
 def _lowest(table: "pl.DataFrame", name: str, text: str) -> Claim:

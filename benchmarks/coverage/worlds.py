@@ -199,7 +199,8 @@ class Simulated:
 
     def means(self, wave: int) -> Floats:
         """Return the mean outcome of each action in a wave, less its cost."""
-        return self.net(wave).mean(axis=0)
+        means: Floats = self.net(wave).mean(axis=0)
+        return means
 
     def net(self, wave: int) -> Floats:
         """Return the mean outcomes of a wave's population, less costs."""
