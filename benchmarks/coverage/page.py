@@ -1,6 +1,7 @@
 """The page on coverage: each quantity's cells summarised, the worst cells, and where it fails."""
 
 from collections.abc import Iterable, Sequence
+from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from benchmarks.coverage.measures import (
     OVER_CONTROL,
     OVER_RANDOM,
     SIGNED,
+    TAIL,
     TOO_LATE,
     VALUE,
     WRONGLY,
@@ -85,9 +87,10 @@ A claim is held or fails if its 95% interval, widened for the number of cells, l
 
 ## Intervals
 
-*Above* and *below*: the largest share of campaigns in any of the cells whose truth lies above or
-below the interval. *Sign*: the largest share of intervals that claim a sign which the truth does
-not have. *Width*: the median over cells, in the unit of the outcome.
+*Together*: the coverage over all cells of a row. *Above* and *below*: the largest share of
+campaigns in any of these cells whose truth lies above or below the interval. *Sign*: the largest
+share of intervals that claim a sign which the truth does not have. *Width*: the median over cells,
+in the unit of the outcome.
 
 {quantities}
 
@@ -101,13 +104,15 @@ wave, at the lift of the last action, where no action differs from control.
 *Give*: how often the verdict recommends an action; *false* if its lift is 0 or negative in the
 latest waves that the verdict looks at, *too late* if that is so in the last wave alone, when small
 waves make it look at several. *Unconfirmed*: better over the campaign, but not in the latest waves.
+The cells are those whose lifts change.
 
 {verdicts}
 
 ## The worst cells
 
-The {worst} largest shares missed on one side, of all quantities and all cells in which the interval
-is mostly printed, with cells for which nothing is claimed.
+The {worst} shares missed on one side that are least likely if 2.5% are missed, of all quantities
+and all cells in which the interval is mostly printed, with cells for which nothing is claimed. Of
+{tails:,} such shares some are large by chance.
 
 {worst_cells}
 
@@ -135,6 +140,7 @@ def page(table: "pl.DataFrame", claims: Sequence[Claim]) -> str:
         tests=_tests(table),
         verdicts=_verdicts(table),
         worst=WORST,
+        tails=len(_missed(table)),
         worst_cells=_worst(table),
         limits=_limits(table),
     )
@@ -166,15 +172,20 @@ def _quantity(table: "pl.DataFrame", name: str) -> str:
         every, rows_shown = claimed.filter(group=group), mostly.filter(group=group)
         found = list(rows_shown.iter_rows(named=True))
         if not found:
-            rows.append((group, f"0 of {len(every)}", "-", "-", "-", "-", "-", "-"))
+            rows.append((group, f"0 of {len(every)}", *("-" * 7)))
             continue
         shares = [row["share"] for row in found]
         signs = [row["wrong"] / row["printed"] for row in found]
+        missed, of = (
+            sum(row["above"] + row["below"] for row in found),
+            sum(row["printed"] for row in found),
+        )
         rows.append(
             (
                 group,
                 f"{len(found)} of {len(every)}",
                 f"{min(row['shown'] for row in found):.2f}",
+                f"{1 - missed / of:.3f}",
                 f"{min(shares):.3f} / {median(shares):.3f} / {max(shares):.3f}",
                 f"{_largest(found, 'above'):.3f}",
                 f"{_largest(found, 'below'):.3f}",
@@ -183,7 +194,7 @@ def _quantity(table: "pl.DataFrame", name: str) -> str:
             )
         )
     heads = (
-        "cells", "printed in", "printed at least", "coverage lowest / median / highest", "above",
+        "cells", "printed in", "printed at least", "together", "lowest / median / highest", "above",
         "below", "sign", "width",
     )  # fmt: skip
     return f"### {name.capitalize()}\n\n{MEANING[name]}\n\n{_table(heads, rows)}"
@@ -206,33 +217,38 @@ def _tests(table: "pl.DataFrame") -> str:
 
 
 def _verdicts(table: "pl.DataFrame") -> str:
-    """Return how often each verdict is given, where some action is or was better."""
-    rows = []
+    """Return how often each verdict is given: where lifts change, and the others summarised."""
+    tested = set(table.filter(quantity=LIFT_CHANGED)["cell"])
+    rows: list[tuple[str, ...]] = []
+    right: list[float] = []
+    wrong: list[float] = []
     for row in table.filter(quantity=GIVEN).iter_rows(named=True):
-        of = row["campaigns"]
         own = table.filter(cell=row["cell"])
-        wrong, late, better = (
-            own.filter(quantity=name)["above"][0] / of for name in (WRONGLY, TOO_LATE, BETTER)
+        gone, late, better = (
+            own.filter(quantity=name).row(0, named=True) for name in (WRONGLY, TOO_LATE, BETTER)
         )
-        given = row["above"] / of
-        if row["group"] == CHANGE or better > 2 * SIDE:
-            shares = (given, wrong, late, better - given)
+        given = row["above"] / row["campaigns"]
+        if row["cell"] not in tested:
+            shares = [one["above"] / one["campaigns"] for one in (row, gone, late, better)]
+            shares[-1] -= given
             rows.append((row["cell"], *(f"{share:.3f}" for share in shares)))
-    nothing = [
-        row["above"] / row["campaigns"]
-        for row in table.filter(quantity=WRONGLY).iter_rows(named=True)
-        if row["most"] == NEVER_BETTER
-    ]
-    last = (
-        f'\n\nWhere no action is better in any wave ({len(nothing)} cells), a false "give" has a '
-        f"median of {median(nothing):.3f} and a maximum of {max(nothing):.3f}."
-        if nothing
-        else ""
-    )
-    return _table(("cell", "give", "false", "too late", "unconfirmed"), rows) + last
+        else:
+            (wrong if gone["most"] == NEVER_BETTER else right).append(given)
+    lines = [_table(("cell", "give", "false", "too late", "unconfirmed"), rows)]
+    for shares, what in (
+        (wrong, "no action is better in any wave"),
+        (right, "lifts differ from 0 and are the same in all waves"),
+    ):
+        if shares:
+            lines.append(
+                f'Where {what} ({len(shares)} cells), "give" has a median of '
+                f"{median(shares):.3f} and a maximum of {max(shares):.3f}."
+            )
+    return "\n\n".join(lines)
 
 
-def _worst(table: "pl.DataFrame") -> str:
+def _missed(table: "pl.DataFrame") -> list[tuple[float, str, Row]]:
+    """Return all shares missed on one side, the least likely at 2.5% first."""
     import polars as pl
 
     rows = table.filter(
@@ -245,7 +261,10 @@ def _worst(table: "pl.DataFrame") -> str:
         for row in rows.iter_rows(named=True)
         for side in ("above", "below")
     ]
-    missed.sort(key=lambda one: -one[0])
+    return sorted(missed, key=lambda one: -(one[0] - TAIL) * sqrt(one[2]["printed"]))
+
+
+def _worst(table: "pl.DataFrame") -> str:
     return _table(
         ("missed", "truth", "coverage", "quantity", "cell", "claimed"),
         [
@@ -257,7 +276,7 @@ def _worst(table: "pl.DataFrame") -> str:
                 row["cell"],
                 f"no: {row['beyond']}" if row["beyond"] else "yes",
             )
-            for share, side, row in missed[:WORST]
+            for share, side, row in _missed(table)[:WORST]
         ],
     )
 
