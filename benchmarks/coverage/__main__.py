@@ -1,17 +1,22 @@
 """Measure how often intervals cover, in thousands of simulated campaigns.
 
-`python -m benchmarks.coverage --trials 2000 --jobs 2` simulates 2,000 campaigns in each cell;
-`--quick` runs a small version. Run the same command again to continue an interrupted run.
+`python -m benchmarks.coverage --jobs 2` simulates 2,000 campaigns in each cell and writes
+docs/coverage.md; `--trials` sets another number. `--quick` runs a small version and writes no page.
+Run the same command again to continue an interrupted run.
 """
 
 import argparse
 from pathlib import Path
 
+import polars as pl
+
+from benchmarks.coverage.page import page
 from benchmarks.coverage.study import Coverage
 from seqbatch.cli.console import kindly, progress
 from seqbatch.lab import Options, reproduce
 
 COMMAND = "python -m benchmarks.coverage"
+PAGE = Path("docs/coverage.md")
 
 
 def main() -> None:
@@ -25,6 +30,10 @@ def main() -> None:
     told = parser.parse_args()
     with kindly(extra="lab"), progress("coverage") as report:
         files = reproduce(Coverage(), Options(**vars(told), report=report), command=COMMAND)
+    if not told.quick:
+        table = pl.read_parquet(files[0])
+        PAGE.write_text(page(table, Coverage().claims(table)), encoding="utf-8")
+        files.append(PAGE)
     print(files[-1].read_text(encoding="utf-8"))
     print(*files, sep="\n")
 

@@ -1,53 +1,28 @@
-"""The worlds and simulated campaigns of the coverage study."""
+"""Simulated campaigns of the coverage study, and what is true in them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from math import pi, sqrt
+from math import erf, log, pi, sqrt
 
 import numpy as np
 from numpy.random import Generator
 
-from seqbatch.core.arrays import AnyArray, Floats, Integers
-from seqbatch.inference import PlanOfShares, Rows, plan_of_shares
-from seqbatch.inference.doubly_robust_scores import Evidence, OutcomeModel
+from benchmarks.coverage.cells import Cell, Outcome
+from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.inference import Rows
+from seqbatch.inference.doubly_robust_scores import OutcomeModel
+from seqbatch.inference.evidence import Evidence
 
 # ----------------------------------------------------------------------
-# Worlds in which coverage is measured: what actions bring, to whom, and what comes back.
+# Units, and the mean outcome of every action for each of them.
 
 
-ACTIONS, COLUMNS = 3, 4
-#: Units of one cluster, where there are clusters.
-CLUSTER = 5
-Means = Callable[[Floats], Floats]
-Draws = Callable[[Generator, Floats], Floats]
-
-
-@dataclass(frozen=True)
-class World:
-    """What outcomes are like.
-
-    Parameters
-    ----------
-    means
-        The mean outcome of every action for each unit, shape (n, K).
-    draws
-        Draws outcomes with given means.
-    lifts
-        The true lifts of actions 1 and 2 over action 0, exactly.
-    clustered
-        Whether units come in clusters that share a part of their noise.
-    """
-
-    means: Means
-    draws: Draws
-    lifts: tuple[float, float]
-    clustered: bool = False
-
-
-def features(random: Generator, units: int) -> Floats:
-    """Draw units: a constant, and standard normal columns."""
-    return np.column_stack([np.ones(units), random.standard_normal((units, COLUMNS - 1))])
+#: A constant and two features.
+COLUMNS = 3
+#: How strongly a feature moves rates, relative to them.
+RATE_SLOPE = 0.4
+Rule = Callable[[Floats], Floats]
 
 
 @cache
@@ -60,141 +35,139 @@ def panel() -> Floats:
     return np.column_stack([np.ones(len(points)), ndtri(points)])
 
 
-def _effects(base: Callable[[Floats], Floats], *effects: Callable[[Floats], Floats]) -> Means:
-    """Return the means of a baseline and of effects added to it."""
-
-    def means(x: Floats) -> Floats:
-        return np.column_stack([base(x), *(base(x) + effect(x) for effect in effects)])
-
-    return means
-
-
-def _constant(size: float) -> Callable[[Floats], Floats]:
-    return lambda x: np.full(len(x), size)
+@cache
+def population(cell: Cell, wave: int) -> Floats:
+    """Return units that stand for those of one wave."""
+    x = panel().copy()
+    x[:, 1] += cell.moving[wave] if cell.moving else 0.0
+    return x
 
 
-def _linear(x: Floats) -> Floats:
-    return 1 + 0.5 * x[:, 1]
+def features(cell: Cell, wave: int, random: Generator, units: int) -> Floats:
+    """Draw units: a constant, and standard normal columns, of which the first may move."""
+    x = np.column_stack([np.ones(units), random.standard_normal((units, COLUMNS - 1))])
+    x[:, 1] += cell.moving[wave] if cell.moving else 0.0
+    return x
 
 
-def _normal(random: Generator, means: Floats) -> Floats:
-    return means + random.standard_normal(len(means))
+def expectations(cell: Cell, wave: int, x: Floats) -> Floats:
+    """Return the mean outcome of every action for each unit of a wave, shape (n, K)."""
+    chances = rates(cell, wave, x)
+    if cell.outcome.kind == "amounts":
+        return chances * mean_size(cell.outcome) * _sizes(cell)
+    return chances
 
 
-def _student(random: Generator, means: Floats) -> Floats:
-    return means + random.standard_t(3, len(means)) / sqrt(3)
+@cache
+def expected(cell: Cell, wave: int) -> Floats:
+    """Return the mean outcomes of the population of a wave."""
+    return expectations(cell, wave, population(cell, wave))
 
 
-def _binary(random: Generator, means: Floats) -> Floats:
-    return (random.random(len(means)) < means).astype(np.float64)
+def rates(cell: Cell, wave: int, x: Floats) -> Floats:
+    """Return what outcomes are drawn with: means, or chances of an amount."""
+    lifts = np.array([0.0, *(one[wave % len(one)] for one in cell.lifts)])
+    columns = [np.zeros(len(x)), *(_tilt(cell, action, x) for action in range(1, cell.actions))]
+    effects = lifts + cell.slope * np.column_stack(columns)
+    outcome = cell.outcome
+    level = cell.level[wave] if cell.level else float(outcome.relative)
+    if not outcome.relative:
+        return (_base(cell.base, x) + level)[:, None] + effects
+    # Of the rarer answer, so that no chance leaves 0 to 1.
+    mirrored = outcome.kind == "yes/no" and outcome.rate > 0.5
+    rare = 1 - outcome.rate if mirrored else outcome.rate
+    moved = rare * level * (1 + RATE_SLOPE * np.tanh(x[:, 1]))
+    made: Floats = moved[:, None] * (1 + (-effects if mirrored else effects))
+    return 1 - made if mirrored else made / _sizes(cell)
 
 
-def _spend(random: Generator, means: Floats) -> Floats:
-    """Return nothing for most, and lognormal amounts with mean 1 for those who buy."""
-    amounts = random.lognormal(-0.5, 1.0, len(means))
-    return _binary(random, means) * amounts
+def _tilt(cell: Cell, action: int, x: Floats) -> Floats:
+    """Return how features move an action's lift, 0 on average."""
+    column = x[:, 1 + (action - 1) % 2] * (1 if action < 3 else -1)
+    if cell.outcome.relative:
+        return np.tanh(column)
+    return np.abs(column) - sqrt(2 / pi) if cell.base == "wavy" else column
 
 
-def _clustered(random: Generator, means: Floats) -> Floats:
-    shared = np.repeat(random.standard_normal(len(means) // CLUSTER + 1), CLUSTER)[: len(means)]
-    return means + sqrt(0.6) * shared + sqrt(0.4) * random.standard_normal(len(means))
+def _base(base: str, x: Floats) -> Floats:
+    if base == "wavy":
+        return np.sin(2 * x[:, 1])
+    bent = 0.5 * (x[:, 1] ** 2 - 1) if base == "convex" else 0.0
+    return 1 + 0.6 * x[:, 1] + bent
 
 
-def _rates(level: float, step: float, slope: float) -> Means:
-    """Return chances that differ by action and, the same for all, by a feature."""
-    return _effects(
-        lambda x: level + slope * np.tanh(x[:, 1]), _constant(step), _constant(2 * step)
-    )
+def _sizes(cell: Cell) -> Floats:
+    """Return how much larger each action's amounts are; they are as much rarer."""
+    if cell.outcome.kind != "amounts" or not cell.outcome.by_action:
+        return np.ones(1)
+    return np.array(cell.outcome.by_action)
 
 
-_mixed = _effects(_linear, lambda x: 0.5 * x[:, 1], lambda x: 0.2 + 0.5 * x[:, 2])
-WORLDS = {
-    "no effect": World(_effects(_linear, _constant(0), _constant(0)), _normal, (0, 0)),
-    "strong": World(_effects(_linear, _constant(0.3), _constant(0.6)), _normal, (0.3, 0.6)),
-    "heterogeneous": World(_mixed, _normal, (0, 0.2)),
-    "heavy tails": World(_mixed, _student, (0, 0.2)),
-    "spend": World(_rates(0.2, 0.03, 0.05), _spend, (0.03, 0.06)),
-    "binary 5%": World(_rates(0.05, 0.01, 0.02), _binary, (0.01, 0.02)),
-    "misspecified": World(
-        _effects(
-            lambda x: np.sin(2 * x[:, 1]),
-            lambda x: 0.1 + 0.5 * (x[:, 1] ** 2 - 1),
-            lambda x: 0.4 * np.abs(x[:, 2]),
-        ),
-        _normal,
-        (0.1, 0.4 * sqrt(2 / pi)),
-    ),
-    "clusters of five": World(_mixed, _clustered, (0, 0.2), clustered=True),
-}
+def mean_size(outcome: Outcome) -> float:
+    """Return the mean of log-normal amounts of mean 1 after the cap.
+
+    >>> mean_size(Outcome(kind="amounts", spread=1.0))
+    1.0
+    """
+    s, c = outcome.spread, outcome.cap
+    if not c:
+        return 1.0
+    away = (log(c) + s * s / 2) / s
+    below, above = (0.5 * (1 + erf(z / sqrt(2))) for z in (away - s, -away))
+    return below + c * above
 
 
-def lost(random: Generator, kind: str, x: Floats, actions: Integers) -> AnyArray:
-    """Say whose outcomes do not come back: a fifth, of anybody or by feature and action."""
-    if kind == "nobody":
-        return np.zeros(len(x), dtype=bool)
-    if kind == "anybody":
-        return random.random(len(x)) < 0.2
-    chance = 1 / (1 + np.exp(1.9 - 1.0 * x[:, 1] * (1 - actions) - 0.3 * actions))
-    return random.random(len(x)) < chance
+def draw(cell: Cell, random: Generator, means: Floats, actions: Integers) -> Floats:
+    """Draw the outcomes of units with these means, or these chances of an amount."""
+    outcome, n = cell.outcome, len(means)
+    if cell.clusters:
+        shared = np.repeat(random.standard_normal(n // cell.clusters + 1), cell.clusters)[:n]
+    if outcome.kind == "normal":
+        noise = random.standard_normal(n)
+        if cell.clusters:
+            noise = sqrt(0.5) * shared + sqrt(0.5) * noise
+        return means + noise * (np.array(outcome.by_action)[actions] if outcome.by_action else 1)
+    if outcome.kind == "heavy tails":
+        return means + random.standard_t(3, n) / sqrt(3)
+    if outcome.kind == "counts":
+        s = outcome.spread
+        return random.poisson(means * (random.gamma(1 / s, s, n) if s else 1)).astype(np.float64)
+    if outcome.kind == "amounts without zeros":
+        return means * _log_normal(random, outcome.spread, n)
+    if cell.clusters:
+        means = means * (1 + 0.6 * np.sign(shared))
+    bought = (random.random(n) < means).astype(np.float64)
+    if outcome.kind == "yes/no":
+        return bought
+    amounts = _log_normal(random, outcome.spread, n)
+    amounts = np.minimum(amounts, outcome.cap) if outcome.cap else amounts
+    sizes = _sizes(cell)
+    return bought * amounts * (sizes[actions] if len(sizes) > 1 else 1)
+
+
+def _log_normal(random: Generator, spread: float, units: int) -> Floats:
+    return random.lognormal(-spread * spread / 2, spread, units)
+
+
+def lost(random: Generator, kind: str, x: Floats, actions: Integers) -> Bools:
+    """Say whose outcomes do not come back."""
+    if kind == "none":
+        return np.zeros(len(x), dtype=np.bool_)
+    if kind.endswith("at random"):
+        chance: Floats | float = float(kind.partition("%")[0]) / 100
+    else:
+        way = np.where(actions % 2 == 1, -1, 1) if kind.startswith("in opposite") else 1
+        chance = 1 / (1 + np.exp(1.3 - 0.8 * way * x[:, 1]))
+    gone: Bools = random.random(len(x)) < chance
+    return gone
 
 
 # ----------------------------------------------------------------------
-# Campaigns simulated for the sake of their intervals, by the very code that users run.
+# Campaigns, by the very code that users run.
 
 
-#: How units are divided among waves.
-SIZES = {2: (0.3, 0.7), 3: (0.2, 0.3, 0.5), 5: (0.1, 0.15, 0.2, 0.25, 0.3)}
-POLICIES = ("greedy", "UCB", "Thompson")
 #: Draws of the parameters that Thompson sampling's probabilities come from.
-DRAWS = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One setting in which coverage is measured.
-
-    Parameters
-    ----------
-    policy, world
-        Names.
-    waves, units
-        M, and all units together.
-    randomised, floor
-        h and f.
-    missing
-        Whose outcomes do not come back: ``"nobody"``, ``"anybody"`` (a fifth) or ``"by feature"``.
-    """
-
-    policy: str = "greedy"
-    world: str = "no effect"
-    waves: int = 3
-    units: int = 3_000
-    randomised: float = 0.1
-    floor: float = 0.02
-    missing: str = "anybody"
-
-    @property
-    def sizes(self) -> list[int]:
-        """How many units each wave has."""
-        return [round(share * self.units) for share in SIZES[self.waves]]
-
-    @property
-    def plan(self) -> PlanOfShares:
-        """The plan of shares that such a campaign would fix."""
-        return plan_of_shares(
-            self.sizes,
-            actions=ACTIONS,
-            randomised=self.randomised,
-            floor=self.floor,
-            policy="thompson" if self.policy == "Thompson" else "greedy",
-        )
-
-    def describe(self) -> str:
-        """Return the cell in words."""
-        return (
-            f"{self.world}, {self.policy}, M = {self.waves}, {self.units:,} units, "
-            f"randomised {self.randomised:g}, floor {self.floor:g}, missing {self.missing}"
-        )
+DRAWS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,65 +176,123 @@ class Simulated:
 
     Parameters
     ----------
+    cell
+        Its setting.
     waves
         Its units.
     rules
         What gave each wave its probabilities: a function from features to them.
     """
 
+    cell: Cell
     waves: list[Rows]
-    rules: list[Callable[[Floats], Floats]]
+    rules: list[Rule]
+
+    @property
+    def sizes(self) -> Floats:
+        """The number of units of each wave."""
+        return np.array([float(rows.count) for rows in self.waves])
+
+    def seen(self, x: Floats) -> Floats:
+        """Return the features that the policy and the models know."""
+        return x if self.cell.features else x[:, :1]
+
+    def means(self, wave: int) -> Floats:
+        """Return the mean outcome of each action in a wave, less its cost."""
+        means: Floats = self.net(wave).mean(axis=0)
+        return means
+
+    def net(self, wave: int) -> Floats:
+        """Return the mean outcomes of a wave's population, less costs."""
+        return expected(self.cell, wave) - _costs(self.cell)
+
+    def value(self, wave: int) -> float:
+        """Return the mean outcome of a wave as it was run, less costs."""
+        shares = self.rules[wave](self.seen(population(self.cell, wave)))
+        return float((shares * self.net(wave)).sum(axis=1).mean())
+
+    def over_waves(self, by_wave: Callable[[int], float], waves: range | None = None) -> float:
+        """Return a quantity over waves, weighted by their sizes."""
+        places = list(waves or range(len(self.waves)))
+        sizes = self.sizes[places]
+        return float(sizes @ [by_wave(wave) for wave in places] / sizes.sum())
+
+    def lift(self, action: int, waves: range | None = None) -> float:
+        """Return the true lift of an action over the units of some waves."""
+
+        def by_wave(wave: int) -> float:
+            means = self.means(wave)
+            return float(means[action] - means[0])
+
+        return self.over_waves(by_wave, waves)
+
+
+def _costs(cell: Cell) -> Floats:
+    return np.array(cell.costs) if cell.costs else np.zeros(cell.actions)
 
 
 def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     """Run a campaign: the first wave at random, each later one by all outcomes before it."""
-    world = WORLDS[cell.world]
-    evidence = Evidence.zero(ACTIONS, COLUMNS)
-    waves: list[Rows] = []
-    rules: list[Callable[[Floats], Floats]] = []
-    for number, size in enumerate(cell.sizes):
-        rules.append(_rule(cell, evidence, random) if number else _uniform)
-        waves.append(_wave(cell, world, rules[-1], size, random))
-        if world.clustered:
-            names = np.arange(size) // CLUSTER + number * cell.units
-            waves[-1] = replace(waves[-1], clusters=names)
-        evidence = evidence.with_rows(waves[-1])
-    return Simulated(waves, rules)
+    columns = COLUMNS if cell.features else 1
+    evidence = Evidence.zero(cell.actions, columns)
+    made = Simulated(cell, [], [])
+    for wave, size in enumerate(cell.counts):
+        rule = _policy(cell, evidence, random) if wave else _uniform(cell.actions)
+        rows = _wave(made, wave, rule, size, random)
+        made.rules.append(rule)
+        made.waves.append(rows)
+        evidence = evidence.with_rows(rows)
+    return made
 
 
-def _uniform(x: Floats) -> Floats:
-    return np.full((len(x), ACTIONS), 1 / ACTIONS)
+def _uniform(actions: int) -> Rule:
+    return lambda x: np.full((len(x), actions), 1 / actions)
 
 
-def _rule(cell: Cell, evidence: Evidence, random: Generator) -> Callable[[Floats], Floats]:
+def _policy(cell: Cell, evidence: Evidence, random: Generator) -> Rule:
     """Return what the policy makes of the outcomes so far."""
-    model = OutcomeModel.fitted(evidence)
-    b = model.coefficients[None]
+    model, K = OutcomeModel.fitted(evidence), cell.actions
+    columns = model.coefficients.shape[1]
+    b = model.coefficients.copy()
+    b[:, 0] -= _costs(cell)
+    noise = _noise(evidence)
+    draws = b[None]
     if cell.policy == "Thompson":
         roots = np.linalg.cholesky(model.inverse)
-        b = b + np.einsum("kpq,dkq->dkp", roots, random.standard_normal((DRAWS, ACTIONS, COLUMNS)))
+        normal = random.standard_normal((DRAWS, K, columns))
+        draws = draws + noise * np.einsum("kpq,dkq->dkp", roots, normal)
     h, f = cell.randomised, cell.floor
 
     def probabilities(x: Floats) -> Floats:
-        scores = (x @ b.reshape(-1, COLUMNS).T).reshape(len(x), -1, ACTIONS)
+        scores = (x @ draws.reshape(-1, columns).T).reshape(len(x), -1, K)
         if cell.policy == "UCB":
             width = np.sqrt(np.einsum("np,kpq,nq->nk", x, model.inverse, x, optimize=True))
-            scores = scores + width[:, None, :]
+            scores = scores + noise * width[:, None, :]
         best = scores.argmax(axis=2)
-        shares = np.stack([(best == action).mean(axis=1) for action in range(ACTIONS)], axis=1)
-        mixed: Floats = h / ACTIONS + (1 - h) * (f + (1 - ACTIONS * f) * shares)
+        shares = np.stack([(best == action).mean(axis=1) for action in range(K)], axis=1)
+        mixed: Floats = h / K + (1 - h) * (f + (1 - K * f) * shares)
         return mixed
 
     return probabilities
 
 
-def _wave(
-    cell: Cell, world: World, rule: Callable[[Floats], Floats], size: int, random: Generator
-) -> Rows:
-    x = features(random, size)
-    p = rule(x)
+def _noise(evidence: Evidence) -> float:
+    """Return the standard deviation of all outcomes so far."""
+    sums = evidence.statistics
+    count = max(evidence.outcomes, 1)
+    mean = float(sums.moment[:, 0].sum()) / count
+    return sqrt(max(float(sums.squares.sum()) / count - mean**2, 1e-12))
+
+
+def _wave(made: Simulated, wave: int, rule: Rule, size: int, random: Generator) -> Rows:
+    cell = made.cell
+    x = features(cell, wave, random, size)
+    p = rule(made.seen(x))
     actions = (random.random(size)[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    actions = np.minimum(actions, ACTIONS - 1)
-    outcomes = world.draws(random, world.means(x)[np.arange(size), actions])
+    actions = np.minimum(actions, cell.actions - 1)
+    outcomes = draw(cell, random, rates(cell, wave, x)[np.arange(size), actions], actions)
     outcomes[lost(random, cell.missing, x, actions)] = np.nan
-    return Rows.of(x, actions, p, outcomes)
+    rows = Rows.of(made.seen(x), actions, p, outcomes)
+    if not cell.clusters:
+        return rows
+    return replace(rows, clusters=np.arange(size) // cell.clusters + wave * cell.units)

@@ -22,8 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    "core", "policies", "allocation", "engine", "simulation", "planning", "inference", "campaign",
-    "service",
+    "core", "policies", "allocation", "engine", "simulation", "planning", "inference", "coverage",
+    "campaign", "service",
 )  # fmt: skip
 
 

@@ -172,12 +172,12 @@ def main():
     parser.add_argument("--fresh", action="store_true", help="try again what was noticed before")
     asked = parser.parse_args()
     every = declared()
-    stale = [f"{m.name}: {m.stale}" for m in every if m.stale]
-    if stale:
-        sys.exit("\n".join(["Mutants out of date:", *stale]))
     mutants = [m for m in every if not asked.only or m.name in asked.only]
     if asked.only and (unknown := set(asked.only) - {m.name for m in every}):
         sys.exit(f"No such mutant: {', '.join(sorted(unknown))}")
+    stale = [f"{m.name}: {m.stale}" for m in mutants if m.stale]
+    if stale:
+        sys.exit("\n".join(["Mutants out of date:", *stale]))
     found = load()
     left = [m for m in mutants if asked.fresh or not known(m, found)]
     for mutant in mutants:
