@@ -1,11 +1,11 @@
 """Read files of units and outcomes in pieces: CSV, Parquet, Arrow IPC, or standard input."""
 
 import os
-import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -28,7 +28,7 @@ from seqbatch.campaign.files.csv import (
     unmarked_name,
 )
 from seqbatch.campaign.files.reader_process import BinaryFileError, Description, valid
-from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_PIPED, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowProblem
@@ -45,6 +45,8 @@ from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowP
 CHUNK = 65_536
 #: The most cells in one piece: a file with many columns is read in pieces of fewer rows.
 CELLS = 2_000_000
+#: The bytes of standard input that are copied at a time.
+PIPED = 1 << 20
 #: The number of columns named when one is missing.
 SHOWN = 10
 #: The end of the message for a file that cannot be read.
@@ -152,10 +154,23 @@ class Source:
         return fingerprint(path)
 
     def _copy_input(self, spool: IO[bytes]) -> None:
+        """Copy standard input; if that fails, remove the copy."""
         try:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
+            while piece := sys.stdin.buffer.read(PIPED):
+                size = spool.tell() + len(piece)
+                if size > MOST_PIPED:
+                    spool.close()
+                    self.refuse(
+                        f"must have at most {MOST_PIPED:,} bytes; received {size:,} or more; "
+                        "write them to a file, and name the file",
+                        "too-large",
+                    )
+                spool.write(piece)
             spool.flush()
         except OSError as error:
+            with suppress(OSError):
+                # Closing writes what is left, which fails on a full disk.
+                spool.close()
             said = f"{error.strerror}; free some space, or set TMPDIR to a folder that has more"
             raise OSError(
                 error.errno, f"standard input cannot be stored: {said}", spool.name
@@ -224,12 +239,7 @@ class Source:
         names: list[str] = self.reading(self._columns)
         if not names:
             self.refuse("the file has no columns", "no-columns")
-        if len(names) > MOST_COLUMNS:
-            rule = f"a file must have at most {MOST_COLUMNS:,} columns"
-            self.refuse(
-                f"{rule}; received {len(names):,}; leave out those that you do not need",
-                "too-many-columns",
-            )
+        self.refuse(unpacked_size.too_many_columns(len(names)), "too-many-columns")
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             reason = "the header names this column more than once"
