@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gzip
 import io
+import os
 import sys
 import tempfile
 
@@ -12,12 +13,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
 from seqbatch.campaign.decide.row_verdicts import UNFIT, readable
 from seqbatch.campaign.files import ids, reading
 from seqbatch.campaign.files.date_format import ISO, read_dates
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.template import starting_spec
+from seqbatch.cli.app import app
 from seqbatch.errors import (
     InvalidFileError,
     SeqbatchError,
@@ -36,6 +39,11 @@ def campaign(tmp_path):
     store = open_store(tmp_path / "c.db")
     yield created(store)
     store.close()
+
+
+def first_wave_spec():
+    return """name = "autumn"\nunit = "id"\nactions = ["none", "mail"]
+reward = {column = "visit"}\ngrid = {sizes = [9]}\nfeatures = {numeric = {age = "raw"}}\n"""
 
 
 def refusal(campaign, path):
@@ -199,6 +207,35 @@ def test_pipes(campaign, monkeypatch, capfdbinary):
     shown = capfdbinary.readouterr().out
     assert shown.count(b"\n") == 6
     assert shown.startswith(b"id,action,wave,score,probability,randomised,p(none)")
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_file_name_that_is_not_utf8_is_refused(campaign, tmp_path, ending):
+    path = tmp_path / os.fsdecode(b"ao\xc3\xbbt\xff." + ending.encode())
+    path.write_bytes(units(3).write_csv().encode())
+    spec = tmp_path / os.fsdecode(b"spec\xff.toml")
+    spec.write_text(first_wave_spec(), encoding="utf-8")
+    for call in (
+        lambda: campaign.assign(path),
+        lambda: campaign.assign(str(path), out=tmp_path / os.fsdecode(b"out\xff.csv")),
+        lambda: campaign.record(path),
+        lambda: starting_spec(path),
+    ):
+        with refused("invalid-rows", problem="file-name", match="août[?]") as caught:
+            call()
+        assert str(caught.value).encode()
+    for words in (["init", path], ["validate", spec, path], ["assign", "spring", path, "--draw"],
+                  ["record", "spring", path], ["validate", path]):  # fmt: skip
+        given = ["campaign", *map(str, words), "--store", str(tmp_path / "c.db")]
+        given = given[:-2] if words[0] in ("init", "validate") else given
+        result = CliRunner().invoke(app, given, catch_exceptions=False)
+        assert result.exit_code == 2, result.output
+    assert len(campaign.events()) == 1
+
+
+def test_an_unknown_ending_of_a_name_that_is_not_utf8(campaign, tmp_path):
+    with refused("invalid-argument", field="file", received="u?.doc"):
+        campaign.assign(tmp_path / os.fsdecode(b"u\xff.doc"))
 
 
 class Endless(io.RawIOBase):

@@ -105,7 +105,8 @@ class Source:
             )
         #: Whether the rows come from standard input.
         self.is_pipe = not self._in_memory and str(given) == "-"
-        usual = "table" if self._in_memory else "standard input" if self.is_pipe else str(given)
+        usual = "standard input" if self.is_pipe else printable(str(given))
+        usual = "table" if self._in_memory else usual
         self.name = usual if name is None else name
         #: The file as the user named it, stored with events; "" for other sources.
         self.file = ""
@@ -137,6 +138,9 @@ class Source:
             self._copy_input(self._spool)
         else:
             self._path = Path(self._given)
+            if printable(str(self._given)) != str(self._given):
+                # The record and reports name the file.
+                self.refuse("the file's name must be UTF-8 text; rename the file", "file-name")
             try:
                 self._seen = self._found(self._path)
             except OSError as error:
@@ -186,7 +190,7 @@ class Source:
         """The file's format: csv, parquet, arrow, or table."""
         if self._in_memory:
             return "table"
-        name = "-" if self.is_pipe else Path(self._given).name
+        name = "-" if self.is_pipe else printable(Path(self._given).name)
         return format_of(name, self._stated, endings=READ)
 
     @cached_property
@@ -517,6 +521,15 @@ def source_of(
     if isinstance(given, Source):
         return given
     return Source(given, file_format=file_format, delimiter=delimiter, encoding=encoding)
+
+
+def printable(name: str) -> str:
+    """Return the name of a file, with a question mark for each byte that is not UTF-8.
+
+    >>> printable(b"ao\\xc3\\xbbt\\xff.csv".decode(errors="surrogateescape"))
+    'août?.csv'
+    """
+    return name.encode(errors="replace").decode()
 
 
 def _is_table(given: Any) -> bool:
