@@ -524,9 +524,9 @@ def source_of(
 
 
 def printable(name: str) -> str:
-    """Return the name of a file, with a question mark for each byte that is not UTF-8.
+    r"""Return the name of a file, with a question mark for each byte that is not UTF-8.
 
-    >>> printable(b"ao\\xc3\\xbbt\\xff.csv".decode(errors="surrogateescape"))
+    >>> printable(b"ao\xc3\xbbt\xff.csv".decode(errors="surrogateescape"))
     'août?.csv'
     """
     return name.encode(errors="replace").decode()
