@@ -54,8 +54,11 @@ The tests (`make test`) run a part of this on SQLite, and also cover:
 | two processes assigning, recording and closing the same wave at once, 100 races on SQLite and 100 on PostgreSQL | `tests/campaign/test_races.py` |
 | the same outcome file twice, shuffled, overlapping: the state's hash unchanged | `tests/campaign/steps/test_record.py` |
 | a correction after close: both states can be reproduced | `tests/campaign/steps/test_record.py` |
-| one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/views/test_verify.py`, `test_tampering_postgres.py` |
+| one byte changed in any column of any table, and anywhere in a record: `verify` names it | `tests/campaign/views/test_verify.py`, `test_verify_postgres.py` |
 | the newest event deleted, records without an event, a fold that does not fit | `tests/campaign/record/test_events.py` |
+| a fold, an index or a tombstone forged with hashes that fit, on all three stores | `tests/campaign/views/test_verify.py`, `test_seal.py` |
+| a trigger, an index, a key or a migration removed, changed or added: `verify` names it | `tests/storage/test_schema_differences.py` |
+| a commit whose answer was lost: keys, answers, tokens and output files | `tests/campaign/spec/test_masking.py`, `tests/service/test_idempotency.py` |
 | a file replaced or written to while it is read | `tests/campaign/files/test_swapped_files.py` |
 | an older copy of the database in place of the newest | `tests/campaign/views/test_seal.py` |
 | odd and broken files: the messages to the user | `tests/campaign/files/test_reading.py` |

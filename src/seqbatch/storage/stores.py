@@ -25,6 +25,7 @@ from seqbatch.errors import (
 from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
+from seqbatch.storage.schema_differences import MIGRATIONS, schema_differences
 
 # ----------------------------------------------------------------------
 # Advice when a store's file or folder cannot be used
@@ -73,7 +74,7 @@ def remedy(path: Path, reason: str) -> str | None:
 # Schema versions and migrations
 
 
-VERSIONS = Path(__file__).parent / "migrations" / "versions"
+VERSIONS = MIGRATIONS / "versions"
 #: Every schema that this version knows, oldest first.
 KNOWN = tuple(sorted(path.stem.removeprefix("schema_") for path in VERSIONS.glob("schema_*.py")))
 
@@ -118,7 +119,7 @@ def upgrade(connection: sa.Connection) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(VERSIONS.parent).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -226,6 +227,11 @@ class SQLStore:
         """Return the tombstones of deleted campaigns in order of deletion."""
         with self._transaction(write=False) as connection:
             return tombstones(connection)
+
+    def schema_differences(self) -> list[tuple[str, str]]:
+        """Return each part of the schema that differs from the expected one, and how."""
+        with self._transaction(write=False) as connection:
+            return list(schema_differences(connection, KNOWN))
 
     @contextmanager
     def create(self, name: str) -> Iterator[View]:

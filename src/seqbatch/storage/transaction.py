@@ -86,6 +86,10 @@ class SharedTransaction:
         """Return the tombstones of deleted campaigns in order of deletion."""
         return self._store.tombstones()
 
+    def schema_differences(self) -> list[tuple[str, str]]:
+        """Return each part of the schema that differs from the expected one, and how."""
+        return self._store.schema_differences()
+
     @contextmanager
     def create(self, name: str) -> Iterator[View]:
         """Begin a new campaign; raise CampaignStateError if the name is taken."""

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.files import profile
 from seqbatch.campaign.spec.template import first_spec
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
@@ -284,3 +285,13 @@ def test_a_missing_column_is_told_those_that_are_there(tmp_path, campaign):
     path.write_text("customer,y\na,1\n", encoding="utf-8")
     with refused("invalid-rows", column="visit", problem="no-such-column"):
         campaign.record(path)
+
+
+def test_only_some_of_many_repeated_ids_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "LISTED", 3)
+    ids = [number - (number % 200 == 199) for number in range(2_000)]
+    with pytest.raises(InvalidFileError) as caught:
+        proposed(tmp_path, "customer,age\n" + "".join(f"{n:05d},30\n" for n in ids))
+    assert places(caught.value) == [(200 * n + 1, "customer", "repeated") for n in (1, 2, 3, 4)]
+    assert caught.value.problems[2].reason.startswith("repeats the id '00598' of line 600")
+    assert caught.value.problems[3].reason == "is the first of 7 more rows that repeat an id"

@@ -8,6 +8,8 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import psutil
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 
 from seqbatch.campaign.files import reader_process
 from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.files.unpacked_size import parquet_columns
 from seqbatch.cli.app import app
 from tests.campaign.files.damaged_files import COLUMNS, ENDINGS, crashing, examine_many, whole
 from tests.campaign.instances import units
@@ -225,3 +228,39 @@ def test_damaged_files_give_rows_or_a_refusal(tmp_path):
     refusals, unreadable = examine_many(range(300), tmp_path)
     # Every kind of end was reached.
     assert 0 < unreadable < refusals < 300
+
+
+def test_a_parquet_file_of_very_many_columns_is_refused_before_its_footer_is_read(tmp_path):
+    path = tmp_path / "wide.parquet"
+    nested = pa.struct([(f"c{n}", pa.int8()) for n in range(20_000)])
+    pa.parquet.write_table(pa.table({"id": pa.array([], nested)}), path)
+    with refused("invalid-rows", problem="too-many-columns", match="20,000 columns.*20,001"):
+        read(path)
+    # The rest of the footer is not looked at: it may be damaged, and it may be very long.
+    content = path.read_bytes()
+    place = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[: place + 40] + bytes(len(content) - place - 48) + content[-8:])
+    with refused("invalid-rows", problem="too-many-columns"):
+        read(path)
+
+
+@pytest.mark.parametrize("count", [1, 13, 14, 15, 127, 128, 300])
+def test_the_columns_of_a_footer_are_counted(tmp_path, count):
+    table = pa.table({f"c{n}": [1] for n in range(count)})
+    path = str(tmp_path / "u.parquet")
+    for write in (
+        lambda: pa.parquet.write_table(table, path),
+        lambda: pl.from_arrow(table).write_parquet(path),
+        lambda: duckdb.from_arrow(table).write_parquet(path),
+    ):
+        write()
+        assert parquet_columns(path) == count
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\xff" * 20, b"\x15\x04\x19\x0c" + bytes(40)])
+def test_a_footer_that_begins_in_an_unknown_way_has_no_columns(tmp_path, content):
+    path = tmp_path / "u.parquet"
+    path.write_bytes(content)
+    assert parquet_columns(str(path)) <= 0
+    with refused("invalid-rows", problem="unreadable"):
+        read(path)

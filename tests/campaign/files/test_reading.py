@@ -1,19 +1,26 @@
 """What a user sees of files that are not as they should be, and of those that only look so."""
 
 import contextlib
+import errno
 import gzip
 import io
+import os
 import sys
+import tempfile
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
-from seqbatch.campaign.files import reading
+from seqbatch.campaign.decide.row_verdicts import UNFIT, readable
+from seqbatch.campaign.files import ids, reading
 from seqbatch.campaign.files.date_format import ISO, read_dates
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.template import starting_spec
+from seqbatch.cli.app import app
 from seqbatch.errors import (
     InvalidFileError,
     SeqbatchError,
@@ -32,6 +39,11 @@ def campaign(tmp_path):
     store = open_store(tmp_path / "c.db")
     yield created(store)
     store.close()
+
+
+def first_wave_spec():
+    return """name = "autumn"\nunit = "id"\nactions = ["none", "mail"]
+reward = {column = "visit"}\ngrid = {sizes = [9]}\nfeatures = {numeric = {age = "raw"}}\n"""
 
 
 def refusal(campaign, path):
@@ -195,6 +207,83 @@ def test_pipes(campaign, monkeypatch, capfdbinary):
     shown = capfdbinary.readouterr().out
     assert shown.count(b"\n") == 6
     assert shown.startswith(b"id,action,wave,score,probability,randomised,p(none)")
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow"])
+def test_a_file_name_that_is_not_utf8_is_refused(campaign, tmp_path, ending):
+    path = tmp_path / os.fsdecode(b"ao\xc3\xbbt\xff." + ending.encode())
+    path.write_bytes(units(3).write_csv().encode())
+    spec = tmp_path / os.fsdecode(b"spec\xff.toml")
+    spec.write_text(first_wave_spec(), encoding="utf-8")
+    for call in (
+        lambda: campaign.assign(path),
+        lambda: campaign.assign(str(path), out=tmp_path / os.fsdecode(b"out\xff.csv")),
+        lambda: campaign.record(path),
+        lambda: starting_spec(path),
+    ):
+        with refused("invalid-rows", problem="file-name", match="août[?]") as caught:
+            call()
+        assert str(caught.value).encode()
+    for words in (["init", path], ["validate", spec, path], ["assign", "spring", path, "--draw"],
+                  ["record", "spring", path], ["validate", path]):  # fmt: skip
+        given = ["campaign", *map(str, words), "--store", str(tmp_path / "c.db")]
+        given = given[:-2] if words[0] in ("init", "validate") else given
+        result = CliRunner().invoke(app, given, catch_exceptions=False)
+        assert result.exit_code == 2, result.output
+    assert len(campaign.events()) == 1
+
+
+def test_an_unknown_ending_of_a_name_that_is_not_utf8(campaign, tmp_path):
+    with refused("invalid-argument", field="file", received="u?.doc"):
+        campaign.assign(tmp_path / os.fsdecode(b"u\xff.doc"))
+
+
+class Endless(io.RawIOBase):
+    """A pipe that never ends, or whose disk is full after a while."""
+
+    def __init__(self, full_after=None):
+        self.left, self.read_so_far = full_after, 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if self.left is not None and self.read_so_far > self.left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.read_so_far += len(buffer)
+        buffer[:] = (b"7,7,7,7\n" * (len(buffer) // 8 + 1))[: len(buffer)]
+        return len(buffer)
+
+
+def test_an_endless_pipe_is_refused_and_its_copy_removed(campaign, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(reading, "MOST_PIPED", 3_000_000)
+    given = Endless(full_after=50_000_000)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+    before = set(tmp_path.iterdir())
+    with refused("invalid-rows", problem="too-large", match=r"standard input.*\n.*3,000,000 bytes"):
+        campaign.assign("-")
+    assert given.read_so_far < 8_000_000
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_pipe_that_cannot_be_copied_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Endless(full_after=3_000_000)))
+    before = set(tmp_path.iterdir())
+    source = Source("-")
+    with pytest.raises(OSError, match="No space left"):
+        source.__enter__()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_pipe_may_be_as_long_as_allowed(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_PIPED", 8)
+    for text, taken in ((b"id\n1234\n", True), (b"id\n12345\n", False)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        found = contextlib.nullcontext() if taken else refused("invalid-rows", problem="too-large")
+        with found, Source("-") as source:
+            assert source.columns() == ["id"]
 
 
 def test_files_that_cannot_be(campaign, tmp_path):
@@ -402,3 +491,69 @@ def test_a_first_spec_of_dates_beyond_the_calendar():
         {"id": ["a", "b"], "day": pa.array([2**30, 19_000], pa.int32()).cast(pa.date32())}
     )
     assert "9999-12-31" in starting_spec(table)
+
+
+#: Days after 1970: the first and the last that are allowed, and days that are not.
+ALLOWED, BEYOND = (-719_162, 2_932_896), (-719_163, 2_932_897, 2**31 - 1, -(2**31))
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()], ids=str)
+def test_ids_that_are_dates_beyond_the_calendar_are_refused(campaign, kind):
+    def dated(days):
+        numbers = np.array(days) * (1 if kind == pa.date32() else 86_400_000)
+        column = pa.array(numbers.astype(f"i{kind.bit_width // 8}")).view(kind)
+        return units(len(days)).to_arrow().set_column(0, "id", column)
+
+    for day in BEYOND:
+        error = refusal(campaign, dated([0, day]))
+        assert places(error) == [(2, "id", "out-of-range")]
+        table = pa.table({"id": dated([day])["id"], "visit": [1.0]})
+        with Source(table) as source:
+            judged = readable(campaign.situation().spec, next(source.batches(["id", "visit"])))
+        assert judged.verdicts.tolist() == [UNFIT]
+    for column in ("city", "zip"):
+        place = units(1).columns.index(column)
+        wrong = units(1).to_arrow().set_column(place, column, dated(BEYOND[:1])["id"])
+        assert (1, column, "out-of-range") in places(refusal(campaign, wrong))
+    ids = campaign.assign(dated(ALLOWED)).table["id"].to_pylist()
+    assert ids == ["0001-01-01", "9999-12-31"]
+
+
+TIMES = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us") for zone in (None, "UTC")]
+
+
+@pytest.mark.parametrize("kind", [pa.date64(), *TIMES], ids=str)
+def test_days_beyond_the_calendar_are_no_other_days(kind):
+    # Arrow takes days modulo 2**32: the third would be a day of 2022.
+    unit = {"s": 1, "us": 10**6}.get(getattr(kind, "unit", "ms"), 1_000) * 86_400
+    days = [2**62 // unit, -(2**62) // unit, min((2**32 + 19_000), 2**62 // unit), 19_000]
+    column = pa.array([day * unit for day in days]).view(kind)
+    read, missing, wrong = read_dates(column, form=ISO)
+    assert sorted(wrong) == [0, 1, 2]
+    assert not missing.any()
+    assert str(read[3]) == "2022-01-08"
+    assert "day" in starting_spec(pa.table({"id": ["a", "b", "c", "d"], "day": column}))
+
+
+def test_only_some_of_very_many_repeated_ids_are_listed(campaign, tmp_path, monkeypatch):
+    monkeypatch.setattr(ids, "LISTED", 3)
+    path = tmp_path / "u.csv"
+    # Empty lines: rows and lines differ.
+    path.write_text(HEADER + "".join(f"u{n % 4},30,5,urban,x\n\n" for n in range(40)))
+    error = refusal(campaign, path)
+    assert places(error) == [(line, "id", "repeated") for line in (10, 12, 14, 16)]
+    reasons = [each.reason for each in error.problems]
+    assert reasons[:3] == [f"repeats the id 'u{n}' of line {2 + 2 * n}" for n in range(3)]
+    assert reasons[3] == "is the first of 33 more rows that repeat an id"
+
+
+def test_a_file_of_repeated_ids_is_refused_at_once(campaign):
+    looked_up = []
+    frame = units(1)
+    table = pl.concat([frame] * 200_000).with_columns(age=30.0)
+    with Source(table) as source:
+        lines, source.lines = source.lines, lambda rows: looked_up.append(len(rows)) or lines(rows)
+        error = refusal(campaign, source)
+    assert len(error.problems) == ids.LISTED + 1
+    assert sum(looked_up) < 3 * ids.LISTED
+    assert "198,999 more rows" in error.problems[-1].reason

@@ -12,6 +12,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.errors import CampaignStateError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.views.test_verify import behind
 from tests.refusals import refused
 
 # One process imports what those that are killed need, and forks them.
@@ -91,17 +92,11 @@ def test_verify_looks_at_tombstones(store_url):
         created(store, name=name).delete(reason="a trial", force=True)
     campaign = created(store)
     assert campaign.verify().sound
-    with store._engine.begin() as raw:
-        if raw.dialect.name == "sqlite":
-            raw.execute(sa.text("DROP TRIGGER tombstones_no_UPDATE"))
-        else:
-            raw.execute(sa.text("DROP TRIGGER tombstones_append_only ON tombstones"))
+    with behind(store) as raw:
         raw.execute(sa.text("UPDATE tombstones SET why = 'other' WHERE name = 'one'"))
     [found] = campaign.verify().findings
     assert str(found) == "index, tombstone of campaign 'one': does not match its hash"
-    with store._engine.begin() as raw:
-        if raw.dialect.name == "sqlite":
-            raw.execute(sa.text("DROP TRIGGER tombstones_no_DELETE"))
+    with behind(store) as raw:
         raw.execute(sa.text("DELETE FROM tombstones WHERE name = 'one'"))
     [found] = campaign.verify().findings
     assert str(found) == "index, tombstone of campaign 'two': the tombstone before it is missing"

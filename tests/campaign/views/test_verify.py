@@ -19,7 +19,7 @@ from seqbatch.campaign.record.events import canonical, digest, hash_of, sealed
 from seqbatch.campaign.record.store import Tombstone
 from seqbatch.storage import open_store
 from seqbatch.storage.schema import metadata
-from tests.campaign.instances import created, outcomes, run_wave, units
+from tests.campaign.instances import created, outcomes, run_wave, units, without_triggers
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def damaged(sound, tmp_path, table, column, where, change):
     shutil.copyfile(sound, path)
     raw = sqlite3.connect(path)
     raw.text_factory = lambda text: text.decode(errors="surrogateescape")
-    raw.execute(f"DROP TRIGGER {table}_no_UPDATE")
     [(before,)] = raw.execute(f'SELECT "{column}" FROM {table} WHERE {where}').fetchall()
     after = change(before)
     assert after != before
-    raw.execute(f'UPDATE {table} SET "{column}" = ? WHERE {where}', (after,))
+    with without_triggers(raw):
+        raw.execute(f'UPDATE {table} SET "{column}" = ? WHERE {where}', (after,))
     raw.commit()
     raw.close()
     store = open_store(path)
@@ -219,12 +219,11 @@ def behind(store):
     """Change tables behind the triggers' back, and forget what this process remembers."""
     with store._engine.begin() as raw:
         if store._engine.dialect.name == "sqlite":
-            triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-            for name in raw.execute(sa.text(triggers)).scalars().all():
-                raw.execute(sa.text(f"DROP TRIGGER {name}"))
+            with without_triggers(raw):
+                yield raw
         else:
             raw.execute(sa.text("SET session_replication_role = replica"))
-        yield raw
+            yield raw
     events._remembered.clear()
 
 

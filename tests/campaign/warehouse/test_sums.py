@@ -1,6 +1,7 @@
 """Waves summed up by a database: the same evidence, and what can be proven of it."""
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
@@ -221,6 +222,13 @@ def test_a_statement_that_is_not_the_campaigns_own_is_refused(store, folder):
     assert campaign.situation().wave == 1
 
 
+def beyond_the_calendar(sums):
+    """Sums whose numbers of units are dates that Python does not have."""
+    table = sums.to_arrow()
+    days = pa.array([2**31 - 1] * len(table), pa.int32()).view(pa.date32())
+    return table.set_column(table.column_names.index("units"), "units", days)
+
+
 def test_a_result_that_cannot_be_is_refused(store, folder):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)
@@ -237,6 +245,7 @@ def test_a_result_that_cannot_be_is_refused(store, folder):
         (sums.with_columns(statement=pl.lit("0")), "statement", "wrong-statement"),
         (pl.concat([sums, sums[:1]]), "action", "repeated"),
         (sums.clear(), "", "no-rows"),
+        (beyond_the_calendar(sums), "units", "not-a-number"),
         (twice, "distinct_units", "repeated-units"),
         (conflicting, "conflicting", "conflicting"),
         (beyond, "conflicting", "conflicting"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
-from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats
+from seqbatch.core.arrays import AnyArray, Bools, Bytes, Floats, Integers
 from seqbatch.errors import RowProblem
 
 # ----------------------------------------------------------------------
@@ -89,11 +89,45 @@ def texts(column: Any) -> tuple[pa.Array, dict[int, str]]:
             column,
             Reason("must be text, whole numbers or dates", f"; received {kind}", "wrong-type"),
         )
+    beyond = _beyond_the_calendar(column)
     values = column.cast(pa.string())
     if values.null_count:
         values = values.fill_null("")
     empty = pc.equal(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-    return values, missing_rows(empty)
+    return values, missing_rows(empty) | beyond
+
+
+#: The days from 1970 to the first day of the year 1, and to the last day of 9999.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+#: The number of each unit of time in a day.
+PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def day_numbers(column: Any) -> Integers:
+    """Return the days from 1970 to each date or time, 0 if it is missing.
+
+    Arrow's own conversion to days takes the number modulo 2**32.
+
+    >>> day_numbers(pa.array([-1, 2**62, None]).view(pa.timestamp("s"))).tolist()
+    [-1, 53375995583650, 0]
+    """
+    kind = column.type
+    days = pa.types.is_date32(kind)
+    numbers = column.cast(pa.int32() if days else pa.int64()).fill_null(0)
+    made: Integers = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+    return made if days else made // PER_DAY[kind.unit if pa.types.is_timestamp(kind) else "ms"]
+
+
+def _beyond_the_calendar(column: Any) -> dict[int, str]:
+    """Return the reasons for dates that have no year of four digits, and no text in Arrow."""
+    if not pa.types.is_date(column.type):
+        return {}
+    days = day_numbers(column)
+    rule = "must be a date between the years 1 and 9999"
+    return {
+        row: Reason(rule, f"; received day {days[row]:,} after 1970-01-01", "out-of-range")
+        for row in np.flatnonzero((days < FIRST_DAY) | (days > LAST_DAY)).tolist()
+    }
 
 
 @dataclass(frozen=True)
@@ -133,9 +167,9 @@ def categories(column: Any) -> tuple[Any, dict[int, str]]:
         rule = "must be text, whole numbers, dates or booleans"
         return empty, every(column, Reason(rule, f"; received {kind}", "wrong-type"))
     encoded = pc.dictionary_encode(column.cast(pa.string()))
-    wrong: dict[int, str] = {}
+    wrong = _beyond_the_calendar(column)
     if column.null_count:
-        wrong = {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
+        wrong |= {int(r): MISSING for r in np.flatnonzero(np.asarray(column.is_null()))}
     # A file written by hand may mark missing values both as null and as empty text.
     if (place := encoded.dictionary.index("").as_py()) >= 0:
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -14,13 +14,14 @@ from pydantic import AfterValidator, Field
 from seqbatch.campaign.files.column_values import (
     ADVISED,
     Reason,
+    day_numbers,
     every,
     is_text,
     means_missing,
     refused,
     undictionaried,
 )
-from seqbatch.core.arrays import Bools, Floats
+from seqbatch.core.arrays import Bools, Floats, Integers
 
 # ----------------------------------------------------------------------
 # The format of dates in a file: ``"iso"``, or a strptime format.
@@ -117,9 +118,9 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         column = pc.local_timestamp(column)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        # The cast truncates to the day; floor_temporal would overflow on the earliest days.
-        days = column.cast(pa.date32())
-        return days, np.asarray(days.is_null()), _unlikely(days)
+        missing, numbers = np.asarray(column.is_null()), day_numbers(column)
+        days = pa.array(np.clip(numbers, FIRST, LAST).astype(np.int32), mask=missing)
+        return days.view(pa.date32()), missing, _unlikely(numbers)
     nothing = pa.nulls(len(column), pa.date32())
     if pa.types.is_null(kind):
         return nothing, np.ones(len(column), dtype=np.bool_), {}
@@ -157,7 +158,7 @@ def _parsed_dates(column: Any, form: str) -> tuple[Any, Bools, dict[int, str]]:
     days = read.to_arrow()
     unread = np.asarray(days.is_null()) & ~missing
     wrong = refused(text, unread, rule, _date_remedy if form == ISO else _excel, "not-a-date")
-    return days, missing, wrong | _unlikely(days)
+    return days, missing, wrong | _unlikely(day_numbers(days))
 
 
 def _begun_with_69(day: Any) -> Any:
@@ -191,10 +192,9 @@ def _excel(cell: str) -> str:
     )
 
 
-def _unlikely(days: Any) -> dict[int, str]:
+def _unlikely(days: Integers) -> dict[int, str]:
     """Refuse dates that other programs cannot represent, or that are probably mistakes."""
-    numbers = days.cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
-    rows = np.flatnonzero((numbers < FIRST) | (numbers > LAST)).tolist()
+    rows = np.flatnonzero((days < FIRST) | (days > LAST)).tolist()
     return dict.fromkeys(rows, UNLIKELY)
 
 

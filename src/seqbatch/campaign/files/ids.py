@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from seqbatch.campaign.files.column_values import (
     told_apart,
 )
 from seqbatch.campaign.files.parallel_pieces import over
-from seqbatch.core.arrays import AnyArray
+from seqbatch.core.arrays import AnyArray, Bools
 from seqbatch.core.kernels.texts import hash_texts
 from seqbatch.errors import Doubt, RowProblem
 
@@ -155,6 +156,8 @@ def plain_ids(ids: pa.Array, columns: int) -> pa.Array:
 
 #: The number of pairs of similar ids named in a doubt.
 NAMED = 5
+#: The number of rows with a repeated id that are listed; the others are only counted.
+LISTED = 1_000
 
 
 class _Ids(Protocol):
@@ -163,8 +166,8 @@ class _Ids(Protocol):
     def pieces(self) -> Iterator[tuple[pa.Array, Any]]:
         """Yield ids, and the columns stored with them."""
 
-    def place(self, row: int) -> str:
-        """Return the position of a row in the file."""
+    def places(self, rows: Sequence[int]) -> list[str]:
+        """Return the positions of rows in the file."""
 
 
 def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt, ...]:
@@ -215,8 +218,19 @@ def repeats_id(unit: str, earlier: str) -> str:
     return f"repeats the id {unit!r} of {earlier}"
 
 
+def more_repeats(count: int) -> str:
+    """Return the reason for the first of the rows that are only counted.
+
+    >>> more_repeats(4_500)
+    'is the first of 4,500 more rows that repeat an id'
+    """
+    return f"is the first of {count:,} more rows that repeat an id"
+
+
 def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProblem]:
     """Return the rows whose id occurs in an earlier row, found by hash and then by text.
+
+    The first `LISTED` are returned; the next one has the number of all others, by hash.
 
     Parameters
     ----------
@@ -231,16 +245,26 @@ def repeated_ids(units: _Ids, prints: list[AnyArray], unit: str) -> list[RowProb
     twins = repeated_prints(every)
     if not len(twins):
         return []
-    suspects = set(np.flatnonzero(np.isin(every, twins)).tolist())
+    suspects = np.isin(every, twins)
+    found = list(islice(_repeats(units, suspects), LISTED + 1))
+    earlier = units.places([first for _, _, first in found[:LISTED]])
+    problems = [
+        RowProblem(row, unit, repeats_id(text, place), "repeated")
+        for (row, text, _), place in zip(found, earlier, strict=False)
+    ]
+    if len(found) > LISTED:
+        more = int(suspects.sum()) - len(twins) - LISTED
+        problems.append(RowProblem(found[LISTED][0], unit, more_repeats(more), "repeated"))
+    return problems
+
+
+def _repeats(units: _Ids, suspects: Bools) -> Iterator[tuple[int, str, int]]:
+    """Yield each row that repeats an id, the id, and the first row that has it."""
     seen: dict[str, int] = {}
-    found, row = [], 0
+    start = 0
     for ids, _ in units.pieces():
-        for each in ids.to_pylist():
-            if row in suspects:
-                if each in seen:
-                    earlier = units.place(seen[each])
-                    reason = repeats_id(each, earlier)
-                    found.append(RowProblem(row + 1, unit, reason, "repeated"))
-                seen.setdefault(each, row + 1)
-            row += 1
-    return found
+        rows = np.flatnonzero(suspects[start : start + len(ids)])
+        for row, text in zip((rows + start + 1).tolist(), ids.take(rows).to_pylist(), strict=True):
+            if (first := seen.setdefault(text, row)) != row:
+                yield row, text, first
+        start += len(ids)

@@ -19,7 +19,7 @@ from seqbatch.campaign.files.column_values import (
 )
 from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
 from seqbatch.campaign.files.doubts import header_rows, refusal, repeated_header, subtotal_rows
-from seqbatch.campaign.files.ids import repeats_id
+from seqbatch.campaign.files.ids import LISTED, more_repeats, repeats_id
 from seqbatch.campaign.files.number_format import Spelling, spellings
 from seqbatch.campaign.files.reading import NO_ROWS, Source
 from seqbatch.campaign.files.unpacked_size import text_bytes
@@ -745,9 +745,11 @@ def _repeated_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProbl
         again = repeats(column)
         few = 0 < len(again) <= max(FEW_MISFITS, SHARE * column.rows)
         if few and column.distinct >= TIMES * len(again):
+            reasons = [repeated_id(opened, column, row) for row in again[:LISTED]]
+            reasons += [more_repeats(len(again) - LISTED)] if len(again) > LISTED else []
             return [
-                RowProblem(row + 1, column.name, repeated_id(opened, column, row), "repeated")
-                for row in again
+                RowProblem(row + 1, column.name, reason, "repeated")
+                for row, reason in zip(again, reasons, strict=False)
             ]
     return []
 

@@ -196,6 +196,8 @@ def _limit(name: str, most: int) -> None:
 
 def _description(path: str, file_format: str) -> dict[str, Any]:
     if file_format == "parquet":
+        columns = unpacked_size.parquet_columns(path)
+        _refuse(unpacked_size.too_many_columns(columns), "too-many-columns")
         file = pa.parquet.ParquetFile(path)
         return {"columns": file.schema_arrow.names, "rows": file.metadata.num_rows}
     with pa.OSFile(path) as file:

@@ -1,11 +1,11 @@
 """Read files of units and outcomes in pieces: CSV, Parquet, Arrow IPC, or standard input."""
 
 import os
-import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
@@ -28,7 +28,7 @@ from seqbatch.campaign.files.csv import (
     unmarked_name,
 )
 from seqbatch.campaign.files.reader_process import BinaryFileError, Description, valid
-from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_COLUMNS, MOST_PROBLEMS
+from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_PIPED, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowProblem
@@ -45,6 +45,8 @@ from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowP
 CHUNK = 65_536
 #: The most cells in one piece: a file with many columns is read in pieces of fewer rows.
 CELLS = 2_000_000
+#: The bytes of standard input that are copied at a time.
+PIPED = 1 << 20
 #: The number of columns named when one is missing.
 SHOWN = 10
 #: The end of the message for a file that cannot be read.
@@ -103,7 +105,8 @@ class Source:
             )
         #: Whether the rows come from standard input.
         self.is_pipe = not self._in_memory and str(given) == "-"
-        usual = "table" if self._in_memory else "standard input" if self.is_pipe else str(given)
+        usual = "standard input" if self.is_pipe else printable(str(given))
+        usual = "table" if self._in_memory else usual
         self.name = usual if name is None else name
         #: The file as the user named it, stored with events; "" for other sources.
         self.file = ""
@@ -135,6 +138,9 @@ class Source:
             self._copy_input(self._spool)
         else:
             self._path = Path(self._given)
+            if printable(str(self._given)) != str(self._given):
+                # The record and reports name the file.
+                self.refuse("the file's name must be UTF-8 text; rename the file", "file-name")
             try:
                 self._seen = self._found(self._path)
             except OSError as error:
@@ -152,10 +158,23 @@ class Source:
         return fingerprint(path)
 
     def _copy_input(self, spool: IO[bytes]) -> None:
+        """Copy standard input; if that fails, remove the copy."""
         try:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
+            while piece := sys.stdin.buffer.read(PIPED):
+                size = spool.tell() + len(piece)
+                if size > MOST_PIPED:
+                    spool.close()
+                    self.refuse(
+                        f"must have at most {MOST_PIPED:,} bytes; received {size:,} or more; "
+                        "write them to a file, and name the file",
+                        "too-large",
+                    )
+                spool.write(piece)
             spool.flush()
         except OSError as error:
+            with suppress(OSError):
+                # Closing writes what is left, which fails on a full disk.
+                spool.close()
             said = f"{error.strerror}; free some space, or set TMPDIR to a folder that has more"
             raise OSError(
                 error.errno, f"standard input cannot be stored: {said}", spool.name
@@ -171,7 +190,7 @@ class Source:
         """The file's format: csv, parquet, arrow, or table."""
         if self._in_memory:
             return "table"
-        name = "-" if self.is_pipe else Path(self._given).name
+        name = "-" if self.is_pipe else printable(Path(self._given).name)
         return format_of(name, self._stated, endings=READ)
 
     @cached_property
@@ -224,12 +243,7 @@ class Source:
         names: list[str] = self.reading(self._columns)
         if not names:
             self.refuse("the file has no columns", "no-columns")
-        if len(names) > MOST_COLUMNS:
-            rule = f"a file must have at most {MOST_COLUMNS:,} columns"
-            self.refuse(
-                f"{rule}; received {len(names):,}; leave out those that you do not need",
-                "too-many-columns",
-            )
+        self.refuse(unpacked_size.too_many_columns(len(names)), "too-many-columns")
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             reason = "the header names this column more than once"
@@ -507,6 +521,15 @@ def source_of(
     if isinstance(given, Source):
         return given
     return Source(given, file_format=file_format, delimiter=delimiter, encoding=encoding)
+
+
+def printable(name: str) -> str:
+    r"""Return the name of a file, with a question mark for each byte that is not UTF-8.
+
+    >>> printable(b"ao\xc3\xbbt\xff.csv".decode(errors="surrogateescape"))
+    'août?.csv'
+    """
+    return name.encode(errors="replace").decode()
 
 
 def _is_table(given: Any) -> bool:

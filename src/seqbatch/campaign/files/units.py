@@ -77,8 +77,12 @@ class CheckedUnits:
 
     def place(self, row: int) -> str:
         """Return the position of a row of data in the file, such as `line 7`."""
-        [line] = self._source.lines(np.array([row], dtype=np.int64)).tolist()
-        return f"{self._source.place} {line:,}"
+        return self.places([row])[0]
+
+    def places(self, rows: Sequence[int]) -> list[str]:
+        """Return the positions of rows of data in the file."""
+        lines = self._source.lines(np.array(rows, dtype=np.int64)).tolist()
+        return [f"{self._source.place} {line:,}" for line in lines]
 
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, if another one checked them.

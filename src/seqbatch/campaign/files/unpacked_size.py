@@ -1,8 +1,10 @@
 """How much memory a compressed or binary file needs, checked before it is unpacked."""
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.spec.input_limits import (
     DECODED,
     EXPANSION,
+    MOST_COLUMNS,
     MOST_DECODED,
     MOST_ROWS,
     PIECE,
@@ -200,6 +203,41 @@ def _unpacked(file: Any, message: _Table, body: int, length: int) -> int:
 FEW = 256
 #: The advice at the end of messages about sizes.
 CUT = "cut the file into several"
+
+
+def too_many_columns(count: int) -> str:
+    """Return why a file with so many columns is refused, or ""."""
+    if count <= MOST_COLUMNS:
+        return ""
+    rule = f"a file must have at most {MOST_COLUMNS:,} columns, counting those within others"
+    return f"{rule}; received {count:,}; leave out those that you do not need"
+
+
+#: How the footer of a Parquet file begins, in Thrift's compact format: its version, and the number
+#: of columns, in one byte up to 14.
+FOOTER = re.compile(
+    rb"\x15[\x80-\xff]*[\x00-\x7f]\x19(?:([\x0c-\xec])|\xfc([\x80-\xff]{0,4}[\x00-\x7f]))"
+)
+
+
+def parquet_columns(path: str) -> int:
+    """Return the number of columns in a Parquet file's schema, with those within others.
+
+    The whole footer has an entry for each column and row group: reading it may take long. The
+    number is 0 if the footer begins in an unknown way.
+    """
+    with Path(path).open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(size - 8, 0))
+        start = size - 8 - int.from_bytes(file.read(4), "little")
+        file.seek(max(start, 0))
+        found = FOOTER.match(file.read(32))
+    if found is None:
+        return 0
+    short, long = found.groups(b"")
+    # Seven bits in each byte, the lowest first. The list begins with the schema itself.
+    count = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(long))
+    return (short[0] >> 4 if short else count) - 1
 
 
 def too_many_rows(rows: int) -> str:

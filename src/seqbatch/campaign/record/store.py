@@ -339,6 +339,9 @@ class Store(Protocol):
     def tombstones(self) -> list[Tombstone]:
         """Return the tombstones of deleted campaigns, in the order of their deletion."""
 
+    def schema_differences(self) -> list[tuple[str, str]]:
+        """Return each part of the store that is not as it was made, and the difference."""
+
     def create(self, name: str) -> AbstractContextManager[Change]:
         """Begin a campaign; raise CampaignStateError if the name is taken."""
 

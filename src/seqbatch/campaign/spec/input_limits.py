@@ -14,6 +14,8 @@ LONGEST_CELL = 10_000
 MOST_ROWS = 10_000_000
 #: Columns of one file, most of which are never read.
 MOST_COLUMNS = 20_000
+#: Bytes of standard input, which is copied to a temporary file: 400 for each of `MOST_ROWS`.
+MOST_PIPED = 1 << 32
 #: The most problems kept for one file: more of them usually have one cause.
 MOST_PROBLEMS = 100_000
 #: Bytes that a file may unpack to at once (a row group of Parquet, a record batch of Arrow), ...

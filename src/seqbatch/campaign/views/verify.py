@@ -1,4 +1,4 @@
-"""Verify a campaign: check every hash, index row, estimate and decision again."""
+"""Verify a campaign: check its schema, and every hash, index row, estimate and decision again."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -81,7 +81,8 @@ def verify(
             said = broken(reader, tombstones, seal, signer=signer)
             cut = [Finding(seal.event, "seal", text) for text in said]
         buried = _tombstones(tombstones, reader.number)
-    return replace(found, findings=(*buried, *found.findings, *cut))
+    made = [Finding(0, place, said, "schema") for place, said in store.schema_differences()]
+    return replace(found, findings=(*made, *buried, *found.findings, *cut))
 
 
 def _tombstones(tombstones: Sequence[Tombstone], number: int) -> list[Finding]:

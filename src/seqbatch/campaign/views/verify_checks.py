@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import islice
 from math import isclose
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -56,14 +56,16 @@ NAMED = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One discrepancy: its event (0 for an index), the place, and what differs."""
+    """One discrepancy: its event (0 for an index or the schema), the place, and what differs."""
 
     event: int
     place: str
     problem: str
+    #: The part of the store, if the discrepancy belongs to no event.
+    part: Literal["index", "schema"] = "index"
 
     def __str__(self) -> str:
-        where = f"event {self.event}" if self.event else "index"
+        where = f"event {self.event}" if self.event else self.part
         return f"{where}, {self.place}: {self.problem}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from seqbatch.campaign.decide.action_counts import Allocation, Counts
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
+from seqbatch.campaign.files.column_values import python_value
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
@@ -238,8 +239,9 @@ def read_rows(source: Source, now: Situation, state: Any, fingerprint: str) -> l
     columns = [spelled[name] for name in wanted]
     rows: list[Row] = []
     for batch in source.batches(columns):
-        for cells in batch.to_pylist():
-            pairs = zip(wanted, (cells[column] for column in columns), strict=True)
+        for row in range(batch.num_rows):
+            cells = (python_value(batch.column(column)[row]) for column in columns)
+            pairs = zip(wanted, cells, strict=True)
             rows.append({name: _cell(name, value) for name, value in pairs})
     parts = len(GroupSums(now, state).groups)
     if problems := list(_problems(rows, now, fingerprint, parts=parts)):

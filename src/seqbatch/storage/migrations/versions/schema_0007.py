@@ -47,7 +47,7 @@ BYTES: Kind = sa.LargeBinary()
 
 def upgrade() -> None:
     """Create the tables, indexes and triggers."""
-    sqlite = op.get_bind().dialect.name == "sqlite"
+    sqlite = op.get_context().dialect.name == "sqlite"
     _migrations()
     _records()
     _indexes_of_ids(plain=TEXT if sqlite else sa.Text(collation="C"))
