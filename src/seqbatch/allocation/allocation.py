@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Literal
 
@@ -141,6 +142,15 @@ SAMPLE = 20_000
 #: The value given to cells of probability 0 if the limits cannot be met without them.
 SMALL = 1e-6
 
+# The search for counts that keep a budget when they are rounded.
+#: It ends when at most this part of the gain over the cheapest actions can be missing,
+GAP = 5e-3
+#: or after so many tables, or after tables of so many units in all.
+TABLES = 100
+WORK = 500_000
+#: How often the expected cost is halved towards the cheapest one.
+HALVINGS = 6
+
 
 def pricing(
     scores: Floats, weights: Floats, may: Bools, bounds: Bounds, *, near: Floats | None = None
@@ -265,7 +275,9 @@ def limited(
     A table that already satisfies the limits is returned unchanged.
 
     A budget always holds after :func:`rounded`, which rounds counts up or down: if the counts
-    rounded up could exceed it, expected counts are first made whole at no higher cost. The prices
+    rounded up could exceed it, the best table is searched for whose counts cannot. Without a floor
+    its counts are whole. The search ends when at most 0.5% of the gain over everybody's cheapest
+    action can be missing, or after 100 tables; there are fewer tables above 5,000 units. The prices
     are those before that step.
 
     Parameters
@@ -331,15 +343,129 @@ class _Task:
 
     def solved(self, scores: Floats | None) -> tuple[Integers, Floats]:
         """Return an integer table within the limits, and the prices, that of the budget last."""
-        whole, point = self._within(self.bounds, scores)
+        start = self._node(self.bounds, scores)
+        if not start.sure:
+            return self._best(start, scores).whole, start.point
+        return start.whole, start.point
+
+    def _node(
+        self, bounds: Bounds, scores: Floats | None, *, near: Floats | None = None,
+        between: frozenset[int] = frozenset(),
+    ) -> "_Node":  # fmt: skip
+        whole, point = self._within(bounds, scores, near=near)
         totals = sums(whole)
-        if sure_cost(totals, self.bounds.costs) > self.bounds.surely * (1 + SLACK):
-            fixed = self._whole_counts(totals)
-            near = point[:-1] + point[-1] * self.bounds.costs
-            # Only differences of prices matter, and the action without a limit has price 0.
-            near -= near[np.isinf(fixed.most)]
-            whole, _ = self._within(fixed, scores, near=near)
-        return whole, point
+        sure = sure_cost(totals, self.bounds.costs) <= self.bounds.surely * (
+            1 + SLACK
+        ) and expected_cost(totals, self.bounds.costs) <= self.bounds.budget * (1 + NEAR)
+        return _Node(self._value(whole, scores), bounds, whole, point, totals, sure, between)
+
+    def _value(self, whole: Integers, scores: Floats | None) -> float:
+        """Return the expected sum of scores, or minus the relative entropy to the table."""
+        if scores is not None:
+            return float(np.vdot(scores, as_floats(whole)))
+        own = as_floats(whole) - (self.floor if len(self.floor) else 0.0)
+        aim = self.weights[:, None] * np.maximum(self.table, SMALL)
+        part = own > 0
+        return -float((own[part] * np.log(own[part] / aim[part])).sum())
+
+    def _best(self, start: "_Node", scores: Floats | None) -> "_Node":
+        """Return the best table whose counts, however they are rounded, keep within the budget.
+
+        Branch and bound on the expected counts. It starts with the cheapest whole counts, which are
+        good enough in most large waves.
+        """
+        best, problem = None, None
+        try:
+            best = self._whole_counts(start, scores)
+        except InvalidArgumentError as error:
+            problem = error
+        gap = GAP * max(start.value - self._least_value(start, scores), 0.0)
+        if self._mixed and (best is None or start.value > best.value + gap):
+            best = self._with_less(best, scores)
+        queue, made = [(-start.value, 0, start)], 0
+        while queue and made < min(WORK // len(self.table), TABLES):
+            _, _, node = heappop(queue)
+            if best is not None and node.value <= best.value + gap:
+                break
+            for bounds, between in self._branches(node):
+                made += 1
+                child = self._tried(bounds, scores, between)
+                if child is not None and child.sure:
+                    best = _better(best, child)
+                elif child is not None:
+                    heappush(queue, (-child.value, made, child))
+        if best is None:
+            assert problem is not None
+            raise problem
+        return best
+
+    def _with_less(self, best: "_Node | None", scores: Floats | None) -> "_Node | None":
+        """Return a better table if one has a lower expected cost at which counts are sure.
+
+        A lower cost than the budget leaves room for counts that are rounded up.
+        """
+        rest, may = self._rest(self.bounds)
+        counts = cheapest_counts(rest, may, self.weights) + self.floor.sum(axis=0)
+        low, high = float(counts @ self.bounds.costs), self.bounds.budget
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            node = self._tried(replace(self.bounds, budget=middle), scores)
+            if node is not None and node.sure:
+                low, counts = middle, np.array([total / ONE for total in node.totals])
+                best = _better(best, node)
+            else:
+                high = middle
+        # All tables whose counts round to the same ones are as sure.
+        least, most = np.floor(counts + SLACK), np.ceil(counts - SLACK)
+        node = self._tried(replace(self.bounds, least=least, most=most), scores)
+        return _better(best, node) if node is not None and node.sure else best
+
+    def _tried(
+        self, bounds: Bounds, scores: Floats | None, between: frozenset[int] = frozenset()
+    ) -> "_Node | None":
+        try:
+            return self._node(bounds, scores, between=between)
+        except InvalidArgumentError:
+            return None
+
+    def _least_value(self, start: "_Node", scores: Floats | None) -> float:
+        """Return the value if each unit gets its cheapest action, to measure gains by."""
+        if scores is None:
+            return 2 * start.value
+        costs = np.where(self.eligible, self.bounds.costs, np.inf)
+        cheap = costs == costs.min(axis=1, keepdims=True)
+        low = np.where(cheap, scores, -np.inf).max(axis=1) @ self.weights
+        return float(low + (np.vdot(scores, self.floor) if len(self.floor) else 0.0))
+
+    def _branches(self, node: "_Node") -> list[tuple[Bounds, frozenset[int]]]:
+        """Return limits that exclude the node's counts but no better ones that are sure.
+
+        The dearest count that is a fraction is at most its floor or at least its ceiling. If tables
+        with a fraction may be better than all with whole counts, it may also stay between them.
+        """
+        uneven = [
+            a for a, total in enumerate(node.totals) if total % ONE and a not in node.between
+        ]  # fmt: skip
+        if not uneven:
+            return []
+        action = max(uneven, key=lambda a: float(self.bounds.costs[a]))
+        exact = node.totals[action] / ONE
+        low, high = float(np.floor(exact)), float(np.ceil(exact))
+        found = [(node.within(action, -np.inf, low), node.between)]
+        found += [(node.within(action, high, np.inf), node.between)]
+        if self._mixed:
+            found += [(node.within(action, low, high), node.between | {action})]
+        return found
+
+    @property
+    def _mixed(self) -> bool:
+        """Whether fractional counts can be better than the whole ones that they are mixtures of."""
+        limits = np.append(self.bounds.least, self.bounds.most[np.isfinite(self.bounds.most)])
+        return bool(
+            len(self.floor)
+            or self.bounds.budget < self.bounds.surely
+            or (limits != np.rint(limits)).any()
+        )
 
     def _within(
         self, bounds: Bounds, scores: Floats | None, *, near: Floats | None = None
@@ -369,13 +495,13 @@ class _Task:
         # An action without any room is excluded: its price would be infinite.
         return rest, self.eligible & (rest.most > 0)
 
-    def _whole_counts(self, totals: list[int]) -> Bounds:
-        """Return limits that fix every count: the expected counts, rounded at least cost.
+    def _whole_counts(self, start: "_Node", scores: Floats | None) -> "_Node":
+        """Return the best table whose counts are the expected ones, rounded at least cost.
 
         With integer limits, fractional column sums are a mixture of integer ones; some rounding of
         them therefore costs no more than they do.
         """
-        exact = np.array([total / ONE for total in totals])
+        exact = np.array([total / ONE for total in start.totals])
         low, high = np.floor(exact + SLACK), np.ceil(exact - SLACK)
         rest, may = self._rest(replace(self.bounds, least=low, most=high))
         counts = cheapest_counts(rest, may, self.weights) + self.floor.sum(axis=0)
@@ -389,8 +515,40 @@ class _Task:
             )
         least, most = found.copy(), found.copy()
         # The last count follows from the others; a limit on it would leave prices undetermined.
-        least[found.argmax()], most[found.argmax()] = 0, np.inf
-        return replace(self.bounds, least=least, most=most, budget=np.inf)
+        last = found.argmax()
+        least[last], most[last] = 0, np.inf
+        near = start.point[:-1] + start.point[-1] * self.bounds.costs
+        # Only differences of prices matter, and the action without a limit has price 0.
+        near -= near[last]
+        fixed = replace(self.bounds, least=least, most=most, budget=np.inf)
+        return self._node(fixed, scores, near=near)
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    """The best table within some limits on counts.
+
+    `sure` is whether its counts keep within the budget, however they are rounded; `between` are the
+    actions whose counts may be fractions.
+    """
+
+    value: float
+    bounds: Bounds
+    whole: Integers
+    point: Floats
+    totals: list[int]
+    sure: bool
+    between: frozenset[int]
+
+    def within(self, action: int, low: float, high: float) -> Bounds:
+        """Return the node's limits with further ones on an action's count."""
+        least, most = self.bounds.least.copy(), self.bounds.most.copy()
+        least[action], most[action] = max(least[action], low), min(most[action], high)
+        return replace(self.bounds, least=least, most=most)
+
+
+def _better(one: _Node | None, other: _Node) -> _Node:
+    return one if one is not None and one.value >= other.value else other
 
 
 def sure_cost(totals: list[int], costs: Floats) -> float:
@@ -406,15 +564,19 @@ def sure_cost(totals: list[int], costs: Floats) -> float:
     return certain + sum(sorted(uneven, reverse=True)[:up])
 
 
+def expected_cost(totals: list[int], costs: Floats) -> float:
+    """Return the cost of these column sums."""
+    return sum(total / ONE * float(cost) for total, cost in zip(totals, costs, strict=True))
+
+
 def _keeps(totals: list[int], bounds: Bounds) -> bool:
     counts = all(
         low * ONE <= total and (not np.isfinite(high) or total <= int(high * ONE))
         for total, low, high in zip(totals, bounds.least, bounds.most, strict=True)
     )
-    expected = sum(total / ONE * float(c) for total, c in zip(totals, bounds.costs, strict=True))
     return (
         counts
-        and expected <= bounds.budget * (1 + SLACK)
+        and expected_cost(totals, bounds.costs) <= bounds.budget * (1 + SLACK)
         and sure_cost(totals, bounds.costs) <= bounds.surely
     )
 
