@@ -13,8 +13,8 @@ from numpy.random import Generator
 from benchmarks.progress import paragraph, say
 from seqbatch.core.arrays import Floats
 from seqbatch.inference import Lift, PlanOfShares, Rows, WaveSummary, look, pool, summarise
-from seqbatch.inference.doubly_robust_scores import Evidence
 from seqbatch.inference.doubly_robust_scores import OutcomeModel as Fitted
+from seqbatch.inference.evidence import Evidence
 from seqbatch.inference.looks import ON, SUCCESS
 from seqbatch.planning.detection import Detection, detection, shares_of
 from seqbatch.planning.gaussian_model import Model

@@ -272,7 +272,8 @@ class Waves:
         """The share of outcomes that differ from the usual one."""
         total = self.counts.sum(axis=(1, 2))
         usual = np.where(self.mirrored, self._number(1.0), self._number(0.0))
-        return (total - usual) / total
+        share: Floats = (total - usual) / total
+        return share
 
     @property
     def rare(self) -> Bools:
@@ -303,7 +304,8 @@ class Waves:
             np.sqrt(share * one.units / (1 / one.probabilities[:, [0, action]]).sum(axis=1))
             for share, one in zip(shares, self.sums, strict=False)
         ])  # fmt: skip
-        return weights / weights.sum(axis=0)
+        shares: Floats = weights / weights.sum(axis=0)
+        return shares
 
     def _student(self, action: int, weights: Floats) -> Floats:
         """Return the statistic of Student's t form."""
