@@ -304,8 +304,8 @@ class Waves:
             np.sqrt(share * one.units / (1 / one.probabilities[:, [0, action]]).sum(axis=1))
             for share, one in zip(shares, self.sums, strict=False)
         ])  # fmt: skip
-        shares: Floats = weights / weights.sum(axis=0)
-        return shares
+        own: Floats = weights / weights.sum(axis=0)
+        return own
 
     def _student(self, action: int, weights: Floats) -> Floats:
         """Return the statistic of Student's t form."""
