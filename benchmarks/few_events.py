@@ -94,6 +94,14 @@ SIZES = (
     Setting(rate=0.0, direction="min", events=20, randomised=0.1),
     Setting(costs=FREE, rate=0.05, events=20, worth=AMOUNTS, direction="min", randomised=0.2),
 )  # fmt: skip
+#: Waves so small that most of them have one or two units of the action that looks worse.
+TINY = tuple(
+    Setting(costs=FREE, rate=rate, events=units * rate / 2, waves=waves, randomised=share)
+    for units, rate, waves, share in (
+        (10, 0.5, 5, 0.3), (10, 0.35, 8, 0.3), (20, 0.35, 8, 0.1), (40, 0.35, 8, 0.1),
+        (80, 0.35, 8, 0.1),
+    )
+)  # fmt: skip
 #: Settings for which the price of the rule is shown, at each of these multiples.
 PAYS = (0.0, 2.0, 3.0)
 PRICED = (
@@ -111,7 +119,7 @@ PRICED = (
     Setting(costs=FREE, rate=0.05, events=25, worth=AMOUNTS),
     Setting(costs=FREE, rate=0.05, events=100, worth=HEAVY_AMOUNTS),
 )
-ERRORS = RANDOM + ADAPTIVE + YES_NO + SIZES
+ERRORS = RANDOM + ADAPTIVE + YES_NO + SIZES + TINY
 OTHERS = tuple(replace(one, pays=pays) for one, pays in product(PRICED, PAYS))
 
 

@@ -384,6 +384,16 @@ def test_a_cost_is_a_difference_to_be_exceeded(tmp_path):
     assert priced.statistic < free.statistic
 
 
+@pytest.mark.parametrize(("direction", "sign"), [("max", 1), ("min", -1)])
+def test_a_cost_counts_against_an_action_whichever_way_is_better(store, direction, sign):
+    reward = {"column": "visit", "direction": direction}
+    campaign = trial(store, actions=["none", {"name": "mail", "cost": 5.0}], reward=reward)
+    run(campaign, sizes=(120,), value=nothing, missing=0)
+    [row] = campaign.findings().stopping.looks[-1].actions
+    assert row.statistic < -row.boundary
+    assert sign * (row.low + row.high) / 2 == pytest.approx(-5, abs=0.5)
+
+
 def test_outcomes_that_came_late_have_all_waves_gone_through_again(store, waves_read):
     campaign = run(trial(store, **ACTIONS), sizes=(120,), value=nothing, missing=0.2)
     late = pl.DataFrame({"customer": [f"c{n}" for n in range(120)], "visit": [1.5] * 120})
