@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -390,10 +391,17 @@ class _Task:
             for bounds, between in self._branches(node):
                 made += 1
                 child = self._tried(bounds, scores, between)
-                if child is not None and child.sure:
+                if child is None:
+                    continue
+                if child.sure:
                     best = _better(best, child)
-                elif child is not None:
+                elif best is None or child.value > best.value + gap:
                     heappush(queue, (-child.value, made, child))
+                    # Actions of one cost can be exchanged: many nodes then have nearly one value.
+                    made += 1
+                    with suppress(InvalidArgumentError):
+                        fixed = self._whole_counts(child, scores)
+                        best = _better(best, fixed) if fixed.sure else best
         if best is None:
             assert problem is not None
             raise problem
