@@ -26,6 +26,7 @@ from seqbatch.inference.rare_events import (
     BALANCE,
     ENOUGH_AMOUNTS,
     ENOUGH_BINARY,
+    FITTED,
     HEAVY,
     planned_units,
 )
@@ -376,7 +377,8 @@ class Waves:
         counts = self.counts * (y != 0)[:, None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             r1, r2 = sums[1] / sums[0], sums[2] / sums[1]
-            designed, slanted = r1 * second, r2 * cubed / second
+            learned = 1 + FITTED / np.maximum(self.counts[:, action].sum(axis=1), 1)
+            designed, slanted = r1 * second * learned, r2 * cubed / second
             own = variance / (size * np.maximum(1 - size / r1, 1e-6))
             known = np.minimum(self.share_of_events / second, size**2 / variance)
             g = known / (known + BALANCE)

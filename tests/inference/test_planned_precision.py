@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from benchmarks.coverage.worlds import Cell, simulate_campaign
+from benchmarks.coverage.cells import Cell
+from benchmarks.coverage.worlds import simulate_campaign
 from scipy.stats import norm
 
 from seqbatch.inference import Lift, pool, summarise
 from seqbatch.inference.planned_precision import detectable_lift, planned_error
 
+FIVE = (0.1, 0.15, 0.2, 0.25, 0.3)
 
-@pytest.mark.parametrize("cell", [Cell(), Cell(units=6_000, waves=5), Cell(randomised=0.3)])
+
+@pytest.mark.parametrize("cell", [Cell(), Cell(units=6_000, sizes=FIVE), Cell(randomised=0.3)])
 def test_planned_errors_are_those_of_campaigns(cell):
     """Where nothing differs, preferences are by chance: a third of units prefer each action."""
     estimates = []
@@ -18,13 +21,12 @@ def test_planned_errors_are_those_of_campaigns(cell):
         summaries = summarise(run.waves, contrasts=[Lift(1), Lift(2)])
         estimates += [pool(summaries, Lift(a), cell.plan.shares).error for a in (1, 2)]
     planned = planned_error(
-        cell.sizes,
+        cell.counts,
         actions=3,
         randomised=cell.randomised,
         floor=cell.floor,
-        columns=4,
+        columns=3,
         noise=1.0,
-        returned=0.8,
     )
     assert planned == pytest.approx(np.mean(estimates), rel=0.12)
 

@@ -19,6 +19,8 @@ from tests.oracles.inference import (
 )
 
 TWO_PARTS = {"lift", "gain", "gain over random", "next"}
+#: An action's model rests on N outcomes, and adds 2/N to the designed variance.
+FITTED = 2.0
 FACTORS = {"gain": 1.1, "gain over random": 1.1, "next": 1.3}
 
 
@@ -83,7 +85,8 @@ def part_of(waves, sign, W, sums, F=1.0, mirrored=False, effects=None):
     m = [(y + ybar) / (n + 1) for y, n in zip(sums["Y1"], sums["N"], strict=True)]
     T = sum(A) * r1
     Am, Hm, Jm = (sum(x * y for x, y in zip(one, m, strict=True)) for one in (A, H, J))
-    k_d, w_d = r1 * Hm / Am, r2 * Jm / Hm
+    fitted = sum(x * y * (1 + FITTED / max(n, 1)) for x, y, n in zip(H, m, sums["N"], strict=True))
+    k_d, w_d = r1 * fitted / Am, r2 * Jm / Hm
     E = sum(A) ** 2 / sum(H) * sum(sums["events"]) / sum(sums["N"])
     k, w, k_o = k_d, w_d, None
     if 0 < B < T and v > 0:

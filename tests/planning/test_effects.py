@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_grids_are_weighed_by_regret_relative_to_the_best_for_each_effect():
 
     class Asked:
         limits = plan(units=100, actions=2, dim=1, batches=2, max_batches=2).request.limits
-        model = type("Two", (), {"weights": (0.5, 0.5), "past": None})
+        model = SimpleNamespace(weights=(0.5, 0.5), past=None, conduct=SimpleNamespace(delay=0))
         least_first = 2
 
         def tried(self, sizes):

@@ -130,7 +130,7 @@ def _design(units: int, actions: int, low: float, *, thompson: bool) -> PlannedD
     probability. Under Thompson sampling, costs are geometric means of this and uniform assignment.
     """
     K, high = actions, 1 - (actions - 1) * low
-    cost = (1 / K) / high + (1 - 1 / K) / low
+    cost = float(K) if low == 1 / K else (1 / K) / high + (1 - 1 / K) / low
     gain = (1 / K) * (1 - high) ** 2 / high + (1 - 1 / K) * (1 - low) ** 2 / low
     if thompson:
         cost, gain = sqrt(cost * K), sqrt(gain * (1 - 1 / K) ** 2 * K)

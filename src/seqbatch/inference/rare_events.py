@@ -26,6 +26,8 @@ from seqbatch.inference.score_sums import ScoreSums
 
 #: Own variance counts as much as the designed one if there are this many events.
 BALANCE = 20.0
+#: The variance that an action's fitted model adds, in outcomes: with few of them it matters.
+FITTED = 2.0
 #: How much the uncertainty of the estimated skewness of amounts widens their upper limits.
 HEAVY = 20.0
 
@@ -241,7 +243,8 @@ def _part(sums: _PartSums, events: Events, *, widening: float, two: bool) -> Par
     means = (events.first + overall) / (events.outcomes + 1)
     whole = float(sums.given.sum())
     most = whole * r1
-    designed = r1 * float(sums.second @ means) / float(sums.given @ means)
+    learned = 1 + FITTED / np.maximum(events.outcomes, 1)
+    designed = r1 * float(sums.second @ (means * learned)) / float(sums.given @ means)
     slanted = r2 * float(sums.cubed @ means) / float(sums.second @ means)
     scale, skew = designed, slanted
     if 0 < sums.size < most and sums.variance > 0:

@@ -277,12 +277,12 @@ def _gain(
             f"{LEAST_SUPPORT:.0%}."
         )
         return unknown(ABOUT, level=level, note=note)
-    if not whole.given[1:].any():
-        return unknown(ABOUT, level=level, note="The rule gives control to every unit.")
     if not whole.supported.outcomes:
         return unknown(ABOUT, level=level, note="The last wave has no outcomes.")
     if summary.evidence.all_equal:
         return unknown(ABOUT, level=level, note=EQUAL)
+    if not whole.given[1:].any():
+        return unknown(ABOUT, level=level, note="The rule gives control to every unit.")
     if planned is not None:
         back = summary.evidence.share_returned
         if (few := few_events(summary.events, planned, share_returned=back)) is not None:
