@@ -326,8 +326,8 @@ def _limits(table: "pl.DataFrame") -> str:
     if len(some):
         low = min(some.iter_rows(named=True), key=lambda row: row["share"])
         lines.append(
-            f"- **Events close to the number needed**: {len(some)} intervals are printed in less "
-            f"than half of a cell's campaigns, those with more events than expected. Lowest "
+            f"- **Events close to the number needed**: printed in less than half of a cell's "
+            f"campaigns, those with more events than expected ({len(some)} of all). Lowest "
             f"coverage among those printed {low['share']:.3f}: {low['quantity']} ({low['cell']}; "
             f"printed in {low['shown']:.2f})."
         )
