@@ -309,6 +309,16 @@ def _limits(table: "pl.DataFrame") -> str:
             f"over the campaign's units. It covers that in {low['share']:.3f} of campaigns of the "
             f"worst cell ({low['cell']})."
         )
+    late = max(
+        table.filter(quantity=TOO_LATE).iter_rows(named=True),
+        key=lambda row: row["above"] / row["campaigns"],
+    )
+    lines.append(
+        "- **A turn in the last of several small waves**: the verdict looks at the fewest last "
+        "waves with enough units and outcomes of both actions. It recommends an action whose lift "
+        f"is gone in the last wave in {late['above'] / late['campaigns']:.3f} of campaigns of the "
+        f"worst cell ({late['cell']})."
+    )
     some = table.filter(
         pl.col("claimed"), pl.col("shown") < MOSTLY, pl.col("printed") >= 20,
         pl.col("quantity").is_in(INTERVALS),
@@ -316,8 +326,8 @@ def _limits(table: "pl.DataFrame") -> str:
     if len(some):
         low = min(some.iter_rows(named=True), key=lambda row: row["share"])
         lines.append(
-            f"- **Events close to the number needed**: {len(some)} intervals are printed in less "
-            f"than half of a cell's campaigns, those with more events than expected. Lowest "
+            f"- **Events close to the number needed**: printed in less than half of a cell's "
+            f"campaigns, those with more events than expected ({len(some)} of all). Lowest "
             f"coverage among those printed {low['share']:.3f}: {low['quantity']} ({low['cell']}; "
             f"printed in {low['shown']:.2f})."
         )
