@@ -116,6 +116,30 @@ def test_metrics_that_cannot_be_are_held(store):
         campaign.record(outcomes(table).drop("visits"))
 
 
+def test_amounts_above_the_cap_count_as_the_cap(store, tmp_path):
+    revenue = {"column": "revenue", "unit": "EUR", "absent": 0, "cap": 6.5}
+    campaign = shop(store, reward=revenue, actions=["none", {"name": "mail", "cost": 0.4}],
+                    metrics=[])  # fmt: skip
+    table = campaign.assign(units(40)).table
+    amounts = pl.Series("revenue", [2.0, 10.0] * 20)
+    campaign.record(pl.from_arrow(table).select("id").with_columns(amounts))
+    campaign.close()
+    frame = exported(campaign, tmp_path)
+    # The record keeps the amounts as they came.
+    assert frame["revenue"].to_list() == amounts.to_list()
+    cost = pl.when(pl.col("action") == "mail").then(0.4).otherwise(0.0)
+    expected = frame.select(pl.min_horizontal("revenue", pl.lit(6.5)) - cost).to_series()
+    assert frame["reward"].to_list() == pytest.approx(expected.to_list())
+    learned, found = intercepts(campaign), campaign.findings()
+    for row, mean in zip(campaign.status().actions, found.means, strict=True):
+        own = frame.filter(pl.col("action") == row.action)["reward"]
+        assert learned[row.action] == pytest.approx(own.sum())
+        assert mean.interval.estimate == pytest.approx(own.mean(), abs=0.2)
+    assert found.measure.head == "EUR per unit (capped at 6.5)"
+    with refused("invalid-spec", field="reward.cap"):
+        shop(store, name="low", reward={**revenue, "range": [10, 20], "absent": 10})
+
+
 @pytest.mark.parametrize(("direction", "sign"), [("max", 1), ("min", -1)])
 def test_costs_are_taken_off_what_is_learned(store, tmp_path, direction, sign):
     campaign = shop(

@@ -68,7 +68,7 @@ CASES = {
     "costs": {
         "actions": ["none", {"name": "it's mail", "cost": 0.3}, {"name": "call", "cost": 1.7}],
         "reward": {"sum": {"visit": 1.1, "bonus": -0.3}, "range": [-20, 20], "direction": "min",
-                   "absent": 0.25},
+                   "absent": 0.25, "cap": 1.5},
     },
 }  # fmt: skip
 
