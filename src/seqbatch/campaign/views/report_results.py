@@ -209,7 +209,7 @@ def waves_picture(found: Findings, lifts: Sequence[Answer]) -> Picture:
     )
     title = f"{measure.head}, compared with {found.control}"
     return Picture(
-        lambda: by_wave(points, title=title),
+        lambda: by_wave(points, title=measure.head),
         f"{title}, wave by wave: {told}.",
         f"Difference from {found.control} in {measure.head} in each wave alone, with "
         f"{percent(found.level)} intervals; the dashed line is no difference.",
