@@ -79,7 +79,7 @@ same, it is the multiple of the control's events.
 
 - Waves of 10 to 40 units of which few are assigned at random have only one or two units of the
   action that looks worse. The model of its outcomes then rests on a handful of units, and the
-  designed variance leaves out its error: see the last rows. Larger waves help.
+  designed variance allows for its error only roughly: see the last rows. Larger waves help.
 - Without a single event there is no look: all outcomes are equal. If neither the control nor an
   action that costs something sells anything, the rule never stops.
 - A size that has not occurred yet is unknown. Before the first large event of *mixed* outcomes,
