@@ -188,6 +188,7 @@ def main(kills):
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
     )
+    print("\n".join(rows), flush=True)
     fuzzed = fuzz(FUZZED)
     attempts = sum(tally["attempts"] for tally in torture.counts.values())
     total = f"\n{attempts:,} attempts in {time.monotonic() - started:,.0f} seconds.\n"
@@ -195,7 +196,7 @@ def main(kills):
         head + "\n".join(rows) + "\n" + total + TAIL.format(points=", ".join(FAULTS), fuzzed=fuzzed)
     )
     PAGE.write_text(text + section(), encoding="utf-8")
-    print("\n".join(rows) + "\n" + total)
+    print(total)
 
 
 if __name__ == "__main__":

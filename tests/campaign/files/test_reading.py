@@ -557,3 +557,25 @@ def test_a_file_of_repeated_ids_is_refused_at_once(campaign):
     assert len(error.problems) == ids.LISTED + 1
     assert sum(looked_up) < 3 * ids.LISTED
     assert "198,999 more rows" in error.problems[-1].reason
+
+
+@pytest.mark.parametrize("scale", [-100, -76, 77, 1_000])
+def test_decimals_that_python_does_not_have_are_refused(tmp_path, scale):
+    cell = (12_345).to_bytes(16, "little")
+    kind = pa.decimal128(5, scale)
+    column = pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(cell)])
+    _, _, wrong = read_dates(column, form=ISO)
+    assert [reason.code for reason in wrong.values()] == ["wrong-type"]
+    store = open_store(tmp_path / "c.db")
+    features = {"numeric": {"age": "raw"}, "date": {"spend": {"format": "iso", "parts": ["month"]}},
+                "boolean": {"zip": "level"}, "categorical": {"city": {"hash": 4}}}  # fmt: skip
+    campaign = created(store, features=features)
+    for place, name in enumerate(units(1).columns):
+        table = units(1).to_arrow().set_column(place, name, column)
+        with contextlib.suppress(SeqbatchError):
+            campaign.assign(table)
+        with contextlib.suppress(SeqbatchError):
+            starting_spec(table)
+    with contextlib.suppress(SeqbatchError):
+        campaign.record(pa.table({"id": ["a"], "visit": column}))
+    store.close()

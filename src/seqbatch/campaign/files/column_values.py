@@ -243,8 +243,8 @@ def python_value(cell: Any) -> Any:
     """
     try:
         return cell.as_py()
-    except (ValueError, OverflowError):
-        # Nanoseconds, and years after 9999.
+    except (ValueError, ArithmeticError):
+        # Nanoseconds, years after 9999, and decimals with a very large scale.
         try:
             return cell.cast(pa.string()).as_py()
         except pa.ArrowException:

@@ -18,6 +18,7 @@ from seqbatch.campaign.files.column_values import (
     every,
     is_text,
     means_missing,
+    python_value,
     refused,
     undictionaried,
 )
@@ -128,8 +129,9 @@ def read_dates(column: Any, *, form: str) -> tuple[Any, Bools, dict[int, str]]:
     wrong = every(column, Reason(rule, received, "wrong-type"))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         # Not read as whole numbers: a 32-bit float cannot represent the eight digits of a date.
-        for row, cell in enumerate(column[:ADVISED].to_pylist()):
-            wrong[row] = Reason(rule, received + _excel(str(cell)), "wrong-type")
+        for row, cell in enumerate(column[:ADVISED]):
+            advice = _excel(str(python_value(cell)))
+            wrong[row] = Reason(rule, received + advice, "wrong-type")
     return nothing, np.zeros(len(column), dtype=np.bool_), wrong
 
 
