@@ -276,10 +276,9 @@ def limited(
     A table that already satisfies the limits is returned unchanged.
 
     A budget always holds after :func:`rounded`, which rounds counts up or down: if the counts
-    rounded up could exceed it, the best table is searched for whose counts cannot. Without a floor
-    its counts are whole. The search ends when at most 0.5% of the gain over the cheapest
-    actions can be missing, or after 100 tables; there are fewer tables above 5,000 units. The prices
-    are those before that step.
+    rounded up could exceed it, the best table is searched for whose counts cannot. The search
+    ends when at most 0.5% of the gain over the cheapest actions can be missing, or after 100
+    tables; above 5,000 units there are fewer. The prices are those before that step.
 
     Parameters
     ----------
