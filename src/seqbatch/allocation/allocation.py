@@ -276,10 +276,9 @@ def limited(
     A table that already satisfies the limits is returned unchanged.
 
     A budget always holds after :func:`rounded`, which rounds counts up or down: if the counts
-    rounded up could exceed it, the best table is searched for whose counts cannot. Without a floor
-    its counts are whole. The search ends when at most 0.5% of the gain over everybody's cheapest
-    action can be missing, or after 100 tables; there are fewer tables above 5,000 units. The prices
-    are those before that step.
+    rounded up could exceed it, the best table is searched for whose counts cannot. The search
+    ends when at most 0.5% of the gain over the cheapest actions can be missing, or after 100
+    tables; above 5,000 units there are fewer. The prices are those before that step.
 
     Parameters
     ----------
@@ -358,7 +357,8 @@ class _Task:
         sure = sure_cost(totals, self.bounds.costs) <= self.bounds.surely * (
             1 + SLACK
         ) and expected_cost(totals, self.bounds.costs) <= self.bounds.budget * (1 + NEAR)
-        return _Node(self._value(whole, scores), bounds, whole, point, totals, sure, between)
+        value = self._value(whole, scores) if self._searched else np.nan
+        return _Node(value, bounds, whole, point, totals, sure, between)
 
     def _value(self, whole: Integers, scores: Floats | None) -> float:
         """Return the expected sum of scores, or minus the relative entropy to the table."""
@@ -375,6 +375,8 @@ class _Task:
         Branch and bound on the expected counts. It starts with the cheapest whole counts, which are
         good enough in most large waves.
         """
+        if not self._searched:
+            return self._whole_counts(start, scores)
         best, problem = None, None
         try:
             best = self._whole_counts(start, scores)
@@ -464,6 +466,10 @@ class _Task:
         if self._mixed:
             found += [(node.within(action, low, high), node.between | {action})]
         return found
+
+    @property
+    def _searched(self) -> bool:
+        return len(self.table) <= WORK
 
     @property
     def _mixed(self) -> bool:
