@@ -5,7 +5,15 @@ from collections import Counter
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from seqbatch.campaign.files.number_format import NumberExample
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_UNITS
@@ -123,6 +131,12 @@ class Reward(Measured):
     absent: Number | None = None
     after: str | None = None
     cap: Annotated[Number, Field(gt=0)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a cap that is not declared: earlier versions had no such setting."""
+        made: dict[str, Any] = write(self)
+        return {name: value for name, value in made.items() if name != "cap" or value is not None}
 
     @model_validator(mode="after")
     def _consistent(self) -> "Reward":
