@@ -115,8 +115,10 @@ def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
         assert campaign.protocol(tmp_path / f"{name}.html").read_text()
     assert "noise 2, 90% of outcomes returned" in (tmp_path / "planned.html").read_text()
     few = "only once the plan has about 5 events of each action (20 if outcomes are amounts)"
+    # Every declared rule waits for events, whatever actions cost.
     assert few in (tmp_path / "costly.html").read_text()
-    assert few not in (tmp_path / "alone.html").read_text()
+    assert few in (tmp_path / "alone.html").read_text()
+    assert few not in (tmp_path / "calendar.html").read_text()
 
 
 def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
