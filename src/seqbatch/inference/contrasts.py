@@ -6,6 +6,7 @@ different units, which is why intervals for rare events treat them separately.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -49,33 +50,35 @@ class DesignTerms:
     ----------
     probabilities, chances
         p_i(a) and p_i(a) q_a(x_i); NaN for an action that a unit could not get.
-    whole, given, rest
-        The sums by action for d = 1, d = p and d = 1 - p; each (3, K).
     """
 
     probabilities: Floats
     chances: Floats
-    whole: Floats
-    given: Floats
-    rest: Floats
 
-    @classmethod
-    def of(cls, probabilities: Floats, chances: Floats) -> "DesignTerms":
-        """Sum over units."""
-        p = _given(probabilities)
+    @cached_property
+    def whole(self) -> Floats:
+        """The sums by action for d = 1, shape (3, K)."""
+        with np.errstate(divide="ignore"):
+            inverse = 1 / self.chances
+        count = np.full(inverse.shape[1], len(inverse))
+        return np.stack([count, inverse.sum(axis=0), _dot(inverse, inverse)])
+
+    @cached_property
+    def given(self) -> Floats:
+        """The sums by action for d = p."""
+        p = _given(self.probabilities)
         with np.errstate(divide="ignore", invalid="ignore"):
-            inverse = 1 / chances
             # Without a chance of the action there is nothing to weigh: 0/0 counts as 0.
-            weights = np.where(p > 0, p * inverse, 0.0)
-            other = 1 - probabilities
-            missed = other * inverse
-        return cls(
-            probabilities,
-            chances,
-            np.stack([np.full(p.shape[1], len(p)), inverse.sum(axis=0), _dot(inverse, inverse)]),
-            np.stack([p.sum(axis=0), _dot(p, weights), _dot(p * weights, weights)]),
-            np.stack([other.sum(axis=0), _dot(other, missed), _dot(other * missed, missed)]),
-        )
+            weights = np.where(p > 0, p / self.chances, 0.0)
+        return np.stack([p.sum(axis=0), _dot(p, weights), _dot(p * weights, weights)])
+
+    @cached_property
+    def rest(self) -> Floats:
+        """The sums by action for d = 1 - p."""
+        other = 1 - self.probabilities
+        with np.errstate(divide="ignore", invalid="ignore"):
+            missed = other / self.chances
+        return np.stack([other.sum(axis=0), _dot(other, missed), _dot(other * missed, missed)])
 
     def of_units(self, parts: tuple[Floats, Floats]) -> Floats:
         """Return the sums for coefficients of each unit; 0 where a coefficient is 0."""

@@ -333,6 +333,8 @@ class ScoreColumns:
         The contrasts; one column of `scores` and two of `parts` for each.
     scores, parts
         The scores s_i, and their positive and negative parts counted from the usual outcome.
+    costs
+        The cost of each unit, one column per contrast.
     probabilities, chances
         p_i(a) and p_i(a) q_a(x_i); NaN for an action that a unit could not get.
     """
@@ -341,6 +343,7 @@ class ScoreColumns:
     contrasts: Sequence[Contrast]
     scores: Floats
     parts: Floats
+    costs: Floats
     probabilities: Floats
     chances: Floats
 
@@ -382,27 +385,32 @@ class ScoreColumns:
             if usual:
                 more, less = both[0].sum(axis=1) - more, both[1].sum(axis=1) - less
             parts += [more, less]
-        return cls(rows, contrasts, scores, np.column_stack(parts), p, p * returned)
+        costs = np.column_stack([contrast.costs(p) for contrast in contrasts])
+        return cls(rows, contrasts, scores, np.column_stack(parts), costs, p, p * returned)
 
     def only(self, contrasts: Sequence[Contrast]) -> "ScoreColumns":
         """Return the columns of some of the contrasts."""
         places = [self.contrasts.index(contrast) for contrast in contrasts]
         parts = [2 * place + side for place in places for side in (0, 1)]
         return replace(
-            self, contrasts=contrasts, scores=self.scores[:, places], parts=self.parts[:, parts]
+            self,
+            contrasts=contrasts,
+            scores=self.scores[:, places],
+            parts=self.parts[:, parts],
+            costs=self.costs[:, places],
         )
 
     def tally(self, among: Bools | None = None) -> ScoreSums:
         """Sum over all units, or over some."""
-        part = slice(None) if among is None else among
-        scores, names = self.scores[part], self.rows.clusters
-        p = self.probabilities[part]
-        terms = DesignTerms.of(p, self.chances[part])
+        # Taking rows by their places is several times faster than by a mask.
+        places = slice(None) if among is None else np.flatnonzero(among)
+        scores, names = self.scores[places], self.rows.clusters
+        terms = DesignTerms(self.probabilities[places], self.chances[places])
         return ScoreSums(
-            int(self.rows.returned[part].sum()),
+            int(self.rows.returned[places].sum()),
             Moments.of(scores),
-            Moments.of(self.parts[part]),
+            Moments.of(self.parts[places]),
             np.stack([contrast.design(terms) for contrast in self.contrasts]),
-            np.stack([contrast.costs(p).sum() for contrast in self.contrasts]),
-            None if names is None else ClusterSums.of(names[part], scores),
+            self.costs[places].sum(axis=0),
+            None if names is None else ClusterSums.of(names[places], scores),
         )

@@ -212,7 +212,7 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 
 
 #: Bytes of encoded rows to cache between passes; rows beyond this are read and encoded again.
-KEPT = 32 * 1024**2
+KEPT = 160 * 1024**2
 #: Units per piece. Pieces are small because intermediate results take more memory than the units.
 PIECE = 16_384
 
