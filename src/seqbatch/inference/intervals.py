@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import copysign, inf, isfinite, nan, sqrt, ulp
+from math import copysign, hypot, inf, isfinite, nan, sqrt, ulp
 from typing import Protocol
 
 from seqbatch.display import number
@@ -224,6 +224,23 @@ def quantile(tail: float, df: float) -> float:
 
     # stdtrit is slow and inexact for large df, where the normal agrees to all digits.
     return -float(ndtri(tail) if df > 1e8 else stdtrit(df, tail))
+
+
+def difference_limits(
+    one: float, own: tuple[float, float], other: float, others: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the limits of a difference, from the distances of both estimates to theirs (MOVER).
+
+    >>> low, high = difference_limits(0.03, (0.015, 0.055), 0.02, (0.008, 0.041))
+    >>> round(low, 8), round(high, 8)
+    (-0.01580698, 0.03773085)
+    """
+    (low, high), (below, above) = own, others
+    gap = one - other
+    return (
+        gap - hypot(max(one - low, 0.0), max(above - other, 0.0)),
+        gap + hypot(max(high - one, 0.0), max(other - below, 0.0)),
+    )
 
 
 #: The largest statistic that is told apart.

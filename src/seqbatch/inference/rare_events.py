@@ -17,7 +17,14 @@ import numpy as np
 from seqbatch.core.arrays import Floats
 from seqbatch.inference.contrasts import AsRun, Contrast, Gain, GainOverRandom
 from seqbatch.inference.evidence import Events
-from seqbatch.inference.intervals import FARTHEST, TINY, FewEvents, crossing, quantile
+from seqbatch.inference.intervals import (
+    FARTHEST,
+    TINY,
+    FewEvents,
+    crossing,
+    difference_limits,
+    quantile,
+)
 from seqbatch.inference.score_sums import ScoreSums
 
 # ----------------------------------------------------------------------
@@ -144,15 +151,10 @@ class RareShape:
         return min(ends), max(ends)
 
     def _inner(self, z: float) -> tuple[float, float]:
-        lower, upper = self.more.limits(z)
+        low, high = self.more.limits(z)
         if self.less is None:
-            return max(lower, 0.0), upper
-        size, other = self.more.size, self.less.size
-        below, above = self.less.limits(z)
-        return (
-            size - other - sqrt(max(size - lower, 0.0) ** 2 + max(above - other, 0.0) ** 2),
-            size - other + sqrt(max(upper - size, 0.0) ** 2 + max(other - below, 0.0) ** 2),
-        )
+            return max(low, 0.0), high
+        return difference_limits(self.more.size, (low, high), self.less.size, self.less.limits(z))
 
 
 def rare_shape(

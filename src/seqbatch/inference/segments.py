@@ -20,6 +20,7 @@ from seqbatch.inference.intervals import (
     Shape,
     StudentShape,
     crossing,
+    difference_limits,
     estimated,
     normal_tail,
     unknown,
@@ -198,12 +199,8 @@ class DifferenceShape:
 
     def limits(self, tail: float) -> tuple[float, float]:
         """Return the limits that the true value is beyond with this probability on each side."""
-        (low, high), (below, above) = self.one.limits(tail), self.other.limits(tail)
-        own, others = self.one.estimate, self.other.estimate
-        return (
-            own - others - hypot(max(own - low, 0.0), max(above - others, 0.0)),
-            own - others + hypot(max(high - own, 0.0), max(others - below, 0.0)),
-        )
+        one, other = self.one, self.other
+        return difference_limits(one.estimate, one.limits(tail), other.estimate, other.limits(tail))
 
     def statistic(self, value: float = 0.0) -> float:
         """Return the smallest z at which the limits hold a value, negative if it is above."""

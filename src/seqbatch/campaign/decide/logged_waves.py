@@ -156,7 +156,7 @@ def shares_of(
         if wave.share is not None:
             shares.append(wave.share)
             continue
-        tally = summary.overall if segment is None else summary.segments.get(segment)
+        tally = summary.tally(segment)
         if tally is None:
             shares.append(0.0)
             continue
@@ -182,7 +182,7 @@ def designs_of(
     """Return the plans of the waves in which a contrast can be estimated, with their real sizes."""
     made = []
     for summary, wave in zip(summaries, waves, strict=True):
-        tally = summary.overall if segment is None else summary.segments.get(segment)
+        tally = summary.tally(segment)
         if tally is not None and np.isfinite(tally.costs[summary.place(contrast, segment)]):
             made.append(replace(wave.design, units=tally.units))
     return made

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import floor, isfinite, log10
 from typing import Any
 
@@ -13,7 +13,7 @@ from seqbatch.campaign.record.store import Event, Reader
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
-from seqbatch.campaign.views.recommendation import Recommendation
+from seqbatch.campaign.views.recommendation import Recommendation, best_given
 from seqbatch.display import number as short
 from seqbatch.display import percent
 from seqbatch.document import Document, Part, Section, Table, as_notebook
@@ -571,10 +571,7 @@ class Findings:
     @property
     def best(self) -> Answer | None:
         """The best lift among the actions still given, or else of all; None if none is known."""
-        sign = 1 if self.measure.direction == "max" else -1
-        lifts = [lift for lift in self.lifts if lift.interval.known]
-        given = [lift for lift in lifts if lift.action not in self.retired]
-        return max(given or lifts, key=lambda lift: sign * lift.interval.estimate, default=None)
+        return best_given(self) or best_given(replace(self, retired=()))
 
     @property
     def barred(self) -> frozenset[str]:
