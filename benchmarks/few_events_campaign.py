@@ -19,8 +19,8 @@ from seqbatch.campaign.steps.create import prepare
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import boundaries
 from seqbatch.inference.contrasts import Lift
-from seqbatch.inference.doubly_robust_scores import ON_CONSTANT
 from seqbatch.inference.estimates import PRIOR_DF
+from seqbatch.inference.evidence import ON_CONSTANT
 from seqbatch.inference.intervals import FARTHEST
 from seqbatch.inference.rare_events import (
     BALANCE,

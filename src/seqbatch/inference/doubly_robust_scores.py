@@ -7,17 +7,13 @@ import numpy as np
 
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
-from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.evidence import Evidence, penalty
 from seqbatch.inference.logged_units import Rows, Wave, pieces
 from seqbatch.inference.return_model import own_chances
 from seqbatch.inference.score_sums import ClusterSums
 
 # ----------------------------------------------------------------------
 # The outcome model: a ridge regression per action, from sums over waves 1 to m.
-
-
-#: Penalties of the ridge regressions: tiny on the constant, 1 on standardised columns.
-ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +34,9 @@ class OutcomeModel:
     @classmethod
     def fitted(cls, evidence: Evidence) -> "OutcomeModel":
         """Fit each action's regression to all outcomes of that action."""
-        penalty = np.full(evidence.statistics.dim, ON_COLUMNS)
-        penalty[0] = ON_CONSTANT
-        inverse: Floats = np.linalg.inv(evidence.statistics.gram + np.diag(penalty)).astype(
-            np.float64
-        )
+        inverse: Floats = np.linalg.inv(
+            evidence.statistics.gram + penalty(evidence.statistics.dim)
+        ).astype(np.float64)
         return cls(np.einsum("kpq,kq->kp", inverse, evidence.statistics.moment), inverse)
 
     def predictions(self, rows: Rows) -> Floats:

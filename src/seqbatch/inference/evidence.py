@@ -175,6 +175,17 @@ class Events:
         return self.least >= 0
 
 
+#: Penalties of all regressions on the evidence: tiny on the constant, 1 on standardised columns.
+ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
+
+
+def penalty(columns: int) -> Floats:
+    """Return the penalty matrix of a regression."""
+    made = np.full(columns, ON_COLUMNS)
+    made[0] = ON_CONSTANT
+    return np.diag(made)
+
+
 def _logs(outcomes: Floats) -> Floats:
     logs = np.log(outcomes[outcomes > 0])
     return np.array([len(logs), logs.sum(), logs @ logs])

@@ -12,11 +12,9 @@ from math import log
 import numpy as np
 
 from seqbatch.core.arrays import Bools, Floats
-from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.evidence import Evidence, penalty
 from seqbatch.inference.logged_units import Rows, Wave, pieces
 
-#: Penalties of the logistic regressions: tiny on the constant, 1 on standardised columns.
-ON_CONSTANT, ON_COLUMNS = 0.001, 1.0
 #: The lowest probability of an outcome; below it, weights would rest on a few units.
 LEAST = 0.05
 #: Bounds of the share from which a regression starts, of its R^2, and of its linear predictor.
@@ -104,10 +102,11 @@ class ReturnModel:
         """Return the model whose Newton steps have these sums."""
         made = cls.by_action(evidence)
         missing = (evidence.gone.count > 0) & (evidence.statistics.dim > 1)
-        penalty = np.diag(_penalty(evidence.statistics.dim))
         b = made.coefficients.copy()
         for action in np.flatnonzero(missing):
-            b[action] = np.linalg.solve(curvature[action] + penalty, target[action])
+            b[action] = np.linalg.solve(
+                curvature[action] + penalty(len(target[action])), target[action]
+            )
         return cls(made.shares, missing, b, curvature, target)
 
     def of(self, rows: Rows) -> Floats:
@@ -145,7 +144,7 @@ def _start(evidence: Evidence, action: int) -> Floats:
     q0 = (n1 + _prior(evidence)) / (n1 + n0 + 1)
     q0 = min(max(q0, LOWEST), HIGHEST)
     k = q0 * (1 - q0)
-    g: Floats = np.linalg.solve(k * S + np.diag(_penalty(len(u))), u - q0 * S[0])
+    g: Floats = np.linalg.solve(k * S + penalty(len(u)), u - q0 * S[0])
     g[0] = 0.0
     if not n1:
         g[0] = log(q0 / (1 - q0))
@@ -172,12 +171,6 @@ def _all_back(gram: Floats) -> tuple[Floats, Floats]:
     start = np.zeros(len(gram))
     start[0] = log(HIGHEST / (1 - HIGHEST))
     return H, H @ start + (1 - HIGHEST) * gram[0]
-
-
-def _penalty(columns: int) -> Floats:
-    penalty = np.full(columns, ON_COLUMNS)
-    penalty[0] = ON_CONSTANT
-    return penalty
 
 
 def _logistic(z: Floats) -> Floats:
