@@ -133,7 +133,7 @@ class Setting:
             "name": "few", "unit": "customer", "actions": actions, "control": "a0",
             "randomised": self.randomised if adaptive else 0.0,
             "policy": {"kind": "SBPE" if adaptive else "UniformRandom"},
-            "reward": {"column": "sale", "direction": self.direction},
+            "metrics": {"sale": {}}, "objective": {"maximise": "sale"},
             "grid": {"sizes": list(self.sizes)}, "stopping": {"rule": rule, "alpha": ALPHA},
         }  # fmt: skip
         return prepare(spec).now

@@ -6,6 +6,7 @@ import polars as pl
 import psycopg
 
 from seqbatch.campaign import Campaign
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "warm",
@@ -17,7 +18,7 @@ SPEC = {
     "floor": 0.02,
     "draws": "md5",
     "sums": "exact",
-    "reward": {"column": "visit", "range": [-10, 10]},
+    **about("visit", range=[-10, 10]),
     "features": {
         "numeric": {
             "age": {"missing": "median"},

@@ -8,6 +8,7 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.storage import open_store
 from tests.campaign.instances import LEVELS, shares, small, small_wave, units
+from tests.campaign.specs import about
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_an_action_that_nobody_knows_does_not_take_the_wave(store, policy):
 
 @pytest.mark.parametrize("kind", ["SBPE", "BPE"])
 def test_an_action_without_outcomes_does_not_take_the_wave(store, kind):
-    campaign = small(store, reward={"column": "y", "direction": "min"}, policy={"kind": kind})
+    campaign = small(store, **about("y", direction="min"), policy={"kind": kind})
     small_wave(campaign, 1, only=["b", "c"])
     assert shares(small_wave(campaign, 2)) == {"b": 1.0}
     assert campaign.verify().sound

@@ -15,12 +15,13 @@ from seqbatch.campaign.record.current_situation import situation
 from seqbatch.inference import boundaries
 from seqbatch.storage import open_store
 from tests.campaign.record.test_events import changed
+from tests.campaign.specs import about
 from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
 
 SPEC = {
     "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
-    "policy": {"kind": "UniformRandom"}, "reward": {"column": "visit"}, "required_outcomes": 0.5,
+    "policy": {"kind": "UniformRandom"}, **about("visit"), "required_outcomes": 0.5,
     "features": {"boolean": {"member": False}}, "grid": {"sizes": [120, 120, 120]},
     "stopping": {"rule": "obrien-fleming"},
 }  # fmt: skip
@@ -342,9 +343,9 @@ def amounts(frame, random):
 @pytest.mark.parametrize(
     ("changes", "value"),
     [
-        ({"actions": PRICED, "reward": {"column": "visit", "direction": "min"}}, nothing),
+        ({"actions": PRICED, **about("visit", direction="min")}, nothing),
         ({"actions": PRICED}, yes_no(0.2)),
-        ({"reward": {"column": "visit", "direction": "min"}}, yes_no(0.9)),
+        ({**about("visit", direction="min")}, yes_no(0.9)),
         ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"]}, amounts),
     ],
 )

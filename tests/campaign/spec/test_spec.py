@@ -15,6 +15,7 @@ from seqbatch.campaign.spec.toml import parse_spec, read_spec
 from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 GOOD = """\
@@ -220,7 +221,7 @@ def test_an_outcome_is_no_feature():
 def test_a_campaign_without_a_seed_draws_one_and_keeps_it(store, monkeypatch):
     monkeypatch.setattr(spec_module, "fresh_seed", draft.fresh_seed)
     declared = {
-        "actions": ["none", "mail"], "grid": {"sizes": [4]}, "reward": {"column": "y"},
+        "actions": ["none", "mail"], "grid": {"sizes": [4]}, **about("y"),
     }  # fmt: skip
     made = [Campaign.create({**declared, "name": name}, store=store) for name in "ab"]
     seeds = [campaign.situation().spec.seed for campaign in made]

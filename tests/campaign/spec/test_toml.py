@@ -16,6 +16,7 @@ from seqbatch.campaign.spec.toml import KNOWN, check_spec, parse_spec, reason, r
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.policies import registry
 from tests.campaign.instances import SMALL
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 WHOLE = {
@@ -39,7 +40,7 @@ WHOLE = {
         "boolean": {"opt_in": "level"},
         "interactions": [["age", "zip"]],
     },
-    "reward": {"column": "visit", "direction": "max", "range": [0, 1]},
+    **about("visit", direction="max", range=[0, 1]),
     "outcome": "order", "grid": {"calendar": True, "waves": 3, "units": 90},
     "policy": {"kind": "SBPE"}, "randomised": 0.1, "floor": 0.02, "required_outcomes": 0.9,
     "on_unseen_category": "error", "start": datetime.date(2026, 3, 1),

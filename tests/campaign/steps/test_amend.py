@@ -8,6 +8,7 @@ from seqbatch.errors import (
     Remedy,
 )
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 
@@ -162,7 +163,7 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
 )
 def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cells, advised):
     column = SMALL["reward"]["column"]
-    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    campaign = small(store, **about(column, format="$1,234.56"))
     ids = campaign.assign(units(300)).table["id"].to_pylist()
     doubts = campaign.record(pa.table({"id": ids, column: cells * 100})).doubts
     # A few are slips, and the rest of the file could not be read by their format.
@@ -171,7 +172,7 @@ def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cel
 
 def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     column = SMALL["reward"]["column"]
-    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    campaign = small(store, **about(column, format="$1,234.56"))
     ids = campaign.assign(units(300)).table["id"].to_pylist()
     cells = ["$1,250.00", "($25.50)", "12 EUR"] * 100
     held = campaign.record(pa.table({"id": ids, column: cells}))

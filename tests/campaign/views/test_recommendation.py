@@ -14,11 +14,12 @@ from seqbatch.campaign.views.report_results import gathered
 from seqbatch.document import Items
 from seqbatch.inference import Interval, Verdict
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [600, 600, 600]},
-    "reward": {"column": "visit", "unit": "visits", "range": [0, 1]}, "required_outcomes": 0.1,
+    **about("visit", unit="visits", range=[0, 1]), "required_outcomes": 0.1,
     "metrics": [{"column": "left", "direction": "min", "range": [0, 1], "guardrail": 0.3}],
     "stopping": {"rule": "pocock", "futility": True},
 }  # fmt: skip

@@ -20,6 +20,7 @@ from seqbatch.campaign.record.store import Tombstone
 from seqbatch.storage import open_store
 from seqbatch.storage.schema import metadata
 from tests.campaign.instances import created, outcomes, run_wave, units, without_triggers
+from tests.campaign.specs import about
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_hashes_tell_neighbours_apart():
 
 TINY = {
     "name": "tiny", "seed": 1, "unit": "id", "actions": ["a", "b"], "grid": {"sizes": [6, 6]},
-    "reward": {"column": "y", "range": [0, 1]}, "outcome": "sale", "randomised": 0.5,
+    **about("y", range=[0, 1]), "outcome": "sale", "randomised": 0.5,
     "features": {"numeric": {"x": "raw"}},
 }  # fmt: skip
 ROWS_OF_TINY = pl.DataFrame({"id": list("uvwxyz"), "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})

@@ -10,7 +10,7 @@ import numpy as np
 from seqbatch.allocation import Limits
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.checks import known_strata
-from seqbatch.campaign.spec.reward_and_limits import Capacity
+from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.core.arrays import Floats
 from seqbatch.display import cell
 from seqbatch.document import Table
@@ -342,7 +342,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
         return []
     if limits["prices_in"] == "log":
         return _drawn(limits)
-    unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
+    unit = f" {now.spec.money}" if now.spec.money else ""
     how = ", by the policy's optimistic scores" if now.made_policy().optimistic else ""
     said = []
     for name, price in limits["prices"].items():

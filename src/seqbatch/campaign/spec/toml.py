@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.spec.base import SettingError, SpecPart
 from seqbatch.campaign.spec.input_limits import DEEPEST, LONGEST_SPEC
-from seqbatch.campaign.spec.reward_and_limits import SettingError, SpecPart
 from seqbatch.campaign.spec.spec import RENAMED, Spec
 from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Place, Remedy

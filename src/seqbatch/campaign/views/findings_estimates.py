@@ -432,7 +432,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "name": now.name,
         "condition": now.condition,
         "level": level,
-        "measure": Measure.of_spec(now.spec, binary=False, costs=any(a.cost for a in now.actions)),
+        "measure": Measure.of_spec(now.spec, binary=False, costs=bool(now.charges.any())),
         "control": names[data.order[0]],
         "control_declared": now.spec.control is not None,
         "actions": tuple(names[number] for number in data.order),

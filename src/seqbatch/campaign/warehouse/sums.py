@@ -139,8 +139,8 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
     reward, columns = now.spec.reward, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
     value = terms[0]
-    if reward.sum is not None:
-        weights = [sql.number(weight) for weight in reward.sum.values()]
+    if not reward.plain:
+        weights = [sql.number(weight) for weight in reward.weights]
         weighed = [f"{weight} * {term}" for weight, term in zip(weights, terms, strict=True)]
         value = summed([sql.number(0.0), *weighed])
     ids = [(sql.as_text(sql.name_of(name)), f"u{place}") for place, name in enumerate(columns)]
@@ -177,7 +177,7 @@ def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
     """Round vectors, rewards and probabilities to integers."""
     sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(
-        f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
+        f"WHEN {place} THEN {sql.number(sign * float(now.charges[number]))}"
         for place, number in enumerate(now.active)
     )
     value, cap = "value", now.spec.reward.cap
