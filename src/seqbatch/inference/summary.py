@@ -269,7 +269,8 @@ def _summary(
         features = features.merge(Moments.of(piece.features))
         joint = joint.merge(JointMoments.of(scores.values))
         scarce = scarce + _scarce(piece, q)
-        _divide(columns, _places(piece, partitions), segments)
+        if partitions:
+            _divide(columns, _places(piece, partitions), segments)
     if overall is None or not overall.units:
         raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
     return WaveSummary(
