@@ -538,9 +538,8 @@ def balanced_strata(kept):
 
 @task(0)
 def masked_then_unmasked(kept):
-    with known_chance():
-        made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
-                   key="trial.key")  # fmt: skip
+    made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
+               key="trial.key")  # fmt: skip
     key = json.loads(Path("trial.key").read_text(encoding="utf-8"))
     kept.keep("key", key)
     made.wave(300)
@@ -1532,7 +1531,8 @@ def part(folder, number, source, only):
         os.chdir(place)
         kept, started, failed = Kept(), time.perf_counter(), {}
         try:
-            function(kept)
+            with known_chance():
+                function(kept)
         except Exception:
             failed = {"failed": traceback.format_exc()}
             print(failed["failed"], flush=True)

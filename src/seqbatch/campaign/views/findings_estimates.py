@@ -36,6 +36,7 @@ from seqbatch.campaign.views.findings import (
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
 from seqbatch.core import arguments
+from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
@@ -417,7 +418,8 @@ def findings(
         basis["metrics"] = metric_rows(reader, now)
         if not basis["outcomes"]:
             return Findings(**basis)
-        found = _answered(data, events, Findings(**basis), level)
+        with one_thread():
+            found = _answered(data, events, Findings(**basis), level)
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
