@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import nan, sqrt
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -81,41 +81,54 @@ class CoveragePart:
                 printed[one.name].append(one)
             for flag in found:
                 flags[flag.name].append(flag)
-        cell = {"cell": self.cell.describe(), "group": group(self.cell), "beyond": self.cell.beyond}
+        cell = self.cell.describe()
         return [
-            *({**cell, **_counted(self.cell, name, many)} for name, many in printed.items()),
-            *({**cell, **_happened(self.cell, name, many)} for name, many in flags.items()),
+            *({"cell": cell, **_counted(name, many)} for name, many in printed.items()),
+            *({"cell": cell, **_happened(name, many)} for name, many in flags.items()),
         ]
 
 
-def _counted(cell: Cell, name: str, many: Sequence[Printed]) -> Row:
+def _counted(name: str, many: Sequence[Printed]) -> Row:
     known = [one for one in many if one.known]
     return {
         "quantity": name,
-        "claimed": not cell.beyond and (name != BY_SHARES or cell.constant) and name != NAIVE,
-        "events": planned_events(cell, name),
         "campaigns": len(many),
         "printed": len(known),
         "above": sum(one.above for one in known),
         "below": sum(one.below for one in known),
         "wrong": sum(one.wrong_sign for one in known),
         "width": float(np.median([one.high - one.low for one in known])) if known else nan,
-        "most": nan,
     }
 
 
-def _happened(cell: Cell, name: str, many: Sequence[Flag]) -> Row:
+def _happened(name: str, many: Sequence[Flag]) -> Row:
     return {
         "quantity": name,
-        "claimed": not cell.beyond,
-        "events": nan,
         "campaigns": len(many),
         "printed": len(many),
         "above": sum(one.happened for one in many),
         "below": 0,
         "wrong": 0,
         "width": nan,
-        "most": _most(cell, name),
+    }
+
+
+# ----------------------------------------------------------------------
+# What is claimed of a quantity in a cell.
+
+
+def asked_of(cell: Cell, quantity: str) -> Row:
+    """Return what is claimed of a quantity in a cell, and what the plan promises it."""
+    interval = quantity in INTERVALS
+    valid_here = quantity != NAIVE and (quantity != BY_SHARES or cell.constant)
+    return {
+        "cell": cell.describe(),
+        "quantity": quantity,
+        "group": group(cell),
+        "beyond": cell.beyond,
+        "claimed": not cell.beyond and valid_here,
+        "events": planned_events(cell, quantity) if interval else nan,
+        "most": nan if interval else _most(cell, quantity),
     }
 
 
@@ -214,12 +227,14 @@ class Coverage:
             for number in range(-(-campaigns // PART))
             for cell in settings
         ]
-        # Without the number of campaigns: a longer run goes on from a shorter one.
+        # Without the number of campaigns: a longer run goes on from a shorter one. What is claimed
+        # of a cell changes none of its numbers.
+        declared = [astuple(replace(cell, beyond="")) for cell in settings]
         table = run_tasks(
-            parts, out=options.out, declaration=settings, jobs=options.jobs, engine=options.engine,
+            parts, out=options.out, declaration=declared, jobs=options.jobs, engine=options.engine,
             report=options.report,
         )  # fmt: skip
-        return together(table)
+        return together(table, settings)
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw the coverage of the lift by size, magnified, beside the naive one's."""
@@ -276,20 +291,21 @@ class Coverage:
         ]  # fmt: skip
 
 
-def together(table: "pl.DataFrame") -> "pl.DataFrame":
+def together(table: "pl.DataFrame", settings: Sequence[Cell]) -> "pl.DataFrame":
     """Add up the parts of each cell; of widths, the mean of the parts' medians."""
     import polars as pl
 
-    keys = ["cell", "group", "beyond", "quantity", "claimed", "events", "most"]
+    by_name = {cell.describe(): cell for cell in settings}
+    keys = ["cell", "quantity"]
     counts = ["campaigns", "printed", "above", "below", "wrong"]
     width = (pl.col("width").fill_nan(0) * pl.col("printed")).sum() / pl.col("printed").sum()
-    return (
-        table.group_by(keys, maintain_order=True)
-        .agg(*(pl.col(name).sum() for name in counts), width=width)
-        .with_columns(
-            share=1 - (pl.col("above") + pl.col("below")) / pl.col("printed"),
-            shown=pl.col("printed") / pl.col("campaigns"),
-        )
+    added = table.group_by(keys, maintain_order=True).agg(
+        *(pl.col(name).sum() for name in counts), width=width
+    )
+    asked = [asked_of(by_name[cell], quantity) for cell, quantity in added.select(keys).iter_rows()]
+    return added.join(pl.DataFrame(asked), on=keys, maintain_order="left").with_columns(
+        share=1 - (pl.col("above") + pl.col("below")) / pl.col("printed"),
+        shown=pl.col("printed") / pl.col("campaigns"),
     )
 
 

@@ -64,6 +64,19 @@ def expected(cell: Cell, wave: int) -> Floats:
     return expectations(cell, wave, population(cell, wave))
 
 
+@cache
+def net_outcomes(cell: Cell, wave: int) -> Floats:
+    """Return the mean outcomes of the population of a wave, less costs."""
+    return expected(cell, wave) - _costs(cell)
+
+
+@cache
+def mean_outcomes(cell: Cell, wave: int) -> Floats:
+    """Return the mean outcome of each action in a wave, less its cost."""
+    means: Floats = net_outcomes(cell, wave).mean(axis=0)
+    return means
+
+
 def rates(cell: Cell, wave: int, x: Floats) -> Floats:
     """Return what outcomes are drawn with: means, or chances of an amount."""
     lifts = np.array([0.0, *(one[wave % len(one)] for one in cell.lifts)])
@@ -199,12 +212,11 @@ class Simulated:
 
     def means(self, wave: int) -> Floats:
         """Return the mean outcome of each action in a wave, less its cost."""
-        means: Floats = self.net(wave).mean(axis=0)
-        return means
+        return mean_outcomes(self.cell, wave)
 
     def net(self, wave: int) -> Floats:
         """Return the mean outcomes of a wave's population, less costs."""
-        return expected(self.cell, wave) - _costs(self.cell)
+        return net_outcomes(self.cell, wave)
 
     def value(self, wave: int) -> float:
         """Return the mean outcome of a wave as it was run, less costs."""

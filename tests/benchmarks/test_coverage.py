@@ -212,12 +212,9 @@ def test_misses_and_signs():
 
 
 def test_parts_add_up_and_only_valid_cells_are_claimed():
-    parts = [
-        row
-        for number in range(2)
-        for row in study.CoveragePart(replace(NORMAL, units=300, level=(0, 1, 2)), number, 4)()
-    ]
-    table = together(pl.DataFrame(parts))
+    cell = replace(NORMAL, units=300, level=(0, 1, 2))
+    parts = [row for number in range(2) for row in study.CoveragePart(cell, number, 4)()]
+    table = together(pl.DataFrame(parts), [cell])
     one = table.filter(quantity=BY_SIZE).row(0, named=True)
     assert (one["campaigns"], one["printed"], one["claimed"]) == (8, 8, True)
     assert one["share"] == 1 - (one["above"] + one["below"]) / 8
