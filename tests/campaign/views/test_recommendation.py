@@ -83,7 +83,9 @@ def test_an_action_beyond_its_guardrail_is_not_recommended(shop):
     assert found.plain()["metrics"][2]["passed"] is False
 
 
-@pytest.mark.parametrize(("name", "code", "better"), [("one", "give", 1), ("two", "unconfirmed", 2)])
+@pytest.mark.parametrize(
+    ("name", "code", "better"), [("one", "give", 1), ("two", "unconfirmed", 2)]
+)
 def test_the_best_of_several_needs_clearer_latest_waves(store, name, code, better):
     """Without that, one of several lifts that are gone would look confirmed by chance."""
     found = run(
