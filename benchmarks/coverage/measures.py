@@ -126,7 +126,12 @@ def measure_campaign(
     jointly
         Whether to compute joint intervals of all lifts, which takes longer than all the rest.
     """
-    run = simulate_campaign(cell, random)
+    return measure(simulate_campaign(cell, random), jointly=jointly)
+
+
+def measure(run: Simulated, *, jointly: bool = True) -> tuple[list[Printed], list[Flag]]:
+    """Return a campaign's intervals beside the truth, its tests and its verdict."""
+    cell = run.cell
     summaries = summarise(run.waves, contrasts=_contrasts(cell.actions), charges=cell.costs)
     lifts = [_by_size(run, summaries, Lift(action)) for action in range(1, cell.actions)]
     printed = [

@@ -83,12 +83,13 @@ class CoveragePart:
                 flags[flag.name].append(flag)
         cell = self.cell.describe()
         return [
-            *({"cell": cell, **_counted(name, many)} for name, many in printed.items()),
-            *({"cell": cell, **_happened(name, many)} for name, many in flags.items()),
+            *({"cell": cell, **counted_row(name, many)} for name, many in printed.items()),
+            *({"cell": cell, **happened_row(name, many)} for name, many in flags.items()),
         ]
 
 
-def _counted(name: str, many: Sequence[Printed]) -> Row:
+def counted_row(name: str, many: Sequence[Printed]) -> Row:
+    """Return how often an interval was printed and missed."""
     known = [one for one in many if one.known]
     return {
         "quantity": name,
@@ -101,7 +102,8 @@ def _counted(name: str, many: Sequence[Printed]) -> Row:
     }
 
 
-def _happened(name: str, many: Sequence[Flag]) -> Row:
+def happened_row(name: str, many: Sequence[Flag]) -> Row:
+    """Return how often something happened."""
     return {
         "quantity": name,
         "campaigns": len(many),
@@ -269,7 +271,7 @@ class Coverage:
         """Set what is said of the intervals beside the table."""
         asked = [name for name in INTERVALS if name != NAIVE]
         return [
-            *(claim for name in asked for claim in _held(table, name)),
+            *(claim for name in asked for claim in held(table, name)),
             *_printed_by_events(table),
             *(
                 _at_most(table, name, TEST_ERROR, f"{name}: errs at most {TEST_ERROR:.0%}")
@@ -292,20 +294,29 @@ class Coverage:
 
 
 def together(table: "pl.DataFrame", settings: Sequence[Cell]) -> "pl.DataFrame":
-    """Add up the parts of each cell; of widths, the mean of the parts' medians."""
+    """Add up the parts of each cell, and add what is claimed of it."""
     import polars as pl
 
     by_name = {cell.describe(): cell for cell in settings}
     keys = ["cell", "quantity"]
+    added = added_up(table)
+    asked = [asked_of(by_name[cell], quantity) for cell, quantity in added.select(keys).iter_rows()]
+    return added.join(pl.DataFrame(asked), on=keys, maintain_order="left")
+
+
+def added_up(table: "pl.DataFrame") -> "pl.DataFrame":
+    """Add up the parts of each cell; of widths, the mean of the parts' medians."""
+    import polars as pl
+
     counts = ["campaigns", "printed", "above", "below", "wrong"]
     width = (pl.col("width").fill_nan(0) * pl.col("printed")).sum() / pl.col("printed").sum()
-    added = table.group_by(keys, maintain_order=True).agg(
-        *(pl.col(name).sum() for name in counts), width=width
-    )
-    asked = [asked_of(by_name[cell], quantity) for cell, quantity in added.select(keys).iter_rows()]
-    return added.join(pl.DataFrame(asked), on=keys, maintain_order="left").with_columns(
-        share=1 - (pl.col("above") + pl.col("below")) / pl.col("printed"),
-        shown=pl.col("printed") / pl.col("campaigns"),
+    return (
+        table.group_by(["cell", "quantity"], maintain_order=True)
+        .agg(*(pl.col(name).sum() for name in counts), width=width)
+        .with_columns(
+            share=1 - (pl.col("above") + pl.col("below")) / pl.col("printed"),
+            shown=pl.col("printed") / pl.col("campaigns"),
+        )
     )
 
 
@@ -338,7 +349,7 @@ def estimate(count: float, of: float) -> MeanEstimate:
 # Claims.
 
 
-def _held(table: "pl.DataFrame", name: str) -> list[Claim]:
+def held(table: "pl.DataFrame", name: str) -> list[Claim]:
     """Say whether an interval covers, and misses on neither side too often."""
     rows = list(valid(table, name).iter_rows(named=True))
     covers = [

@@ -249,7 +249,7 @@ def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     evidence = Evidence.zero(cell.actions, columns)
     made = Simulated(cell, [], [])
     for wave, size in enumerate(cell.counts):
-        rule = _policy(cell, evidence, random) if wave else _uniform(cell.actions)
+        rule = _policy(cell, evidence, random) if wave else uniform(cell.actions)
         rows = _wave(made, wave, rule, size, random)
         made.rules.append(rule)
         made.waves.append(rows)
@@ -257,7 +257,8 @@ def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     return made
 
 
-def _uniform(actions: int) -> Rule:
+def uniform(actions: int) -> Rule:
+    """Return what assigns a wave at random."""
     return lambda x: np.full((len(x), actions), 1 / actions)
 
 
