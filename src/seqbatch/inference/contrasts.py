@@ -261,8 +261,10 @@ def weighted_sum(coefficients: Floats, scores: Floats) -> Floats:
     """Return sum_a d_i(a) G_i(a); an unknown score counts only where its coefficient is not 0."""
     total: Floats = np.zeros(len(scores))
     for action in np.flatnonzero((coefficients != 0).any(axis=0)):
-        d = np.broadcast_to(coefficients[:, action], len(scores))
-        total += np.where(d == 0, 0.0, d * scores[:, action])
+        d = coefficients[:, action]
+        own = d * scores[:, action]
+        # One row stands for all units.
+        total += own if len(d) == 1 else np.where(d == 0, 0.0, own)
     return total
 
 
