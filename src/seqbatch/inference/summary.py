@@ -1,7 +1,8 @@
 """Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -158,8 +159,12 @@ class WaveSummary:
     joint: JointMoments
     usual: float
     charges: Floats
+    #: Estimates that were asked for, by contrast and segment.
+    estimates: dict[tuple[Contrast, "Segment | None"], Any] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
-    @property
+    @cached_property
     def events(self) -> Events:
         """The events of waves 1 to m."""
         return self.evidence.events(self.usual)

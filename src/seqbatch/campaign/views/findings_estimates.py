@@ -34,7 +34,7 @@ from seqbatch.campaign.views.findings import (
     quality,
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
-from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
@@ -267,6 +267,7 @@ class Asking:
                 latest_p=latest.p_better,
                 tail=self.tail,
                 waves=len(best.waves),
+                candidates=candidates(found),
                 less=self.less,
             ),
             action=best.action,
