@@ -308,7 +308,8 @@ def test_the_documented_specs_can_be_read():
     assert parse_spec(whole).features.columns == (
         "age", "spend", "opened", "signup", "member", "region", "city",
     )  # fmt: skip
-    frame = 'name = "x"\nactions = ["a", "b"]\nreward = {column = "y"}\ngrid = {sizes = [5]}\n'
+    frame = 'name = "x"\nactions = ["a", "b"]\ngrid = {sizes = [5]}\n'
+    frame += 'metrics = {y = {}}\nobjective = {maximise = "y"}\n'
     features = parse_spec(frame + rules).features
     assert features.columns == ("spend", "rate", "age", "signup", "opt_in", "city", "shop")
     assert features.learning == ("spend", "age", "signup", "city")
