@@ -45,6 +45,8 @@ def on_pages(remedy: Remedy) -> str:
             return ", below."
         case "delete" | "overwrite":
             return "."
+        case "record":
+            return " (below)"
         case "amend":
             if settings := remedy.options.get("metrics"):
                 said = [
