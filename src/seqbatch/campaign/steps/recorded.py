@@ -107,8 +107,8 @@ def rows_text(result: Recorded, spec: Spec) -> Iterator[str]:
     metrics = [spec.metrics[name] for name in result.metrics]
     if any(metric.logged for metric in metrics) and result.accepted:
         yield (
-            f"{rows_are(result.accepted)} counted, for {counted(result.units, 'unit')} whose outcome "
-            "is new or has changed."
+            f"{rows_are(result.accepted)} counted, for {counted(result.units, 'unit')} whose "
+            "outcome is new or has changed."
         )
     for within, (before, after) in result.windows.items():
         names = [metric.name for metric in metrics if metric.within == within]
