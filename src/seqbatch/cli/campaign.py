@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -31,6 +31,7 @@ from seqbatch.policies import registry
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
     from seqbatch.campaign.decide.action_counts import ChiSquare
+    from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
 
 
@@ -324,6 +325,12 @@ def record(
         bool, typer.Option("--correct", help="Replace recorded values with the new ones.")
     ] = False,
     reason: Reason = "",
+    equal_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="What equal rows without an id mean: keep (separate orders) or drop (repeats)."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would happen to the rows; record nothing.")
     ] = False,
@@ -346,6 +353,7 @@ def record(
             Source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
             correct=correct,
             reason=reason,
+            equal_rows=cast("EqualRows | None", equal_rows),
             dry_run=dry_run,
             report=report,
         )
@@ -374,15 +382,18 @@ def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
     say(
         f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
         f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
-        f"{result.quarantined:,} quarantined."
+        f"{result.quarantined:,} quarantined"
+        f"{f', {result.outside:,} outside' if result.outside else ''}."
     )
+    for remark in result.remarks:
+        say(remark)
     if result.repeats and result.duplicate == result.rows:
         say(
             "Nothing is new: every row was recorded before, "
             f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
         )
     if result.corrected:
-        say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
+        say(f"{counted(result.corrected, 'row')} replaced an earlier value, which is kept.")
     if result.late:
         end = (
             "the next estimate will use them"
@@ -452,6 +463,7 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
+    from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.views.status import absences, metrics_table, violations
 
@@ -483,6 +495,10 @@ def show_closed(result: "Closed") -> None:
         say(f"{counted(result.replaced, 'late outcome')} replaced values assumed for absent units.")
     if result.corrected:
         say(f"{counted(result.corrected, 'correction')} of earlier outcomes entered the estimate.")
+    if result.held is not None:
+        say(held_text(result.held, result.unknown or 0))
+    for within, count in result.outside.items():
+        say(outside_text(within, count))
     if result.stopping is not None:
         say(look_text(result.stopping))
     if result.inflated is not None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.service.bodies import FILES, JSON, needs_body
 from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
@@ -96,6 +97,9 @@ class OutcomesBody(Body):
     )
     correct: bool = False
     reason: Reason = ""
+    equal_rows: EqualRows | None = Field(
+        default=None, description="What equal rows without an id mean; null refuses them."
+    )
     dry_run: bool = False
 
 
@@ -192,19 +196,26 @@ class HeldReason(BaseModel):
 
 
 class OutcomesAnswer(BaseModel):
-    """What happened to the rows: accepted, duplicate, conflict and quarantined add up to `rows`."""
+    """What happened to the rows: the counts from accepted to outside add up to `rows`."""
 
     rows: int = Field(examples=[1])
     accepted: int = Field(examples=[1])
     duplicate: int = Field(examples=[0])
     conflict: int = Field(examples=[0])
     quarantined: int = Field(examples=[0])
+    outside: int = Field(examples=[0])
+    windows: dict[str, tuple[int, int]] = Field(examples=[{}])
+    unknown: int
+    units: int = Field(examples=[1])
     late: int
     corrected: int
     repeats: int
+    repeated: int
+    metrics: list[str] = Field(examples=[["visit"]])
     held: list[Held]
     reasons: list[HeldReason]
     event: int | None = Field(examples=[3])
+    remarks: list[str]
     read_as: str
     advice: list[str]
     formats: dict[str, list[str]] = Field(examples=[{}])

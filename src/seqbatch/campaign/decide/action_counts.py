@@ -384,9 +384,10 @@ class Counts:
         own, absent = actions[rows], here.absent
         rewards = now.rewards(here.values, own)
         weights = 1 / chances[np.arange(len(actions))[rows], own]
-        recorded = ~absent if absent.any() else slice(None)
-        metrics = MetricSums(beside(now.spec), size)
-        metrics.add(own[recorded], here.parts[recorded])
+        cells, metrics = piece.cells, MetricSums(beside(now.spec), size)
+        # An absent unit may have metrics, if not those of the reward.
+        recorded = ~cells.absent | ~np.isnan(cells.parts).all(axis=1)
+        metrics.add(actions[cells.numbers - piece.chunk.first][recorded], cells.parts[recorded])
         seen, missing = _allocations(size, piece, actions, chances if tested else None)
         return cls(
             seen=seen,

@@ -31,7 +31,7 @@ from seqbatch.campaign.files.reader_process import BinaryFileError, Description,
 from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_PIPED, MOST_PROBLEMS
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Integers
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowProblem
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, Part, Remedy, RowProblem
 
 # ----------------------------------------------------------------------
 # Sources: tables that are read in pieces.
@@ -232,11 +232,13 @@ class Source:
         *,
         code: str = "",
         remedies: Sequence[Remedy] = (),
+        advice: Sequence[Part] = (),
     ) -> InvalidFileError:
         """Return the error for these problems; in a CSV file their positions are lines."""
         return InvalidFileError(
-            self.name, problems, consequence, place=self.place, code=code, remedies=remedies
-        )
+            self.name, problems, consequence, place=self.place, code=code, remedies=remedies,
+            advice=advice,
+        )  # fmt: skip
 
     def columns(self) -> list[str]:
         """Return the distinct column names; refuse a file that cannot be read."""

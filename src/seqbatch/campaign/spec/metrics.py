@@ -243,7 +243,12 @@ class Metric(SpecPart):
     @property
     def counts_rows(self) -> bool:
         """Whether a row counts by being there, whatever its cells hold."""
-        return self.row_id == self.column
+        return self.row_id == self.column or self.rows == "count"
+
+    @property
+    def logged(self) -> bool:
+        """Whether the rows of files are logged, and its value combined from them."""
+        return any((self.rows, self.row_id, self.date))
 
     @property
     def columns(self) -> tuple[str, ...]:

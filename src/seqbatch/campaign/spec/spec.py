@@ -299,11 +299,6 @@ class Spec(SpecPart):
         return reward_of(self.objective, self.metrics, self.money)
 
     @property
-    def row_id(self) -> str | None:
-        """The column that identifies the rows of the reward's metrics; None if there is none."""
-        return next((one.row_id for one in self.reward.terms if one.row_id), None)
-
-    @property
     def money(self) -> str | None:
         """The currency of costs, values and the budget; None if not declared."""
         return self.currency or (None if self.budget is None else self.budget.unit)

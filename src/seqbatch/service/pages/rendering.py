@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
@@ -45,6 +46,8 @@ def on_pages(remedy: Remedy) -> str:
             return ", below."
         case "delete" | "overwrite":
             return "."
+        case "record":
+            return " (below)"
         case "amend":
             if settings := remedy.options.get("metrics"):
                 said = [
@@ -390,6 +393,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
     made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
+    made.globals.update(held_text=held_text, outside_text=outside_text)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 

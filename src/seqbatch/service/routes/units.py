@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.files.reading import Source
 from seqbatch.service.access import Caller
 from seqbatch.service.api_models import (
@@ -150,19 +151,27 @@ async def record(
     token: Caller,
     correct: Annotated[bool, Query(description="For files: replace recorded values.")] = False,
     reason: Annotated[Reason, Query(description="For files: the reason.")] = "",
+    equal_rows: Annotated[
+        EqualRows | None, Query(description="For files: what equal rows without an id mean.")
+    ] = None,
     dry_run: Annotated[bool, Query(description="For files: record nothing.")] = False,
 ) -> Response:
     """The answer lists held rows (conflict or quarantined) with their reasons."""
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
-        options = {"correct": correct, "reason": reason, "dry_run": dry_run}
+        options: dict[str, Any] = {
+            "correct": correct, "reason": reason, "equal_rows": equal_rows, "dry_run": dry_run,
+        }  # fmt: skip
         async with spooled(request) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
             report = watched(request.app.state.settings)
             reading = _recording(file.source, report=report, **options)
             return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
     body, hashed = await read_json(request, OutcomesBody, or_file=True)
-    options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
+    options = {
+        "correct": body.correct, "reason": body.reason, "equal_rows": body.equal_rows,
+        "dry_run": body.dry_run,
+    }  # fmt: skip
     call = None if body.dry_run else call_of(request, token, hashed)
 
     def step(campaign: Campaign) -> StoredAnswer:

@@ -125,13 +125,13 @@ async def protocol(
 
 @router.get(
     "/export",
-    summary="Export units with decisions and outcomes, outcomes, held rows or events as a file.",
+    summary="Export units, outcomes, logged rows, held rows or events as a file.",
     responses={200: sends(*FILES), **responses(404, 409, 422, 429)},
 )
 async def export(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "held", "events"] = "units",
+    what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
     file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
@@ -142,7 +142,7 @@ async def export(
 async def exported(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "held", "events"],
+    what: Literal["units", "outcomes", "rows", "held", "events"],
     file_format: Literal["csv", "parquet", "arrow"],
     *,
     at_event: int | None = None,
