@@ -13,6 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
 from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps.record import number_columns
 from seqbatch.errors import CampaignStateError, InvalidFileError
 from seqbatch.planning.replanning import Proposal
@@ -306,7 +307,7 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
     now = await standing(request, name)
     proposal = None
     if now.proposal is not None:
-        proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
+        proposal = proposal_text(Proposal.of(now.proposal), Measure.of_objective(now.spec))
     return page(request, "change.html", name=name, now=now, proposal=proposal)
 
 
