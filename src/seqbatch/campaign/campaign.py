@@ -197,7 +197,8 @@ class Campaign:
         at_event
             Show the campaign as it was right after this event; None means now.
         """
-        return findings(self.store, self.name, level=level, at_event=at_event)
+        at = self._logbook.now() if at_event is None else None
+        return findings(self.store, self.name, level=level, at_event=at_event, at=at)
 
     @naming_damage
     def next_step(self) -> Step:
@@ -272,7 +273,8 @@ class Campaign:
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
-        document = report(gathered(self.store, self.name, at_event=at_event))
+        at = self._logbook.now() if at_event is None else None
+        document = report(gathered(self.store, self.name, at_event=at_event, at=at))
         return write(document, out, file_format=made)
 
     @naming_damage

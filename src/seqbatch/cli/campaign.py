@@ -206,14 +206,13 @@ def create(
         say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.views.status import measured
+        from seqbatch.campaign.spec.measure import Measure
 
-        scale = measured(f"{now.policy['scale']:g}", now.spec.reward.unit)
-        free = [metric.name for metric in now.spec.reward.terms if metric.limits is None]
+        scale = Measure.of_objective(now.spec).quantity(f"{now.policy['scale']:g}")
+        unbounded = ", ".join(one.name for one in now.spec.reward.terms if one.limits is None)
         say(
-            f"No range was declared for {' and '.join(free)}, so outcomes are assumed to have "
-            f"noise of scale {scale}. If that is wrong, declare the range, or a policy with its "
-            "scale."
+            f"No range was declared for {unbounded}, so outcomes are assumed to have noise of "
+            f"scale {scale}. If that is wrong, declare the range, or a policy with its scale."
         )
     say_next(then)
 
@@ -465,7 +464,7 @@ def show_closed(result: "Closed") -> None:
     from seqbatch.campaign.decide.replanning import proposal_text
     from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
-    from seqbatch.campaign.views.status import absences, metrics_table, violations
+    from seqbatch.campaign.views.status import absences, recorded_table
 
     rows: list[list[Any]] = []
     counts = result.absent_value is not None
@@ -480,13 +479,11 @@ def show_closed(result: "Closed") -> None:
     show(Table(title, columns, rows, words=("action",)))
     if counts:
         recorded, absent = sum(result.observed.values()), sum(result.absent.values())
-        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.unit)}.")
+        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.measure)}.")
     if result.absent_earlier:
         say(f"{result.absent_earlier:,} units of earlier waves count as absent from now on.")
-    if result.metrics:
-        show(metrics_table(result.metrics))
-    for violation in violations(result.metrics):
-        say(violation)
+    if len(result.metrics) > 1:
+        show(recorded_table(result.metrics))
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
@@ -504,7 +501,7 @@ def show_closed(result: "Closed") -> None:
     if result.inflated is not None:
         say(inflation_text(result.inflated))
     if result.proposal is not None:
-        say(proposal_text(result.proposal, result.unit))
+        say(proposal_text(result.proposal, result.measure))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event} (keep a copy): {result.hash}")

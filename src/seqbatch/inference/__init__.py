@@ -19,6 +19,7 @@ from seqbatch.inference.estimates import (
     pool_by_size,
 )
 from seqbatch.inference.evaluate import Evaluation, evaluate
+from seqbatch.inference.guardrails import Bound, Guarded, JudgedBound, judge_bounds
 from seqbatch.inference.intervals import FewEvents, Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.logged_units import Rows
@@ -55,6 +56,7 @@ from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, s
 
 __all__ = [
     "AsRun",
+    "Bound",
     "Coefficients",
     "Declared",
     "Drift",
@@ -64,7 +66,9 @@ __all__ = [
     "FoundSplits",
     "Gain",
     "GainOverRandom",
+    "Guarded",
     "Interval",
+    "JudgedBound",
     "Latest",
     "Lift",
     "Look",
@@ -93,6 +97,7 @@ __all__ = [
     "futility_boundaries",
     "gain_over_best",
     "holm",
+    "judge_bounds",
     "judge_next_rule",
     "latest_lift",
     "lift_coefficients",

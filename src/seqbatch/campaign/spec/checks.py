@@ -350,6 +350,9 @@ def check_elsewhere(spec: "Spec") -> None:
         'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         "metrics beside the objective cannot be recorded": len(spec.metrics)
         > len(spec.reward.terms),
+        "guardrails would need the rows": any(
+            metric.guardrail is not None for metric in spec.metrics.values()
+        ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),

@@ -76,19 +76,6 @@ class Guardrail(SpecPart):
         return given
 
 
-def guardrail_words(rail: Guardrail) -> str:
-    """Return a guardrail's bound in words, to follow "its mean must be".
-
-    >>> guardrail_words(Guardrail(at_most=0.02))
-    'at most 0.02'
-    """
-    side = "at most" if rail.upper else "at least"
-    if not rail.relative:
-        return f"{side} {rail.bound:g}"
-    away = "above" if rail.upper else "below"
-    return f"at most {abs(rail.bound):g} {away} the control's"
-
-
 class Metric(SpecPart):
     """A number that is measured on every unit.
 

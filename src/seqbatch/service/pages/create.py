@@ -16,6 +16,7 @@ from seqbatch.campaign.decide.stopping import unlooked
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.spec.draft import ACTIONS, FEATURES, Became, Choices, Draft
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.template import FirstSpec, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.campaign.steps.create import Prepared
@@ -83,11 +84,11 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     names = ", ".join(action.name for action in now.actions)
-    better = {"max": "higher", "min": "lower"}[now.spec.reward.direction]
+    measure = Measure.of_objective(now.spec)
     summary = [
         f"{counted(len(now.actions), 'action')}: {names}.",
         f"Compared with: {now.spec.control or now.actions[0].name}.",
-        f"Learned from: {now.spec.reward.label}; {better} is better.",
+        f"Objective: {measure.head}; {measure.wanted}.",
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
         *constraints_said(now.spec),

@@ -15,6 +15,7 @@ from seqbatch.campaign.decide.outcome_columns import wanted_columns
 from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.record.current_situation import COMBINING, Situation
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import SENSIBLE
 from seqbatch.errors import CampaignStateError, InvalidFileError, told
 from seqbatch.planning.replanning import Proposal
@@ -316,7 +317,7 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
     now = await standing(request, name)
     proposal = None
     if now.proposal is not None:
-        proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
+        proposal = proposal_text(Proposal.of(now.proposal), Measure.of_objective(now.spec))
     return page(request, "change.html", name=name, now=now, proposal=proposal, sensible=SENSIBLE)
 
 
