@@ -284,6 +284,10 @@ class OutcomeRows:
         self.source = source
         self._spool = spool
         self._columns = check_columns(spec, source)
+        ids = (*spec.unit, *([spec.outcome] if spec.outcome else []))
+        if changed := source.changed_ids(ids):
+            raise source.invalid(changed, NOTHING)
+        source.keep_one(ids)
         self._read_as = spec.unit, spec.outcome, _formats(spec)
         self._unclear = UnclearDots(source, unspelled_columns(spec))
 

@@ -45,6 +45,11 @@ def on_pages(remedy: Remedy) -> str:
             return ", below."
         case "delete" | "overwrite":
             return "."
+        case "dedupe":
+            return ", upload the file again and choose which row of a repeated unit counts."
+        case "skip-rows":
+            rows = remedy.options["skip_rows"]
+            return f', upload the file again with {rows} as "Lines above the header".'
         case "amend":
             if spelled := remedy.options.get("reward_format"):
                 return f' a change of the outcome format to "{spelled}" (with a reason)'

@@ -13,7 +13,8 @@ from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from seqbatch.campaign.files.reading import READ, Source
+from seqbatch.campaign.files.formats import READ
+from seqbatch.campaign.files.reading import Source
 from seqbatch.errors import SeqbatchError
 from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
 from seqbatch.service.call_limits import Settings
