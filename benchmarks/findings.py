@@ -31,7 +31,8 @@ def spec(units: int) -> dict[str, Any]:
         "control": "none",
         "randomised": 0.1,
         "floor": 0.02,
-        "reward": {"column": "visit", "unit": "visits"},
+        "metrics": {"visit": {"unit": "visits"}},
+        "objective": {"maximise": "visit"},
         "features": {
             "numeric": {f"x{n}": "learn" for n in range(NUMBERS)},
             "categorical": {"region": list(LEVELS)},

@@ -1,6 +1,5 @@
 """Settings that all tests share, and the stores that campaigns are tested on."""
 
-import os
 import shutil
 import tempfile
 import warnings
@@ -26,17 +25,6 @@ assert draft.fresh_seed is spec.fresh_seed
 spec.fresh_seed = lambda: 0
 # So does every campaign a salt for the hash of its first event.
 drawn_salt, create.fresh_salt = create.fresh_salt, lambda: "0" * 32
-
-
-def pytest_configure(config):
-    """Give every parallel worker, and the processes it starts, compiled kernels of its own.
-
-    Numba reads the index of its cache, adds a line and writes it back: workers that compile at the
-    same time could number two kernels alike, and load one for the other.
-    """
-    if hasattr(config, "workerinput"):
-        folder = config.rootpath / ".pytest_cache" / "kernels" / config.workerinput["workerid"]
-        os.environ["NUMBA_CACHE_DIR"] = str(folder)
 
 
 def pytest_runtest_setup(item):

@@ -46,6 +46,7 @@ import polars as pl
 import pyarrow as pa
 
 import seqbatch
+from tests.campaign.specs import about
 
 #: How many processes share the work.
 PROCESSES = 2
@@ -265,7 +266,7 @@ SPEC = {
     "control": "none",
     "randomised": 0.2,
     "floor": 0.02,
-    "reward": {"column": "y", "range": [-10, 10]},
+    **about("y", range=[-10, 10]),
     "features": {
         "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
         "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},
@@ -537,9 +538,8 @@ def balanced_strata(kept):
 
 @task(0)
 def masked_then_unmasked(kept):
-    with known_chance():
-        made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
-                   key="trial.key")  # fmt: skip
+    made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
+               key="trial.key")  # fmt: skip
     key = json.loads(Path("trial.key").read_text(encoding="utf-8"))
     kept.keep("key", key)
     made.wave(300)
@@ -554,7 +554,7 @@ def masked_then_unmasked(kept):
 TRIAL = {
     "actions": ["none", "mail"],
     "policy": {"kind": "UniformRandom"},
-    "reward": {"column": "y"},
+    **about("y"),
     "features": {"boolean": {"member": False}, "numeric": {"age": "learn"}},
     "grid": {"sizes": [300, 300, 200]},
 }
@@ -595,7 +595,7 @@ def few_events(kept):
         **TRIAL,
         "actions": ["none", {"name": "mail", "cost": 0.02}],
         "stopping": {"rule": "obrien-fleming"},
-        "reward": {"column": "y", "absent": 0, "unit": "EUR"},
+        **about("y", absent=0, unit="EUR"),
     }
     made = Run(kept, rare)
     for wave, size in enumerate((300, 300, 200)):
@@ -898,7 +898,7 @@ def the_first_that_fit(kept):
 @task(1)
 def sizes_that_are_proposed_and_adopted(kept):
     declared = {
-        "actions": ["none", "mail"], "randomised": 0.1, "reward": {"column": "y"},
+        "actions": ["none", "mail"], "randomised": 0.1, **about("y"),
         "features": {"numeric": {"age": "learn"}, "categorical": {"zip": ["urban", "rural"]}},
         "grid": {"sizes": [60, 100, 1_340], "adaptive": True}, "policy": None,
     }  # fmt: skip
@@ -1531,7 +1531,8 @@ def part(folder, number, source, only):
         os.chdir(place)
         kept, started, failed = Kept(), time.perf_counter(), {}
         try:
-            function(kept)
+            with known_chance():
+                function(kept)
         except Exception:
             failed = {"failed": traceback.format_exc()}
             print(failed["failed"], flush=True)

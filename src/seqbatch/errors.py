@@ -56,8 +56,8 @@ class Remedy:
 
     Examples
     --------
-    >>> Remedy("amend", reward_format="1.234,56", reason=...).plain()
-    {'action': 'amend', 'options': {'reward_format': '1.234,56', 'reason': None}}
+    >>> Remedy("amend", floor=0.02, reason=...).plain()
+    {'action': 'amend', 'options': {'floor': 0.02, 'reason': None}}
     """
 
     action: Action

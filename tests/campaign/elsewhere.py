@@ -12,6 +12,7 @@ import polars as pl
 
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 
 FIXTURE = Path(__file__).parent / "elsewhere.db.gz"
 SPEC = {
@@ -21,7 +22,7 @@ SPEC = {
     "actions": ["a", "b", "c"],
     "randomised": 0.2,
     "floor": 0.02,
-    "reward": {"column": "y"},
+    **about("y"),
     "features": {
         "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
         "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},

@@ -152,8 +152,8 @@ def declare_format(example):
     """Declare how outcomes are spelled: no file of units can tell."""
     spec = Path("spec.toml")
     text = spec.read_text(encoding="utf-8")
-    assert text.count("[reward]\n") == 1
-    declared = text.replace("[reward]\n", f'[reward]\nformat = "{example}"\n')
+    assert text.count("\n[metrics.outcome]\n") == 1
+    declared = text.replace("[metrics.outcome]\n", f'[metrics.outcome]\nformat = "{example}"\n')
     spec.write_text(declared, encoding="utf-8")
 
 

@@ -265,11 +265,11 @@ def test_an_aborted_campaign():
 
 def test_what_absent_units_count_as_is_an_amendment_like_others():
     run("create", "spec.toml")
-    shown = run("amend", "spring", "--absent", "0", "--reason", "buyers only").stdout
-    assert "Amended (event 2): absent from none to 0." in shown
+    shown = run("amend", "spring", "--metric", "visit.absent=0", "--reason", "buyers only").stdout
+    assert "Amended (event 2): absent of visit from none to 0." in shown
     assert "Next: seqbatch campaign assign" in shown
     told = run("show-event", "spring").stdout.replace("│", " ")
-    assert "absent from none to 0" in " ".join(told.split())
+    assert "absent of visit from none to 0" in " ".join(told.split())
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 
 

@@ -26,6 +26,7 @@ from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
 from seqbatch.storage.transaction import SharedTransaction
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 EVENT = Event(
@@ -493,7 +494,7 @@ def test_units_are_assigned_between_outcomes_of_one_transaction(store):
     campaign = Campaign.create(
         {
             "name": "one", "seed": 1, "actions": ["a", "b"], "grid": {"sizes": [8]},
-            "reward": {"column": "y"}, "features": {"numeric": {"x": "raw"}},
+            **about("y"), "features": {"numeric": {"x": "raw"}},
         },
         store=store,
     )  # fmt: skip

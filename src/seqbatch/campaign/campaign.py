@@ -544,10 +544,7 @@ class Campaign:
         add: list[str | Mapping[str, Any]] | None = None,
         retire: list[str] | None = None,
         floor: float | None = None,
-        absent: float | None = None,
-        after: str | None = None,
-        reward_format: str | None = None,
-        metric_formats: Mapping[str, str] | None = None,
+        metrics: Mapping[str, Mapping[str, Any]] | None = None,
         force: bool = False,
     ) -> Event:
         """Change the campaign between two waves; existing assignments are not changed.
@@ -566,12 +563,10 @@ class Campaign:
             Actions that no unit gets from now on.
         floor
             The smallest probability of each action from now on.
-        absent, after
-            The value of a unit without an outcome when its wave is closed, from the open wave on;
-            and the minimum time after its assignment. You may also change this within a wave.
-        reward_format, metric_formats
-            The number format of outcome files recorded from now on, given by an example as in a
-            spec; for metrics, by column. You may change this at any time.
+        metrics
+            New settings of metrics, by metric, as in a spec: `column`, `format`, `absent`, `after`,
+            `rows`, `row_id`, `date` and `within`. They apply to files recorded from now on, and to
+            units that count as absent from now on. You may change them within a wave, too.
         force
             Amend even though later waves may then give the control to no unit.
         """
@@ -585,10 +580,7 @@ class Campaign:
             add=add or (),
             retire=retire or [],
             floor=floor,
-            absent=absent,
-            after=after,
-            reward_format=reward_format,
-            metric_formats=metric_formats,
+            metrics=metrics,
             force=force,
         )
 

@@ -221,11 +221,12 @@ def create(
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
         from seqbatch.campaign.views.status import measured
 
-        scale = f"{now.policy['scale']:g}"
+        scale = measured(f"{now.policy['scale']:g}", now.spec.reward.unit)
+        free = [metric.name for metric in now.spec.reward.terms if metric.limits is None]
         say(
-            "No reward.range was declared, so outcomes are assumed to have noise of scale "
-            f"{measured(scale, now.spec.reward.unit)}. If that is wrong, declare the range, or a "
-            "policy with its scale."
+            f"No range was declared for {' and '.join(free)}, so outcomes are assumed to have "
+            f"noise of scale {scale}. If that is wrong, declare the range, or a policy with its "
+            "scale."
         )
     say_next(then)
 

@@ -320,8 +320,7 @@ def strongest_splits(
     Parameters
     ----------
     waves
-        All waves. This makes two passes over the first `search` waves and two over all, or one each
-        with `fitted`.
+        All waves. This makes two passes over each wave, or one with `fitted`.
     contrast
         A mean or a lift.
     search
@@ -340,9 +339,11 @@ def strongest_splits(
         rule = f"below the number of waves, {len(waves)}, to leave some for evaluation"
         raise InvalidArgumentError("search", rule, search)
     candidates = candidate_splits(waves[0], labels)
-    ask = partial(summarise, contrasts=[contrast], charges=charges, fitted=fitted)
-    chosen = _strongest(ask(waves[:search], partitions=candidates), contrast, candidates, most)
-    later = ask(waves, partitions=chosen)[search:]
+    ask = partial(summarise, contrasts=[contrast], charges=charges)
+    first = ask(waves[:search], partitions=candidates, fitted=fitted)
+    chosen = _strongest(first, contrast, candidates, most)
+    both = ask(waves[search:], partitions=chosen, earlier=first, fitted=fitted[search:])
+    later = both[search:]
     sides = [_sides(later, contrast, split, level, planned[search:]) for split in chosen]
     adjusted = adjusted_p_values([gap for _, _, gap in sides])
     splits = [

@@ -117,10 +117,9 @@ class AmendBody(Body):
     add: list[str | dict[str, Any]] | None = Field(default=None, max_length=1_000)
     retire: list[str] | None = Field(default=None, max_length=1_000, examples=[["mail"]])
     floor: float | None = None
-    absent: float | None = None
-    after: str | None = Field(default=None, max_length=100)
-    reward_format: str | None = Field(default=None, max_length=100)
-    metric_formats: dict[str, str] | None = None
+    metrics: dict[str, dict[str, Any]] | None = Field(
+        default=None, max_length=1_000, examples=[{"revenue": {"format": "1.234,56"}}]
+    )
     force: bool = False
 
 

@@ -36,8 +36,8 @@ def in_calls(remedy: Remedy) -> str:
 
     >>> in_calls(Remedy("close", force=True, reason=...))
     ': force = true, with a reason.'
-    >>> in_calls(Remedy("amend", reward_format="1.234,56", reason=...))
-    ' an amendment with reward_format "1.234,56" and a reason'
+    >>> in_calls(Remedy("amend", metrics={"sales": {"format": "1.234,56"}}, reason=...))
+    ' an amendment with metrics {"sales": {"format": "1.234,56"}} and a reason'
     """
     match remedy.action:
         case "draw" | "partial":

@@ -8,6 +8,7 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.views.status import remarks
 from tests.campaign.instances import units
 from tests.campaign.record.test_absent_units import SHOP, exported
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 METRICS = [
@@ -66,7 +67,7 @@ def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
 
 
 def test_metrics_say_that_absent_units_have_none(store, tmp_path):
-    campaign = shop(store, metrics=METRICS, reward={"column": "revenue", "absent": 0})
+    campaign = shop(store, metrics=METRICS, **about("revenue", absent=0))
     table = campaign.assign(units(40)).table
     campaign.record(outcomes(table, unsubscribed=1.0)[:10])
     closed = campaign.close()
@@ -189,7 +190,7 @@ def test_a_sum_needs_all_of_its_columns(store):
 
 
 def test_outcomes_as_germans_export_them(store, tmp_path):
-    campaign = shop(store, reward={"column": "revenue", "format": "1.234,56", "unit": "EUR"},
+    campaign = shop(store, **about("revenue", format="1.234,56", unit="EUR"),
                     metrics=[{"column": "share", "format": "12,5 %"}])  # fmt: skip
     table = campaign.assign(units(40)).table
     rows = [(name, "1.250,50", "12,5 %") for name in table["id"].to_pylist()]

@@ -14,6 +14,7 @@ from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.display import number
 from seqbatch.planning.replanning import Proposal
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 #: A first wave that is too small for effects such as these.
@@ -21,7 +22,7 @@ SIZES = [60, 100, 2_840]
 PLAN = {"units": 3_000, "batches": 3, "max_batches": 3, "effect": 0.8, "min_batch": 40}
 SPEC = {
     "name": "autumn", "seed": 5, "unit": "id", "actions": ["a", "b"],
-    "reward": {"column": "y", "unit": "EUR"}, "grid": {"sizes": SIZES, "adaptive": True},
+    **about("y", unit="EUR"), "grid": {"sizes": SIZES, "adaptive": True},
     "features": {
         "numeric": {"age": "learn"}, "categorical": {"zip": ["urban", "rural"]},
     },

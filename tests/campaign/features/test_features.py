@@ -17,12 +17,13 @@ from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.specs import about
 from tests.oracles.fitting import expected
 from tests.refusals import places, refused
 
 MESSY = {
     "name": "messy", "seed": 4, "unit": "id", "actions": ["none", "mail", "call"],
-    "start": "2026-03-01", "reward": {"column": "visit", "range": [-10, 10]},
+    "start": "2026-03-01", **about("visit", range=[-10, 10]),
     "grid": {"sizes": [400, 200, 200]}, "policy": {"kind": "SBPE"}, "randomised": 0.3,
     "features": {
         "intercept": True,
@@ -133,7 +134,7 @@ def test_scores_are_those_of_a_fit_to_the_exported_units(store, tmp_path, traits
         actions = [{"name": name, "features": {"price": price}} for name, price in traits.items()]
         shared = {"model": "shared", "actions": actions}
         traits = {name: {"price": price} for name, price in traits.items()}
-    spec = {**MESSY, "reward": {"column": "y"}, "features": features, **shared}
+    spec = {**MESSY, **about("y"), "features": features, **shared}
     campaign = Campaign.create(spec, store=store)
     table = campaign.assign(table_of(messy(400, start=0))).table
     campaign.record(outcomes(table, seed=1).rename({"visit": "y"}))
@@ -307,7 +308,8 @@ def test_the_documented_specs_can_be_read():
     assert parse_spec(whole).features.columns == (
         "age", "spend", "opened", "signup", "member", "region", "city",
     )  # fmt: skip
-    frame = 'name = "x"\nactions = ["a", "b"]\nreward = {column = "y"}\ngrid = {sizes = [5]}\n'
+    frame = 'name = "x"\nactions = ["a", "b"]\ngrid = {sizes = [5]}\n'
+    frame += 'metrics = {y = {}}\nobjective = {maximise = "y"}\n'
     features = parse_spec(frame + rules).features
     assert features.columns == ("spend", "rate", "age", "signup", "opt_in", "city", "shop")
     assert features.learning == ("spend", "age", "signup", "city")

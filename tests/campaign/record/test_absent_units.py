@@ -15,11 +15,12 @@ from seqbatch.campaign.steps import close
 from seqbatch.storage import open_store
 from tests.campaign.instances import units
 from tests.campaign.record.test_events import changed
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 SHOP = {
     "name": "shop", "seed": 5, "unit": "id", "actions": ["none", "mail"], "randomised": 0.2,
-    "control": "none", "reward": {"column": "revenue", "unit": "EUR"},
+    "control": "none", **about("revenue", unit="EUR"),
     "features": {"numeric": {"age": "raw"}}, "grid": {"sizes": [40, 40, 40]},
     "policy": {"kind": "SBPE"},
 }  # fmt: skip

@@ -383,7 +383,7 @@ def test_choices_are_checked_by_the_rules_of_a_spec():
         first_spec(None, Choices(waves=0))
     spec = parse_spec(starting_spec(actions=("none", "offer A"), reward="revenue", waves=4))
     assert [action.name for action in spec.actions] == ["none", "offer A"]
-    assert (spec.control, spec.reward.column) == ("none", "revenue")
+    assert (spec.control, spec.reward.label) == ("none", "revenue")
     assert spec.grid.sizes == (2500, 2500, 2500, 2500)
     assert parse_spec(starting_spec(actions=("none", "b"), control="b")).control == "b"
     many = tuple(f"offer {number}" for number in range(200))

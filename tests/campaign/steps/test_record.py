@@ -7,6 +7,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.files.reading import Source
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 
@@ -244,7 +245,7 @@ def test_a_held_row_claims_no_outcome_id(store):
 
 
 def test_columns_called_as_those_of_an_export(store, tmp_path):
-    campaign, rows = assigned(store, outcome="wave", reward={"column": "reason"})
+    campaign, rows = assigned(store, outcome="wave", **about("reason"))
     frame = rows[:2].rename({"visit": "reason"}).with_columns(wave=pl.Series(["x1", "x2"]))
     assert counts(campaign.record(frame)) == (2, 0, 0, 0)
     campaign.export(tmp_path / "o.parquet", what="outcomes")
@@ -254,7 +255,7 @@ def test_columns_called_as_those_of_an_export(store, tmp_path):
 
 
 def test_a_reward_column_without_a_value_is_held_whole(store):
-    campaign, rows = assigned(store, reward={"column": "visit"})
+    campaign, rows = assigned(store, **about("visit"))
     nothing = pl.Series([None] * 300, dtype=pl.Null)
     result = campaign.record(pl.DataFrame({"id": rows["id"], "visit": nothing}))
     assert counts(result) == (0, 0, 0, 300)
@@ -272,7 +273,7 @@ def test_outcome_ids_of_the_wrong_type_are_held_whole(store):
 @pytest.mark.parametrize("known", [None, 20.0, 5.0])
 def test_a_correction_has_one_value_of_each_unit(store, tmp_path, monkeypatch, block, known):
     monkeypatch.setattr("seqbatch.campaign.files.csv.BLOCK", block)
-    campaign, _ = assigned(store, reward={"column": "visit"})
+    campaign, _ = assigned(store, **about("visit"))
     if known is not None:
         campaign.record(pl.DataFrame({"id": ["000001"], "visit": [known]}))
     path = tmp_path / "orders.csv"
@@ -296,7 +297,7 @@ def test_a_correction_has_one_value_of_each_unit(store, tmp_path, monkeypatch, b
 
 
 def test_a_file_of_assignments_is_no_file_of_outcomes(store):
-    campaign = created(store, reward={"column": "score"})
+    campaign = created(store, **about("score"))
     answers = pl.from_arrow(campaign.assign(units(300)).table)
     with refused("invalid-rows", column="score", problem="not-an-outcome"):
         campaign.record(answers)

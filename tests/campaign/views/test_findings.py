@@ -8,6 +8,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.oracles import inference as oracle
 from tests.oracles import rare_events as rare_oracle
 from tests.refusals import refused
@@ -15,7 +16,7 @@ from tests.refusals import refused
 SPEC = {
     "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
     "control": "none", "randomised": 0.3, "floor": 0.05, "policy": {"kind": "SBPE"},
-    "reward": {"column": "visit", "unit": "visits"}, "required_outcomes": 0.5,
+    **about("visit", unit="visits"), "required_outcomes": 0.5,
     "features": {"numeric": {"age": "raw"}, "boolean": {"member": False}},
     "grid": {"sizes": [90, 60, 80]}, "report": {"segments": ["member"]},
 }  # fmt: skip

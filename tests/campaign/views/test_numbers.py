@@ -14,11 +14,12 @@ from seqbatch.campaign.views.status_picture import picture
 from seqbatch.cli.app import app
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units
+from tests.campaign.specs import about
 from tests.oracles.weighting import action_row, difference
 
 SPEC = {
     "name": "ages", "unit": "id", "actions": ["a", "b"], "control": "b", "floor": 0.1,
-    "reward": {"column": "y"}, "grid": {"sizes": [40, 200]},
+    **about("y"), "grid": {"sizes": [40, 200]},
     "features": {"numeric": {"old": "raw"}}, "required_outcomes": 0.0,
 }  # fmt: skip
 #: Outcomes of wave 2 by action and probability: of a unit that mostly gets the other action, 0.1.

@@ -10,6 +10,7 @@ from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC
+from tests.campaign.specs import about
 
 TRIAL = {
     **SPEC,
@@ -101,7 +102,7 @@ def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
     others = {
         "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
         "alone": {"randomised": 0.0, "floor": 0.0, "stopping": {"rule": "pocock"}},
-        "absent": {"reward": {"column": "visit", "absent": 0, "after": "14 days"}},
+        "absent": {**about("visit", absent=0, after="14 days")},
         "sums": {"reward": {"sum": {"a": 1.0, "b": -0.5}}},
         "planned": {"grid": {"plan": {"units": 2_000, "batches": 3, "noise": 2.0, "missing": 0.1}}},
         "costly": {

@@ -8,22 +8,26 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.views.findings import Measure
-from seqbatch.campaign.views.recommendation import Recommendation, recommended
+from seqbatch.campaign.views.recommendation import Recommendation, candidates, recommended
 from seqbatch.campaign.views.report import cautions, report
 from seqbatch.campaign.views.report_results import gathered
 from seqbatch.document import Items
 from seqbatch.inference import Interval, Verdict
+from seqbatch.inference.intervals import normal_tail
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [600, 600, 600]},
-    "reward": {"column": "visit", "unit": "visits", "range": [0, 1]}, "required_outcomes": 0.1,
+    **about("visit", unit="visits", range=[0, 1]), "required_outcomes": 0.1,
     "metrics": [{"column": "left", "direction": "min", "range": [0, 1], "guardrail": 0.3}],
     "stopping": {"rule": "pocock", "futility": True},
 }  # fmt: skip
 CHANCES = {"none": 0.1, "mail": 0.3, "call": 0.6}
 LEFT = {"none": 0.0, "mail": 0.1, "call": 0.5}
+#: Names of campaigns, on which the draws depend, and the chance of a visit after the last calls.
+SEVERAL = {"one": ("a0", 0.13), "two": ("a5", 0.14)}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def store(tmp_path_factory):
     made.close()
 
 
-def run(store, name, *, waves, chances=CHANCES, back=1.0, **changes):
+def run(store, name, *, waves, chances=CHANCES, last=None, back=1.0, **changes):
     campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store)
     for wave in range(waves):
         random = np.random.default_rng([8, wave])
@@ -41,7 +45,7 @@ def run(store, name, *, waves, chances=CHANCES, back=1.0, **changes):
         frame = pl.from_arrow(campaign.assign(given).table)
         drawn = {
             column: (random.random(600) < frame["action"].replace_strict(of).to_numpy()) * 1.0
-            for column, of in (("visit", chances), ("left", LEFT))
+            for column, of in (("visit", (last if wave == 2 else None) or chances), ("left", LEFT))
         }
         rows = frame.select("customer").with_columns(**drawn)
         campaign.record(rows.filter(pl.Series(random.random(600) < back)))
@@ -78,6 +82,34 @@ def test_an_action_beyond_its_guardrail_is_not_recommended(shop):
     # The same numbers as the status shows, and in JSON.
     assert found.metrics == shop.status().metrics
     assert found.plain()["metrics"][2]["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "better"), [("one", "give", 1), ("two", "unconfirmed", 2)]
+)
+def test_the_best_of_several_needs_clearer_latest_waves(store, name, code, better):
+    """Without that, one of several lifts that are gone would look confirmed by chance."""
+    found = run(
+        store, SEVERAL[name][0], waves=3, chances={"none": 0.1, "mail": 0.19, "call": 0.2},
+        last={"none": 0.1, "mail": 0.1, "call": SEVERAL[name][1]}, metrics=[],
+        stopping={"rule": "none"},
+    ).findings()  # fmt: skip
+    made = found.recommendation
+    assert candidates(found) == sum(lift.around.low > 0 for lift in found.lifts) == better
+    assert 0.05 < normal_tail(made.latest.statistic) < 0.1
+    assert made.same_p > 0.05
+    assert (made.action, made.code) == ("call", code)
+
+
+def test_only_actions_that_can_be_recommended_are_candidates(shop):
+    found = shop.findings()
+    assert [lift.around.low > 0 for lift in found.lifts] == [True, True]
+    # Calls are beyond their guardrail.
+    assert candidates(found) == 1
+    assert candidates(replace(found, metrics=())) == 2
+    assert candidates(replace(found, metrics=(), retired=("mail",))) == 1
+    less = replace(found.measure, direction="min")
+    assert candidates(replace(found, metrics=(), measure=less)) == 0
 
 
 def test_the_control_may_violate_a_guardrail_too(shop):

@@ -21,6 +21,7 @@ from seqbatch.campaign.views.report_pictures import intervals as interval_pictur
 from seqbatch.campaign.views.report_results import gathered
 from seqbatch.document import Table
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, acts
 
 SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metrics", "quality",
@@ -28,7 +29,7 @@ SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metr
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.2, "floor": 0.02, "grid": {"sizes": [900, 900]},
-    "reward": {"column": "visit", "unit": "visits", "range": [0, 1]},
+    **about("visit", unit="visits", range=[0, 1]),
     "features": {"numeric": {"age": "learn", "member": "raw"}},
 }  # fmt: skip
 CHANCES = {"none": 0.2, "mail": 0.25, "call": 0.6}

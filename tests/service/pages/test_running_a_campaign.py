@@ -14,6 +14,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.service import Settings
 from seqbatch.service.pages import campaign as campaign_pages
 from seqbatch.service.pages.uploads import Uploads
+from tests.campaign.specs import about
 from tests.refusals import refused
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
@@ -411,7 +412,7 @@ def test_files_of_every_kind(visit, campaign):
 def test_a_masked_campaign_shows_codes_alone(service, visit, tmp_path):
     spec = {
         "name": "blind", "seed": 1, "actions": ["placebo", "cure"], "control": "placebo",
-        "randomised": 0.5, "grid": {"sizes": [4, 4]}, "reward": {"column": "visit"},
+        "randomised": 0.5, "grid": {"sizes": [4, 4]}, **about("visit"),
         "features": {"numeric": {"age": "raw"}}, "masked": True,
     }  # fmt: skip
     made = Campaign.create(spec, store=service.store, key=tmp_path / "key.json", who="ann")

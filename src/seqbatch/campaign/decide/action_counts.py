@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.row_verdicts import metric_cells
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import probabilities_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.store import Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
-from seqbatch.campaign.spec.reward_and_limits import Metric
+from seqbatch.campaign.spec.metrics import Metric
+from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Floats, Integers
 
 # ----------------------------------------------------------------------
@@ -252,27 +252,21 @@ class MetricSums:
         count = int(self._counts[place, action])
         mean = float(self._totals[place, action] / count) if count else None
         return MetricRow(
-            metric=metric.column,
+            metric=metric.name,
             action=name,
             count=count,
             missing=int(self._outcomes[action]) - count,
             mean=mean,
             unit=metric.unit,
             direction=metric.direction,
-            guardrail=metric.guardrail,
-            passed=within(metric, mean),
+            guardrail=None,
+            passed=None,
         )
 
 
-def within(metric: Metric, mean: float | None) -> bool | None:
-    """Return whether a mean is within a metric's guardrail, including the bound itself.
-
-    >>> within(Metric(column="returned", direction="min", guardrail=0.1), 0.12)
-    False
-    """
-    if metric.guardrail is None or mean is None:
-        return None
-    return mean <= metric.guardrail if metric.direction == "min" else mean >= metric.guardrail
+def beside(spec: Spec) -> tuple[Metric, ...]:
+    """Return the metrics that are stored beside the reward."""
+    return tuple(spec.metrics[name] for name in spec.parts)
 
 
 # ----------------------------------------------------------------------
@@ -352,7 +346,7 @@ class Counts:
             weights=np.zeros(actions),
             weighted=np.zeros(actions),
             least=np.ones(actions),
-            metrics=MetricSums(now.spec.metrics, actions),
+            metrics=MetricSums(beside(now.spec), actions),
         )
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -391,8 +385,8 @@ class Counts:
         rewards = now.rewards(here.values, own)
         weights = 1 / chances[np.arange(len(actions))[rows], own]
         recorded = ~absent if absent.any() else slice(None)
-        metrics = MetricSums(now.spec.metrics, size)
-        metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
+        metrics = MetricSums(beside(now.spec), size)
+        metrics.add(own[recorded], here.parts[recorded])
         seen, missing = _allocations(size, piece, actions, chances if tested else None)
         return cls(
             seen=seen,

@@ -33,7 +33,7 @@ def scale_of(now: Situation) -> Scale:
     """Return the rounding scale, which depends on declared and frozen values and on no unit."""
     sizes = largest(now.encoder())
     assert now.spec.reward.range is not None
-    costs = max(abs(action.cost) for action in now.actions)
+    costs = float(np.abs(now.charges).max())
     reward = max(abs(end) for end in now.spec.reward.range) + costs
     return Scale.of([size for size, _ in sizes], reward, whole=[whole for _, whole in sizes])
 

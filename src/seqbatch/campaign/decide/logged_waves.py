@@ -317,7 +317,7 @@ class Logged:
     def charges(self) -> tuple[float, ...]:
         """The cost of each action in the reward's sign, starting with the control."""
         sign = self.now.spec.reward.sign
-        return tuple(sign * self.now.actions[number].cost for number in self.order)
+        return tuple((sign * self.now.charges[list(self.order)]).tolist())
 
     @cached_property
     def columns(self) -> ModelColumns:

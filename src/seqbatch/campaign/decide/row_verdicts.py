@@ -21,14 +21,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.files.column_values import MISSING, Reason, reasoned, texts
+from seqbatch.campaign.features.boolean import read_booleans
+from seqbatch.campaign.files.column_values import MISSING, Reason, missing_rows, reasoned, texts
 from seqbatch.campaign.files.ids import read_ids, with_nul
 from seqbatch.campaign.files.number_format import NO_NUMBER, NumberFormat
 from seqbatch.campaign.files.number_format import numbers as parsed
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_ID
-from seqbatch.campaign.spec.reward_and_limits import Measured, Metric, Reward
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
+from seqbatch.campaign.spec.objective import Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
@@ -123,32 +125,33 @@ def readable(spec: Spec, batch: Any) -> Judged:
         judged.units = pa.array(["" if "\0" in unit else unit for unit in units.to_pylist()])
     for row, (column, why) in no_unit.items():
         judged.hold(row, UNFIT, f"{column} {why}", kind=f"{column} {reasoned(why).rule}")
-    _read_reward(judged, spec, batch)
-    for place, metric in enumerate(spec.metrics, start=1 + len(spec.parts) - len(spec.metrics)):
-        judged.cells[:, place] = _read(judged, metric.column, metric, batch, optional=True)
-    if spec.outcome:
-        ids, no_id = texts(batch.column(spec.outcome))
+    _read_metrics(judged, spec, batch)
+    if spec.row_id:
+        ids, no_id = texts(batch.column(spec.row_id))
         judged.ids = ids.to_pylist()
         for row, why in no_id.items():
-            kind = f"{spec.outcome} {reasoned(why).rule}"
-            judged.hold(row, UNFIT, f"{spec.outcome} {why}", kind=kind)
+            kind = f"{spec.row_id} {reasoned(why).rule}"
+            judged.hold(row, UNFIT, f"{spec.row_id} {why}", kind=kind)
         for row in [row for row, each in enumerate(judged.ids) if "\0" in each]:
-            judged.hold(row, UNFIT, f"{spec.outcome} holds a NUL character")
+            judged.hold(row, UNFIT, f"{spec.row_id} holds a NUL character")
             judged.ids[row] = ""
-        for row in np.flatnonzero(text_bytes(batch.column(spec.outcome)) > LONGEST_ID).tolist():
-            judged.hold(row, UNFIT, f"{spec.outcome} must have at most {LONGEST_ID:,} bytes")
+        for row in np.flatnonzero(text_bytes(batch.column(spec.row_id)) > LONGEST_ID).tolist():
+            judged.hold(row, UNFIT, f"{spec.row_id} must have at most {LONGEST_ID:,} bytes")
     return judged
 
 
-def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
-    """Read the columns of the reward, and sum them up if there are several."""
+def _read_metrics(judged: Judged, spec: Spec, batch: Any) -> None:
+    """Read all metrics, and compute the reward from them."""
+    needed = [metric.name for metric in spec.reward.terms]
+    read = {
+        name: _read(judged, metric, batch, optional=name not in needed)
+        for name, metric in spec.metrics.items()
+    }
     reward = spec.reward
-    terms = np.column_stack(
-        [_read(judged, column, reward, batch, optional=False) for column in reward.columns]
-    )
-    judged.cells[:, 0] = weighted(reward, terms)
-    if reward.sum is not None:
-        judged.cells[:, 1 : 1 + len(reward.columns)] = terms
+    judged.cells[:, 0] = weighted(reward, np.column_stack([read[name] for name in needed]))
+    for place, name in enumerate(spec.parts, start=1):
+        judged.cells[:, place] = read[name]
+    if not reward.plain:
         # The weighted sum of valid numbers may be too large to learn from.
         for row in np.flatnonzero(np.abs(judged.values) >= LARGEST_NUMBER).tolist():
             why = f"{reward.label} must be below {LARGEST_NUMBER:g} in size"
@@ -156,19 +159,25 @@ def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
 
 
 def weighted(reward: Reward, terms: Floats) -> Floats:
-    """Return the reward, which is the weighted sum of columns, shape (n, columns)."""
-    if reward.sum is None:
+    """Return the reward, the weighted sum of its metrics, shape (n, metrics)."""
+    if reward.plain:
         return terms[:, 0]
     total = np.zeros(len(terms))
-    for place, weight in enumerate(reward.sum.values()):
+    for place, weight in enumerate(reward.weights):
         total = total + weight * terms[:, place]
     return total
 
 
-def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: bool) -> Floats:
-    """Read a column of numbers, and hold the rows whose number cannot be read."""
-    form = None if kind.format is None else NumberFormat.of(kind.format)
-    values, wrong = parsed(batch.column(column), form=form)
+def _read(judged: Judged, metric: Metric, batch: Any, *, optional: bool) -> Floats:
+    """Read a metric's column, and hold the rows whose cell cannot be read."""
+    column = metric.column
+    if metric.kind == YES_NO:
+        read = read_booleans(batch.column(column))
+        values, wrong = read.values_and_wrong()
+        wrong = missing_rows(read.missing) | wrong
+    else:
+        form = None if metric.format is None else NumberFormat.of(metric.format)
+        values, wrong = parsed(batch.column(column), form=form)
     if wrong:
         values = values.copy()
         values[list(wrong)] = np.nan
@@ -195,42 +204,48 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
     judged.numbers = numbers
     for row in np.flatnonzero(numbers < 0).tolist():
         judged.hold(row, UNFIT, "no such unit in this campaign")
-    _hold_outside(judged, spec.reward.label, spec.reward, judged.values, missing=False)
-    for metric, values in zip(spec.metrics, metric_cells(spec, judged.cells).T, strict=True):
-        _hold_outside(judged, metric.column, metric, values, missing=True)
+    for metric, values in zip(
+        spec.metrics.values(), metric_cells(spec, judged.cells).T, strict=True
+    ):
+        _hold_outside(judged, metric, values)
     if WAVE in batch.schema.names and names_wave(spec):
         _hold_wrong_waves(judged, batch.column(WAVE), waves)
 
 
 def names_wave(spec: Spec) -> bool:
     """Return whether a column called "wave" would contain the units' waves."""
-    own = (*spec.reward.columns, *(metric.column for metric in spec.metrics), spec.outcome)
+    own = [column for metric in spec.metrics.values() for column in metric.columns]
     return WAVE not in (*own, *spec.features.columns)
 
 
 def metric_cells(spec: Spec, cells: Floats) -> Floats:
-    """Return only the metrics, from cells or from parts."""
-    return cells[:, cells.shape[1] - len(spec.metrics) :]
+    """Return the metrics of outcomes in the spec's order, from their cells, shape (n, 1 + parts).
+
+    A metric that is the reward itself is stored as the reward.
+    """
+    places = {name: place for place, name in enumerate(spec.parts, start=1)}
+    return cells[:, [places.get(name, 0) for name in spec.metrics]]
 
 
-def outside(kind: Reward | Metric, values: Floats, *, missing: bool) -> Bools:
-    """Return which numbers are outside the declared range; missing ones may be allowed."""
-    if kind.range is None:
+def outside(metric: Metric, values: Floats) -> Bools:
+    """Return which numbers a metric cannot be; missing ones are allowed."""
+    if metric.limits is None:
         return np.zeros(len(values), dtype=np.bool_)
-    low, high = kind.range
-    found: Bools = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
+    low, high = metric.limits
+    fits = (values >= low) & (values <= high)
+    if metric.kind == YES_NO:
+        fits = (values == low) | (values == high)
+    found: Bools = ~fits & ~np.isnan(values)
     return found
 
 
-def _hold_outside(
-    judged: Judged, label: str, kind: Reward | Metric, values: Floats, *, missing: bool
-) -> None:
+def _hold_outside(judged: Judged, metric: Metric, values: Floats) -> None:
     """Hold the rows whose number is outside the declared range."""
-    if kind.range is None:
+    if metric.limits is None:
         return
-    low, high = kind.range
-    for row in np.flatnonzero(outside(kind, values, missing=missing)).tolist():
-        why = f"{label} must be between {low:g} and {high:g}"
+    low, high = metric.limits
+    for row in np.flatnonzero(outside(metric, values)).tolist():
+        why = f"{metric.column} must be between {low:g} and {high:g}"
         judged.hold(row, UNFIT, Reason(why, f"; received {values[row]:g}"))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,6 @@ from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import OutcomeChunk, Reader
-from seqbatch.campaign.spec.reward_and_limits import waiting
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 
 # ----------------------------------------------------------------------
@@ -376,10 +375,8 @@ def absentees(
 
 def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
     """Return whether the waiting time of an assignment's units is over."""
-    if now.wait is None:
-        return True
-    wait: timedelta = waiting(now.wait)
-    return at - datetime.fromisoformat(reader.event(event).at) >= wait
+    wait = now.spec.reward.wait
+    return wait is None or at - datetime.fromisoformat(reader.event(event).at) >= wait
 
 
 def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:

@@ -364,8 +364,10 @@ class Choices:
         As in a spec; by default a fresh, unpredictable one.
     costs
         The cost of each action that has one.
-    direction, range
-        Of the reward, as in a spec.
+    direction, range, kind, unit_of_measure, absent
+        Of the metric that the campaign is about, as in a spec.
+    value, less_costs, currency
+        What one unit of it is worth, and whether costs are subtracted, as in a spec.
     randomised, floor, required_outcomes
         As in a spec; by default the floor depends on the number of actions.
     waves
@@ -391,6 +393,12 @@ class Choices:
     costs: Mapping[str, float] = field(default_factory=dict)
     direction: str = "max"
     range: tuple[float, float] | None = None
+    kind: str = "amount"
+    unit_of_measure: str | None = None
+    absent: float | None = None
+    value: float | None = None
+    less_costs: bool | None = None
+    currency: str | None = None
     randomised: float = 0.1
     floor: float | None = None
     required_outcomes: float = 0.9
@@ -412,11 +420,23 @@ class Choices:
                 "name": self.name, "seed": self.seed, "actions": self.declared,
                 "control": self.controlled, "randomised": self.randomised, "floor": self.least,
                 "required_outcomes": self.required_outcomes,
-                "reward": {"column": self.reward, "direction": self.direction, "range": self.range},
+                **self.about,
                 "grid": {"sizes": list(self.sizes or [1] * (self.waves or 1))},
             },
             name="the spec to be written",
         )  # fmt: skip
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The metric and the objective, as in a spec."""
+        metric = {
+            "kind": self.kind, "unit": self.unit_of_measure, "range": self.range,
+            "absent": self.absent,
+        }  # fmt: skip
+        verb = "maximise" if self.direction == "max" else "minimise"
+        objective = {verb: self.reward, "value": self.value, "less_costs": self.less_costs}
+        made = {"metrics": {self.reward: _given(metric)}, "objective": _given(objective)}
+        return made if self.currency is None else {"currency": self.currency, **made}
 
     @property
     def controlled(self) -> str | None:
@@ -435,6 +455,11 @@ class Choices:
     def least(self) -> float:
         """The least probability of each action."""
         return min(0.01, 0.5 / max(len(self.actions), 1)) if self.floor is None else self.floor
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return only the settings that have a value."""
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 # ----------------------------------------------------------------------

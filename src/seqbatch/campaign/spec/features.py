@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from seqbatch.campaign.files.date_format import DateFormat
 from seqbatch.campaign.files.number_format import NumberExample
-from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
-from seqbatch.campaign.spec.reward_and_limits import (
+from seqbatch.campaign.spec.base import (
     Name,
     Number,
     SettingError,
@@ -21,6 +20,7 @@ from seqbatch.campaign.spec.reward_and_limits import (
     Whole,
     distinct,
 )
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
 #: The first-wave quantiles to which numbers are clipped by default.
 QUANTILES = (0.001, 0.999)

@@ -10,7 +10,8 @@ from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.spec.draft import FEATURES, ColumnProposal, Draft, draft_of
 from seqbatch.campaign.spec.draft import Choices as Choices
-from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
+from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.toml import comment, key, parse_spec, quoted, setting, value
 from seqbatch.display import counted
 from seqbatch.output_files import atomically, require_target
 from seqbatch.planning import plan
@@ -187,7 +188,8 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _who(choices, draft),
         _what(choices),
         _how(choices),
-        _reward(choices, draft),
+        _metric(choices, draft),
+        _objective(choices),
         f"\n[features]\n{setting('intercept', 'true')}",
         '# interactions = [["one feature", "another"]]  # also use their products\n',
         *(_features(draft, kind) for kind in FEATURES),
@@ -264,17 +266,56 @@ def _how(choices: Choices) -> str:
     )
 
 
-def _reward(choices: Choices, draft: Draft) -> str:
-    why = "uncomment this if outcomes have a decimal comma, as the units do"
-    spelled = setting("format", quoted(THOUSANDS), why, active=False)
+def _metric(choices: Choices, draft: Draft) -> str:
+    """Return the table of the metric that the campaign is about."""
+    kind, number = choices.kind, choices.kind != YES_NO
     least = value(list(choices.range or (0, 1)))
-    other = {"max": "min", "min": "max"}[choices.direction]
+    comma = "uncomment this if outcomes have a decimal comma, as the units do"
+    unit, absent = choices.unit_of_measure, choices.absent
+    parts = [
+        f"\n# What is measured on a unit. Add a table for every further metric.\n"
+        f"[metrics.{key(choices.reward)}]\n",
+        setting("kind", quoted(kind), '"yes/no", "count" or "amount"'),
+        setting("column", quoted(choices.reward), "its column in the outcome files"),
+        setting("unit", quoted(unit or "EUR"), "its unit of measure", active=unit is not None),
+        setting(
+            "absent",
+            value(absent or 0),
+            "a unit without a row counts as this when its wave is closed",
+            active=absent is not None,
+        ),
+        setting("rows", '"sum"' if number else '"any"', "several rows of one unit", active=False),
+    ]
+    if number:
+        parts.append(
+            setting("range", least, "values outside are quarantined", active=bool(choices.range))
+        )
+    if number and draft.decimal_comma:
+        parts.append(setting("format", quoted(THOUSANDS), comma, active=False))
+    return "".join(parts)
+
+
+def _objective(choices: Choices) -> str:
+    """Return the table of the objective."""
+    verb, other = "maximise", "minimise"
+    if choices.direction == "min":
+        verb, other = other, verb
+    worth, less = choices.value, choices.less_costs
     return (
-        "\n[reward]\n"
-        + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
-        + setting("direction", quoted(choices.direction), f'or "{other}"')
-        + setting("range", least, "values outside are quarantined", active=bool(choices.range))
-        + (spelled if draft.decimal_comma else "")
+        "\n[objective]\n"
+        + setting(verb, quoted(choices.reward), f"or {other}")
+        + setting(
+            "value",
+            value(worth or 12.5),
+            f"what one {choices.reward} is worth, in the currency",
+            active=worth is not None,
+        )
+        + setting(
+            "less_costs",
+            value(bool(less)),
+            "true: profit, the costs of actions are subtracted",
+            active=less is not None,
+        )
     )
 
 

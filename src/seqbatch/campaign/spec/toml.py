@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.spec.base import SettingError, SpecPart
 from seqbatch.campaign.spec.input_limits import DEEPEST, LONGEST_SPEC
-from seqbatch.campaign.spec.reward_and_limits import SettingError, SpecPart
-from seqbatch.campaign.spec.spec import RENAMED, Spec
+from seqbatch.campaign.spec.spec import REPLACED, Spec
 from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Place, Remedy
 
@@ -317,8 +317,8 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             place = tuple(str(part) for part in found["loc"] if part not in FORMS)
             said = reason(found, _settings())
             meant = _meant(found, place)
-            if new := RENAMED.get(place[0]) if place else None:
-                said = f"is now called {new}; rename it"
+            if len(place) == 1:
+                said = REPLACED.get(place[0], said)
             label = ".".join(place)
             line = _first_line(text, meant) or _line_of(text, place)
             problems.append(f"  {f'{label}: ' if label else ''}{said}{_quoted(text, line)}")

@@ -448,11 +448,16 @@ class RowEvidence:
                 f"its {units:,} units ({len(values) / units:.1%}; at least "
                 f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. "
                 "Do the files hold buyers only? If a unit without a row has the outcome 0, "
-                "declare it: amend the campaign with absent = 0, then close. If the others are "
+                "declare it: amend the metric with absent = 0, then close. If the others are "
                 "not known yet, record them first, or close by force, with a reason.",
                 code="buyers-only",
-                remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
+                remedies=[self._none_means_zero(), BY_FORCE],
             )
+
+    def _none_means_zero(self) -> Remedy:
+        """Return the amendment by which a unit without a row has the outcome 0."""
+        metrics = {metric.name: {"absent": 0} for metric in self.now.spec.reward.terms}
+        return Remedy("amend", metrics=metrics, reason="no row means no purchase")
 
     def lesson(self) -> Lesson:
         """Learn from the wave and from late outcomes, and store which units count as absent."""

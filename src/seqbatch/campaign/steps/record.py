@@ -29,6 +29,7 @@ from seqbatch.campaign.files.units import SMALL
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.unknown_ids import UnknownIds
 from seqbatch.core.arrays import Integers, Places
@@ -182,15 +183,13 @@ def unspelled_columns(spec: Spec) -> tuple[str, ...]:
 
 def _formats(spec: Spec) -> dict[str, str | None]:
     """Return the number columns of an outcome file, with their declared formats."""
-    metrics = {metric.column: metric.format for metric in spec.metrics}
-    return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
+    return {metric.column: metric.format for metric in numbers_of(spec)}
 
 
 def respelling(spec: Spec, column: str, example: str) -> Remedy:
     """Return the amendment that declares a column's format."""
-    if column in spec.reward.columns:
-        return Remedy("amend", reward_format=example, reason=...)
-    return Remedy("amend", metric_formats={column: example}, reason=...)
+    [name, *_] = (metric.name for metric in numbers_of(spec) if metric.column == column)
+    return Remedy("amend", metrics={name: {"format": example}}, reason=...)
 
 
 # ----------------------------------------------------------------------
@@ -284,11 +283,11 @@ class OutcomeRows:
         self.source = source
         self._spool = spool
         self._columns = check_columns(spec, source)
-        ids = (*spec.unit, *([spec.outcome] if spec.outcome else []))
+        ids = (*spec.unit, *([spec.row_id] if spec.row_id else []))
         if changed := source.changed_ids(ids):
             raise source.invalid(changed, NOTHING)
         source.keep_one(ids)
-        self._read_as = spec.unit, spec.outcome, _formats(spec)
+        self._read_as = spec.unit, spec.row_id, _formats(spec)
         self._unclear = UnclearDots(source, unspelled_columns(spec))
 
     def read(self, spec: Spec, report: Callable[[int], None]) -> None:
@@ -307,7 +306,7 @@ class OutcomeRows:
 
     def require_fit(self, spec: Spec) -> None:
         """Refuse to go on if the campaign's formats were amended while the file was read."""
-        if self._read_as != (spec.unit, spec.outcome, _formats(spec)):
+        if self._read_as != (spec.unit, spec.row_id, _formats(spec)):
             raise CampaignStateError(
                 f"campaign {spec.name} was amended while {self.source.name} was read. Nothing was "
                 "recorded; try again.",
@@ -461,12 +460,12 @@ class Recording:
         row_verdicts.plausible(spec, judged, batch, numbers, waves)
         parts, asked = spec.parts, judged.numbers[judged.candidates]
         versions, known = self._change.outcomes(asked, parts=len(parts))
-        if spec.outcome:
+        if spec.row_id:
             assert judged.ids is not None
             owners = self._owners(judged.ids)
             row_verdicts.compared_with_ids(
                 judged, versions, known, owners,
-                name=spec.outcome, parts=parts, correct=self._correct,
+                name=spec.row_id, parts=parts, correct=self._correct,
             )  # fmt: skip
             self._keep_owners(judged.ids, owners)
         else:
@@ -528,7 +527,7 @@ class Recording:
             "verdict": np.full(count, UNFIT, dtype=np.int8),
             "reason": pa.array(reasons).dictionary_encode(),
         }  # fmt: skip
-        if self._now.spec.outcome:
+        if self._now.spec.row_id:
             columns["outcome"] = [""] * count
         self._add(self._chunk_of(pa.table(columns), self._chunk))
 
@@ -571,13 +570,13 @@ def check_columns(spec: Spec, source: Source) -> list[str]:
     """Return the columns to read: unit, reward, metrics, outcome id, and wave if present."""
     there = source.columns()
     wanted = [*spec.unit, *number_columns(spec)]
-    missing = [name for name in (*wanted, spec.outcome) if name and name not in there]
+    missing = [name for name in (*wanted, spec.row_id) if name and name not in there]
     if missing:
         problems = [no_such_column(name, there) for name in missing]
         raise InvalidFileError(source.name, problems, NOTHING)
     _refuse_answers(number_columns(spec), there, source)
-    if spec.outcome:
-        wanted.append(spec.outcome)
+    if spec.row_id:
+        wanted.append(spec.row_id)
     # A feature with this name has another meaning.
     if WAVE in there and WAVE not in wanted and WAVE not in spec.features.columns:
         wanted.append(WAVE)
@@ -598,9 +597,14 @@ def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Sour
         raise InvalidFileError(source.name, problems, NOTHING)
 
 
+def numbers_of(spec: Spec) -> list[Metric]:
+    """Return the metrics that are numbers in an outcome file."""
+    return [one for one in spec.metrics.values() if one.kind != YES_NO and not one.counts_rows]
+
+
 def number_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the number columns of an outcome file."""
-    return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
+    """Return the metrics' columns of an outcome file."""
+    return tuple(dict.fromkeys(metric.column for metric in spec.metrics.values()))
 
 
 class _DryRunError(Exception):

@@ -99,7 +99,7 @@ def _outcomes(
     """
     spec, count = now.spec, len(actions)
     recorded = np.where(known.absent, np.nan, known.values)
-    cells = [] if spec.reward.sum is not None else [(spec.reward.label, recorded)]
+    cells = [(spec.reward.label, recorded)] if spec.reward.plain else []
     cells += list(zip(spec.parts, known.parts.T, strict=True))
     cells.append(("reward", now.rewards(known.values, actions[rows])))
     columns = []
@@ -180,7 +180,7 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
             verdicts,
             rows["reason"].cast(pa.string()),
         ]
-        if now.spec.outcome:
+        if now.spec.row_id:
             columns.append(rows["outcome"])
         yield pa.table(columns, names=schema.names).cast(schema)
 
@@ -190,7 +190,7 @@ def _recorded_columns(now: Situation) -> pa.Schema:
     spec = now.spec
     own = {"event": pa.int64(), "line": pa.int64(), **dict.fromkeys(spec.unit, pa.string())}
     ours = ("event", "line", "version", "verdict", "reason")
-    cells, outcome = (spec.reward.label, *spec.parts), spec.outcome
+    cells, outcome = (spec.reward.label, *spec.parts), spec.row_id
     taken = {*ours, *spec.unit, *cells, *([outcome] if outcome else [])}
     for place, name in enumerate(cells):
         clashes = name in ours or name in cells[:place]

@@ -34,8 +34,9 @@ from seqbatch.campaign.views.findings import (
     quality,
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
-from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
 from seqbatch.core import arguments
+from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
@@ -266,6 +267,7 @@ class Asking:
                 latest_p=latest.p_better,
                 tail=self.tail,
                 waves=len(best.waves),
+                candidates=candidates(found),
                 less=self.less,
             ),
             action=best.action,
@@ -417,7 +419,8 @@ def findings(
         basis["metrics"] = metric_rows(reader, now)
         if not basis["outcomes"]:
             return Findings(**basis)
-        found = _answered(data, events, Findings(**basis), level)
+        with one_thread():
+            found = _answered(data, events, Findings(**basis), level)
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
@@ -432,7 +435,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "name": now.name,
         "condition": now.condition,
         "level": level,
-        "measure": Measure.of_spec(now.spec, binary=False, costs=any(a.cost for a in now.actions)),
+        "measure": Measure.of_spec(now.spec, binary=False, costs=bool(now.charges.any())),
         "control": names[data.order[0]],
         "control_declared": now.spec.control is not None,
         "actions": tuple(names[number] for number in data.order),

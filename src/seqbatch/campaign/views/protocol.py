@@ -15,7 +15,8 @@ from seqbatch.campaign.spec.constraints_text import (
     nobody_said,
     rules_said,
 )
-from seqbatch.campaign.spec.reward_and_limits import Capacity
+from seqbatch.campaign.spec.limits import Capacity
+from seqbatch.campaign.spec.metrics import Metric, guardrail_words
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.findings import Measure
 from seqbatch.campaign.views.history import what_was_done
@@ -127,7 +128,7 @@ def protocol(events: Sequence[Event]) -> Document:
     """Return the protocol: what the first event declares, and later changes."""
     declared = situation(events[:1])
     measure = Measure.of_spec(
-        declared.spec, binary=False, costs=any(action.cost for action in declared.actions)
+        declared.spec, binary=declared.spec.reward.binary, costs=bool(declared.charges.any())
     )
     writing = _Writing(declared, measure)
     return Document(
@@ -181,7 +182,8 @@ class _Writing:
         names = [action.name for action in spec.actions]
         yield f"Actions: {', '.join(names)}."
         if costs := [f"{a.name} {a.cost:g}" for a in spec.actions if a.cost]:
-            yield f"Costs per unit, included in all numbers: {', '.join(costs)}."
+            where = "subtracted from the primary outcome" if measure.costs else "in the budget only"
+            yield f"Costs per unit, {where}: {', '.join(costs)}."
         wanted = "more" if measure.direction == "max" else "less"
         unit = "" if measure.unit is None else f", in {measure.unit}"
         yield f"Primary outcome: {measure.reward}{unit}; {wanted} is better."
@@ -307,8 +309,9 @@ class _Writing:
 
     def outcomes(self) -> Iterator[Part]:
         reward = self.spec.reward
-        made = f"the column {reward.label}" if reward.sum is None else " + ".join(
-            f"{weight:g} x {name}" for name, weight in reward.sum.items()
+        made = reward.label if reward.plain else " + ".join(
+            f"{weight:g} x {metric.name}"
+            for metric, weight in zip(reward.terms, reward.weights, strict=True)
         )  # fmt: skip
         yield f"The primary outcome is {made}."
         if reward.range is not None:
@@ -325,9 +328,7 @@ class _Writing:
                 else ""
             )
             yield f"A unit without an outcome counts as {cell(reward.absent)}{when}."
-        if self.spec.metrics:
-            yield Items([_metric(one.column, one.direction, one.guardrail)
-                         for one in self.spec.metrics])  # fmt: skip
+        yield Items([_metric(metric) for metric in self.spec.metrics.values()])
 
 
 def _record(events: Sequence[Event]) -> list[Part]:
@@ -357,12 +358,19 @@ def _most(capacity: Capacity) -> bool:
     return capacity.each_wave is not None or capacity.total is not None
 
 
-def _metric(column: str, direction: str, guardrail: float | None) -> str:
-    better = "more" if direction == "max" else "less"
-    if guardrail is None:
-        return f"{column}: recorded and reported; {better} is better."
-    bound = "at least" if direction == "max" else "at most"
-    return f"{column}: a guardrail; its mean must be {bound} {guardrail:g} under every action."
+def _metric(metric: Metric) -> str:
+    kind = metric.kind if metric.unit is None else f"{metric.kind} in {metric.unit}"
+    said = f"{metric.name} ({kind}, column {metric.column})"
+    better = "more" if metric.direction == "max" else "less"
+    if metric.rows is not None:
+        said += f"; several rows of a unit: {metric.rows}"
+    if metric.within is not None:
+        said += f"; rows count within {metric.within} of the assignment"
+    if metric.absent is not None:
+        said += f"; a unit without a row counts as {metric.absent:g}"
+    if metric.guardrail is None:
+        return f"{said}; {better} is better."
+    return f"{said}; a guardrail: its mean must be {guardrail_words(metric.guardrail)}."
 
 
 def _sentence(clause: str) -> str:

@@ -148,7 +148,8 @@ def or_close(now: Situation) -> str:
     """
     if now.absent is None or not now.observed or step_from(now) != "record":
         return ""
-    when = f", but not earlier than {now.wait} after its assignment" if now.wait else ""
+    after = now.spec.reward.after
+    when = f", but not earlier than {after} after its assignment" if after else ""
     return (
         f"Once you expect no more outcomes, close wave {now.wave}: a unit without one then counts "
         f"as {now.absent:g}{when}."

@@ -38,10 +38,9 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
 from seqbatch.campaign.record.stored_units import walk
-from seqbatch.campaign.spec.reward_and_limits import Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Integers
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -249,36 +248,32 @@ def differences(
 
 
 def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield the place and the problem of every reward that is not the sum of its columns."""
+    """Yield the place and the problem of every reward that its metrics do not add up to."""
     reward = spec.reward
-    if reward.sum is None:
+    if reward.plain:
         return
     recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
-    sums = weighted(reward, parts_of(recorded, len(reward.columns)))
+    places = [spec.parts.index(metric.name) for metric in reward.terms]
+    sums = weighted(reward, parts_of(recorded, len(spec.parts))[:, places])
     values = recorded["value"].to_numpy()
     for row in np.flatnonzero(sums != values).tolist():
         place = f"outcome of unit number {recorded['number'][row].as_py()}"
         stored, total = float(values[row]), float(sums[row])
-        yield place, f"the reward is {stored!r}, but its columns sum to {total!r}"
+        yield place, f"the reward is {stored!r}, but its metrics add up to {total!r}"
 
 
 def out_of_range(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     """Yield the place and the problem of every accepted number outside its declared range."""
     recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
-    metrics = metric_cells(spec, parts_of(recorded, len(spec.parts))).T
-    columns: list[tuple[str, Reward | Metric, Floats]]
-    columns = [(spec.reward.label, spec.reward, recorded["value"].to_numpy())]
-    columns += [
-        (each.column, each, cells) for each, cells in zip(spec.metrics, metrics, strict=True)
-    ]
-    for label, kind, values in columns:
-        wrong = outside(kind, values, missing=kind is not spec.reward)
-        for row in np.flatnonzero(wrong)[:NAMED].tolist():
-            assert kind.range is not None
+    cells = [recorded["value"].to_numpy(), *parts_of(recorded, len(spec.parts)).T]
+    metrics = metric_cells(spec, np.column_stack(cells)).T
+    for metric, values in zip(spec.metrics.values(), metrics, strict=True):
+        for row in np.flatnonzero(outside(metric, values))[:NAMED].tolist():
+            assert metric.limits is not None
             place = f"outcome of unit number {recorded['number'][row].as_py()}"
-            low, high = kind.range
-            problem = f"{label} is {values[row]:g}, outside the declared range {low:g} to {high:g}"
-            yield place, f"{problem}, but was accepted"
+            low, high = metric.limits
+            found = f"{metric.name} is {values[row]:g}, outside the declared range"
+            yield place, f"{found} {low:g} to {high:g}, but was accepted"
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:

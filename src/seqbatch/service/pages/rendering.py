@@ -51,8 +51,13 @@ def on_pages(remedy: Remedy) -> str:
             rows = remedy.options["skip_rows"]
             return f', upload the file again with {rows} as "Lines above the header".'
         case "amend":
-            if spelled := remedy.options.get("reward_format"):
-                return f' a change of the outcome format to "{spelled}" (with a reason)'
+            if settings := remedy.options.get("metrics"):
+                said = [
+                    f'the {setting} of {name} to "{value}"'
+                    for name, own in settings.items()
+                    for setting, value in own.items()
+                ]
+                return f" a change of {', '.join(said)} (with a reason)"
             # Pages have no fields for the other remedies.
             return f" an amendment over HTTP with {amendment(remedy)}"
         case _:
@@ -176,7 +181,8 @@ def _record(now: Situation) -> str:
         return f"{said}, and closing it takes at least {needed}."
     if closing := or_close(now):
         return f"{said}. {closing}"
-    when = f", but not before {now.wait} after its assignment" if now.wait else ""
+    after = now.spec.reward.after
+    when = f", but not before {after} after its assignment" if after else ""
     return f"{said}. When you close the wave, a unit without one counts as {now.absent:g}{when}."
 
 

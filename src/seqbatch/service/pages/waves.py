@@ -189,7 +189,7 @@ async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response
     """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
     spec = now.spec
-    columns = [*spec.unit, *number_columns(spec), *([spec.outcome] if spec.outcome else [])]
+    columns = [*spec.unit, *number_columns(spec), *([spec.row_id] if spec.row_id else [])]
     return page(request, "outcomes.html", name=name, now=now, columns=columns)
 
 
@@ -218,11 +218,9 @@ async def check_outcomes(
         found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
-        shown["respelled"] = any("reward_format" in each.options for each in error.remedies)
+        shown["respelled"] = any("metrics" in each.options for each in error.remedies)
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    # The Change page has no field for the formats of metrics.
-    respelled = any(column in found.formats for column in now.spec.reward.columns)
-    shown |= {"found": _in_words(found), "respelled": respelled}
+    shown |= {"found": _in_words(found), "respelled": bool(found.formats)}
     return page(request, "outcomes_checked.html", **shown)
 
 
@@ -330,8 +328,21 @@ def _amendment(form: Form, now: Situation) -> dict[str, Any]:
         "add": added or None,
         "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
         "floor": form.number("floor"),
-        "reward_format": form.text("reward_format") or None,
+        "metrics": _settings(form, now) or None,
     }
+
+
+def _settings(form: Form, now: Situation) -> dict[str, dict[str, Any]]:
+    """Return the settings of metrics that were filled in, by metric."""
+    made: dict[str, dict[str, Any]] = {}
+    for place, name in enumerate(now.spec.metrics):
+        if text := form.text(f"format{place}"):
+            made.setdefault(name, {})["format"] = text
+        if (absent := form.number(f"absent{place}")) is not None:
+            made.setdefault(name, {})["absent"] = absent
+        if rows := form.text(f"rows{place}"):
+            made.setdefault(name, {})["rows"] = rows
+    return made
 
 
 def _sizes(text: str) -> list[int] | None:
