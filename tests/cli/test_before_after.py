@@ -273,11 +273,11 @@ def test_what_absent_units_count_as_is_an_amendment_like_others():
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 
 
-def test_no_sheet_is_written():
+def test_other_workbooks_are_not_written():
     run("create", "spec.toml")
-    refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
+    refused = " ".join(run("export", "spring", "--out", "x.ods", code=2).stderr.split())
     assert "--out must be named with one of" in refused
-    assert "Spreadsheets open CSV files." in refused
+    assert "Excel opens .xlsx files." in refused
 
 
 def test_words_need_no_textbook():

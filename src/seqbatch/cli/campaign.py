@@ -126,7 +126,7 @@ Reason = Annotated[str, typer.Option(help="Why; recorded with the event.")]
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="File format: csv, parquet or arrow (default: by the file name)."
+        "--format", help="File format: csv, xlsx, xls, parquet or arrow (default: by the name)."
     ),
 ]
 Delimiter = Annotated[
@@ -136,6 +136,20 @@ Delimiter = Annotated[
 Encoding = Annotated[
     str | None,
     typer.Option(help="Encoding of a CSV file, such as utf-16 or cp1252 (default: detected)."),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(help="Sheet of a workbook (default: the first visible one with cells)."),
+]
+SkipRows = Annotated[
+    int, typer.Option(min=0, help="Number of lines, or rows of a sheet, above the header.")
+]
+Dedupe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="first|last|newest-by COLUMN",
+        help="Row of a repeated unit that counts (default: repeats are refused).",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
@@ -231,9 +245,19 @@ def assign(
     rest: Annotated[
         str | None, typer.Option(help="File for the units that do not fit (with --partial).")
     ] = None,
+    with_columns: Annotated[
+        str | None,
+        typer.Option("--with", help="Columns to copy to the assignments, separated by commas."),
+    ] = None,
+    split_by: Annotated[
+        str | None, typer.Option(help="action: write one file per action, named after --out.")
+    ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     out_format: Annotated[
         str | None, typer.Option("--out-format", help="Like --format, for the assignments.")
     ] = None,
@@ -253,11 +277,21 @@ def assign(
         from seqbatch.campaign.files.reading import Source
 
         result = campaign.assign(
-            Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding),
+            Source(
+                units,
+                file_format=file_format,
+                delimiter=delimiter,
+                encoding=encoding,
+                sheet=sheet,
+                skip_rows=skip_rows,
+                dedupe=dedupe,
+            ),
             out=out,
             partial=partial,
             draw=draw,
             rest=rest,
+            with_columns=names_in(with_columns),
+            split_by=split_by,
             out_format=out_format,
             force=force,
             report=report,
@@ -273,18 +307,20 @@ def assign(
         say(f"seqbatch: {warning}", to_errors=True)
     plain = {key: value for key, value in result.plain().items() if key != "table"}
     plain["next"] = then
+    files = [out] if split_by is None else _split_files(out, now)
     if as_json:
         if out == "-":
             dump(plain, to_errors=True)
         else:
-            dump({**plain, "out": out, "rest": rest if result.left_over else None})
+            written = {"out": out} if split_by is None else {"out": files}
+            dump({**plain, **written, "rest": rest if result.left_over else None})
         return
     lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
     if not result.assigned:
         lines = ["No new units were assigned"]
     if result.repeated:
         lines[0] += f", {result.repeated:,} already had an action"
-    lines[0] += f"; written to {out}."
+    lines[0] += f"; written to {', '.join(files)}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
         how = " In the first wave, every unit gets a random action." if blind else ""
@@ -303,6 +339,23 @@ def assign(
     for line in lines:
         say(line, to_errors=out == "-")
     say_next(then, to_errors=out == "-")
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return names that were typed with commas between them.
+
+    >>> names_in("email, name"), names_in(None)
+    (['email', 'name'], [])
+    """
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _split_files(out: str, now: "Situation") -> list[str]:
+    """Return the files that were written, one for each action."""
+    from seqbatch.campaign.files.writing import split_targets
+
+    actions = [action.name for action in now.actions]
+    return [str(file) for file in split_targets(out, actions).values()]
 
 
 def _draw_text(result: "Assigned") -> str:
@@ -336,6 +389,9 @@ def record(
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -349,7 +405,15 @@ def record(
         from seqbatch.campaign.views.status import or_close
 
         result = campaign.record(
-            Source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
+            Source(
+                outcomes,
+                file_format=file_format,
+                delimiter=delimiter,
+                encoding=encoding,
+                sheet=sheet,
+                skip_rows=skip_rows,
+                dedupe=dedupe,
+            ),
             correct=correct,
             reason=reason,
             equal_rows=cast("EqualRows | None", equal_rows),
@@ -574,6 +638,9 @@ def init(
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -587,7 +654,15 @@ def init(
 
         file = None
         if units is not None:
-            file = Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
+            file = Source(
+                units,
+                file_format=file_format,
+                delimiter=delimiter,
+                encoding=encoding,
+                sheet=sheet,
+                skip_rows=skip_rows,
+                dedupe=dedupe,
+            )
         with waiting("planning the waves" if plan else "reading the file"):
             made = write_spec(
                 out, file, force=force, name=name, control=control,
@@ -596,7 +671,11 @@ def init(
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
-    for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):
+    reading = {
+        "--delimiter": delimiter, "--encoding": encoding, "--sheet": sheet,
+        "--skip-rows": str(skip_rows) if skip_rows else None, "--dedupe": dedupe,
+    }  # fmt: skip
+    for option, given in reading.items():
         files += [option, given] if files and given is not None else []
     then = command("validate", str(out), *files, store=STORE)
     say_read_as(made.read_as)

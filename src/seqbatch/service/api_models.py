@@ -15,6 +15,13 @@ from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
 Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too expensive"])]
 Row = dict[str, Any]
+DedupeRule = Annotated[
+    str | None,
+    Field(
+        max_length=300, examples=["last"],
+        description="Which row of a repeated unit counts: first, last, or newest-by and a column.",
+    ),
+]  # fmt: skip
 #: A campaign's name in a URL, with the same rules as in a spec.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
 
@@ -88,6 +95,7 @@ class AssignmentsBody(Body):
     units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a", "age": 31}]])
     partial: bool = False
     draw: bool = False
+    dedupe: DedupeRule = None
 
 
 class OutcomesBody(Body):
@@ -102,6 +110,7 @@ class OutcomesBody(Body):
         default=None, description="What equal rows without an id mean; null refuses them."
     )
     dry_run: bool = False
+    dedupe: DedupeRule = None
 
 
 class CloseBody(Body):

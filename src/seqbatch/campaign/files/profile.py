@@ -237,14 +237,42 @@ def _totals_row(row: int, column: str, reason: str) -> RowProblem:
 
 @dataclass(frozen=True, eq=False)
 class FileProfile:
-    """The profiles of a file's columns, and the rows that may not be units."""
+    """The profiles of a file's columns, and the rows that may not be units.
+
+    Parameters
+    ----------
+    columns, odd
+        The columns, and the odd rows.
+    ids
+        The columns of the ids, if only one row of each unit counts; otherwise empty.
+    """
 
     columns: list[ColumnProfile]
     odd: OddRows
+    ids: tuple[str, ...] = ()
 
 
-def profile_of(opened: Source) -> FileProfile:
-    """Profile every column of a file; refuse a file that has no rows or is too large."""
+def profile_of(opened: Source, unit: Sequence[str] = ()) -> FileProfile:
+    """Profile every column of a file; refuse a file that has no rows or is too large.
+
+    Parameters
+    ----------
+    opened
+        The file.
+    unit
+        The columns that identify units, if they are known.
+    """
+    found = _profiled(opened)
+    if opened.dedupe is None:
+        return found
+    ids = tuple(unit) or repeated_unit(found.columns)
+    if not ids:
+        return found
+    opened.keep_one(ids)
+    return replace(_profiled(opened), ids=ids)
+
+
+def _profiled(opened: Source) -> FileProfile:
     names = opened.columns()
     pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
     kinds: list[pa.DataType] = []
@@ -556,6 +584,15 @@ def unit_columns(
     return whole[:1]
 
 
+def repeated_unit(columns: Sequence[ColumnProfile]) -> tuple[str, ...]:
+    """Return the column that most likely identifies units that a file repeats; () if none does."""
+    usable = [column for column in columns if _may_tell(column)]
+    likely = [column for column in usable if unlikely_id(column.name) < 2] or usable
+    # A column without repeats, such as the number of an order, is not the one that is meant.
+    likely.sort(key=lambda c: (c.distinct == c.rows, unlikely_id(c.name), -c.distinct))
+    return tuple(column.name for column in likely[:1])
+
+
 def _may_tell(column: ColumnProfile) -> bool:
     """Return whether a column can hold ids: no missing values, and text or whole numbers."""
     kind = column.values.type
@@ -804,7 +841,7 @@ def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
     if opened.has_index:
         found.append(RowProblem(0, "", NAMELESS, "unnamed-column"))
     for column in [each for each in columns if unlikely_id(each.name) < 2][:FEW_IDS]:
-        found.extend(_faults(opened, column))
+        found.extend(opened.changed_ids([column.name]) or _faults(opened, column))
     return found
 
 

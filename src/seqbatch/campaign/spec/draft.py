@@ -521,8 +521,8 @@ def draft_of(
     unit, kinds
         Your choices: the columns that identify units, and the roles of other columns.
     """
-    found, kinds = profile_of(opened), kinds or {}
-    columns = found.columns
+    found, kinds = profile_of(opened, unit or ()), kinds or {}
+    columns, unit = found.columns, unit or found.ids or None
     require_there(opened, columns, {"unit": unit or (), "features": kinds})
     habits = habits_of(columns, semicolons=opened.has_semicolons)
     sums = _ending_in_sums(columns, habits)

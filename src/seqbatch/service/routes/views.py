@@ -132,7 +132,7 @@ async def export(
     request: Request,
     name: Name,
     what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
+    file_format: Annotated[Literal["csv", "parquet", "xlsx"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
     """In CSV files, text that a spreadsheet would run as a formula is escaped."""
@@ -143,7 +143,7 @@ async def exported(
     request: Request,
     name: Name,
     what: Literal["units", "outcomes", "rows", "held", "events"],
-    file_format: Literal["csv", "parquet", "arrow"],
+    file_format: Literal["csv", "parquet", "arrow", "xlsx"],
     *,
     at_event: int | None = None,
     mark: bytes = b"",
