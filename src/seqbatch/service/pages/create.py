@@ -14,8 +14,9 @@ from fastapi.responses import RedirectResponse, Response
 from seqbatch.campaign import Validated, validate
 from seqbatch.campaign.decide.stopping import unlooked
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
-from seqbatch.campaign.spec.draft import ACTIONS, FEATURES, Became, Choices, Draft
+from seqbatch.campaign.spec.draft import ACTIONS, Choices, Draft
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.template import FirstSpec, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
