@@ -21,7 +21,7 @@ from seqbatch.campaign.record.current_situation import Situation, events_until, 
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.campaign.spec.metrics import Metric
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
@@ -95,6 +95,8 @@ class Asking:
         The error on each side that the stopping rule leaves for the last look; None without looks.
     scale
         The size of one unit of the summaries' outcomes in the numbers to show.
+    yes_no
+        Whether outcomes are those of a yes/no metric.
     """
 
     data: Logged
@@ -103,6 +105,7 @@ class Asking:
     level: float
     looks: float | None = None
     scale: float = 1.0
+    yes_no: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -179,11 +182,19 @@ class Asking:
         segment = self.data.segment(contrast)
         return units_planned(contrast, self.summaries, self.waves, segment)
 
-    def pooled(self, contrast: Contrast) -> Interval:
-        """Return a contrast over all units, on the scale of the summaries."""
-        segment, planned = self.data.segment(contrast), self._planned(contrast)
+    def pooled(self, contrast: Contrast, *, rate: float = 0.0) -> Interval:
+        """Return a contrast over all units, on the scale of the summaries.
+
+        `rate` is the rate of events that a hypothesis implies, for the rule of events.
+        """
         return pool_by_size(
-            self.summaries, contrast, level=self.level, segment=segment, planned=planned
+            self.summaries,
+            contrast,
+            level=self.level,
+            segment=self.data.segment(contrast),
+            planned=self._planned(contrast),
+            yes_no=self.yes_no,
+            rate=rate,
         )
 
     def _same(self, lift: Lift) -> Interval:
@@ -303,6 +314,9 @@ class Asking:
     def named(self, interval: Interval, about: str) -> Interval:
         """Return only the interval of an estimate, with names, and on the scale to show."""
         own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
+        if interval.known:
+            # With hardly any event, an estimated share may be below 0, where its interval ends.
+            own["estimate"] = min(max(interval.estimate, interval.low), interval.high)
         sizes = {name: self.scale * own[name] for name in ("estimate", "error", "low", "high")}
         return Interval(**{**own, **sizes, "about": about})
 
@@ -610,7 +624,8 @@ def _about_metric(asking: Asking, metric: Metric) -> Asking:
             contrasts=[*map(Mean, range(K)), *map(Lift, range(1, K))],
             partitions=asking.data.partitions(),
         )
-    return replace(asking, summaries=summaries, looks=None, scale=1.0)
+    yes_no = metric.kind == YES_NO
+    return replace(asking, summaries=summaries, looks=None, scale=1.0, yes_no=yes_no)
 
 
 def _counts(data: Logged, metric: Metric, found: Findings) -> dict[str, int]:
@@ -653,7 +668,8 @@ MASKED = "Only the key names the control: it is judged once the campaign is unma
 def _bound(asking: Asking, name: str, contrast: Mean | Lift) -> Bound:
     rail = asking.data.now.spec.metrics[name].guardrail
     assert rail is not None
-    estimate = asking.pooled(contrast)
+    # At the bound, so many would be events: few of them are evidence, not a lack of it.
+    estimate = asking.pooled(contrast, rate=abs(rail.bound) if asking.yes_no else 0.0)
     if rail.relative and asking.data.now.masked:
         estimate = unknown(contrast.name, level=asking.level, note=MASKED)
     return Bound(estimate=estimate, value=rail.bound, upper=rail.upper)
