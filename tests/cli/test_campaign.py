@@ -344,7 +344,9 @@ def test_an_assumed_scale_is_said(folder):
     Path("two.toml").write_text(bare, encoding="utf-8")
     shown = run("create", "two.toml").stdout
     said = " ".join(shown.split())
-    assert "No range was declared for visit, so outcomes are assumed to have noise of scale 1." in said
+    assert (
+        "No range was declared for visit, so outcomes are assumed to have noise of scale 1." in said
+    )
     assert folder.exists()
 
 
@@ -438,7 +440,9 @@ def test_the_command_that_record_names_reads_what_was_held():
     named = "amend spring --metric visit.format=1.234,56 --reason 'YOUR REASON'"
     assert named in " ".join(run("record", "spring", "o1.csv", code=1).stdout.split())
     for wrong in ("calls", "calls=1.234,56", "calls.absent=none"):
-        assert "--metric" in run("amend", "spring", "--metric", wrong, "--reason", "x", code=2).stderr
+        assert (
+            "--metric" in run("amend", "spring", "--metric", wrong, "--reason", "x", code=2).stderr
+        )
     formats = ("--metric", "visit.format=1.234,56", "--metric", "calls.format=1.234,56")
     shown = run("amend", "spring", *formats, "--reason", "as it is").stdout
     assert "format of visit from none to 1.234,56" in " ".join(shown.split())
