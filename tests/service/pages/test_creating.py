@@ -168,7 +168,8 @@ def test_what_is_proposed_can_be_corrected(visit):
     assert set(spec["features"]) == {"intercept", "boolean", "categorical"}
     assert list(spec["features"]["categorical"]) == ["age"]
     assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
-    assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
+    assert spec["metrics"]["spend"]["range"] == [0.0, 500.0]
+    assert spec["objective"] == {"minimise": "spend"}
     assert spec["grid"]["sizes"] == [15, 15, 15, 15]
     assert "equal waves; a plan finds better sizes" in words(page.text)
 
@@ -197,7 +198,7 @@ def test_a_plan_comes_with_its_numbers(visit):
     ("changes", "field", "said"),
     [
         ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
-        ({"reward": ""}, "reward", "reward.column must be at least one character long"),
+        ({"reward": ""}, "reward", "objective.maximise must name a metric"),
         ({"reward": "age"}, "reward", "is also a column of the units"),
         ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
         (

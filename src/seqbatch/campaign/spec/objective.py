@@ -16,9 +16,9 @@ REWARD = "reward"
 
 
 def _weights(given: Any) -> Any:
-    if isinstance(given, str):
+    if isinstance(given, str) and given:
         return {given: 1.0}
-    if given is not None and (not isinstance(given, Mapping) or not given):
+    if given is not None and (not isinstance(given, Mapping) or not given or "" in given):
         raise ValueError(
             'must name a metric, as in "revenue", or several with their weights, as in '
             "{purchase = 12.50, revenue = 1}"

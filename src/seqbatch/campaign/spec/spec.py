@@ -369,6 +369,8 @@ def _metrics(value: Any) -> Any:
         )
     if not isinstance(value, Mapping):
         return value
+    if "" in value:
+        raise ValueError("must each have a name, as in [metrics.purchase]")
     return {
         name: {"name": name, **metric} if isinstance(metric, Mapping) else metric
         for name, metric in value.items()
