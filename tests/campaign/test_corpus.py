@@ -52,7 +52,7 @@ def steps(case, *, reward="outcome"):
     init = ["init", path, "--name", "corpus", "--actions", "none,offer", "--waves", "1"]
     init += ["--seed", "1"]
     return [
-        [*init, "--reward", reward],
+        [*init, "--maximise", reward],
         ["validate", "spec.toml", path],
         ["create", "spec.toml"],
         ["assign", "corpus", path, "--out", "answers.csv"],

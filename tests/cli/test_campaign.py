@@ -186,7 +186,7 @@ def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
     Path("messy.csv").write_text(
         'customer,spend,revenue\n01,"1,50",1\n02,"2,75",0\n03,"7,00",5\n', encoding="utf-8"
     )
-    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--reward",
+    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--maximise",
              "visit", "--waves", "1", "--name", "messy", "--out", "a spec.toml", "--force",
              )  # fmt: skip
     shown = run(*words).stdout

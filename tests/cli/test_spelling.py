@@ -33,7 +33,7 @@ def run(*words, code=0):
     return result
 
 
-INIT = ("init", "units.csv", "--actions", "none,mail", "--waves", "1", "--reward", "revenue",
+INIT = ("init", "units.csv", "--actions", "none,mail", "--waves", "1", "--maximise", "revenue",
         "--seed", "1")  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
-    waiting,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options
 from seqbatch.display import counted
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from seqbatch.campaign.decide.action_counts import ChiSquare
     from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
-    from seqbatch.campaign.spec.template import FirstSpec
 
 
 # ----------------------------------------------------------------------
@@ -108,8 +106,6 @@ app = typer.Typer(cls=Visible, help="Run a real experiment in waves.", no_args_i
 
 #: Maximum number of held rows to show; `export --what held` writes all of them.
 HELD = 5
-#: Maximum number of columns named in a line; the spec lists all of them.
-NAMED = 12
 #: A p-value below this is worth mentioning, although it proves nothing.
 UNSURE = 0.05
 
@@ -605,159 +601,3 @@ def _allocation_text(test: "ChiSquare") -> str:
     if test.p < UNSURE:
         return f"Allocation: no clear mismatch with the logged probabilities (p = {test.p:.3g})."
     return f"Allocation matches the logged probabilities (p = {test.p:.3g})."
-
-
-@app.command()
-def init(
-    units: Annotated[
-        str | None,
-        typer.Argument(help="File of units to infer the spec from (default: an example)."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="File to write.")] = Path("spec.toml"),
-    name: Annotated[str, typer.Option(help="Name of the campaign.")] = "my-campaign",
-    actions: Annotated[
-        str, typer.Option(help="Actions, separated by commas.")
-    ] = "nothing,offer A,offer B",
-    control: Annotated[
-        str | None,
-        typer.Option(help="Action that the others are compared with (default: the first)."),
-    ] = None,
-    reward: Annotated[
-        str, typer.Option(help="Column of the outcome file to learn from.")
-    ] = "outcome",
-    waves: Annotated[
-        int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
-    ] = None,
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            help="Let the planner choose the wave sizes (needs --base-rate and --smallest-lift, or "
-            "--noise).",
-        ),
-    ] = False,
-    base_rate: Annotated[
-        str | None,
-        typer.Option(
-            help="For the plan, if the outcome is yes or no: how often it is yes without any "
-            "action, such as 4%."
-        ),
-    ] = None,
-    smallest_lift: Annotated[
-        str | None,
-        typer.Option(
-            help="For the plan: the smallest lift that matters, such as 0.5pp (percentage points), "
-            "or in the outcome's unit with --noise."
-        ),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(
-            help="For the plan, if the outcome is an amount or a count: its standard deviation."
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns that may become features, separated by commas (default: all that can)."
-        ),
-    ] = None,
-    max_features: Annotated[
-        int | None,
-        typer.Option(
-            help="Largest number of features; those that tell most are kept. A category has one "
-            "for each level."
-        ),
-    ] = None,
-    total: Annotated[
-        int | None,
-        typer.Option("--units", help="Total number of units (default: the file's rows)."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the random draws (default: a random one).")
-    ] = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    sheet: Sheet = None,
-    skip_rows: SkipRows = 0,
-    dedupe: Dedupe = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Write a commented spec that fits a file of units.
-
-    Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue
-    """
-    with kindly(as_json=as_json):
-        from seqbatch.campaign.files.reading import Source
-        from seqbatch.campaign.spec.template import write_spec
-
-        file = None
-        if units is not None:
-            file = Source(
-                units,
-                file_format=file_format,
-                delimiter=delimiter,
-                encoding=encoding,
-                sheet=sheet,
-                skip_rows=skip_rows,
-                dedupe=dedupe,
-            )
-        with waiting("planning the waves" if plan else "reading the file"):
-            made = write_spec(
-                out, file, force=force, name=name, control=control,
-                actions=[action.strip() for action in actions.split(",")], reward=reward,
-                waves=waves, units_in_all=total, plan=plan, base_rate=base_rate,
-                smallest_lift=smallest_lift, noise=noise, max_features=max_features,
-                columns=None if columns is None else _listed(columns),
-                **({} if seed is None else {"seed": seed}),
-            )  # fmt: skip
-    files = [] if units is None or units == "-" else [units]
-    reading = {
-        "--delimiter": delimiter, "--encoding": encoding, "--sheet": sheet,
-        "--skip-rows": str(skip_rows) if skip_rows else None, "--dedupe": dedupe,
-    }  # fmt: skip
-    for option, given in reading.items():
-        files += [option, given] if files and given is not None else []
-    then = command("validate", str(out), *files, store=STORE)
-    say_read_as(made.read_as)
-    if as_json:
-        every = [asdict(column) for column in made.draft.columns]
-        unit, sizes = list(made.draft.unit), list(made.sizes)
-        plain = {
-            "out": str(out), "unit": unit, "sizes": sizes, "columns": every,
-            "eligible": dict(made.draft.eligible), "read_as": made.read_as, "next": then,
-        }  # fmt: skip
-        dump(plain)
-        return
-    _show_draft(made)
-    unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
-    say(f"Wrote {out}.{f' Check these columns first: {unsure}.' if unsure else ''}")
-    say_next(then)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _show_draft(made: "FirstSpec") -> None:
-    """Print what became of the columns that are used, and in few lines which ones are not."""
-    draft = made.draft
-    if not draft.origin:
-        return
-    rows = [
-        (each.column, each.became, each.why) for each in draft.columns if each.became != "left out"
-    ]
-    columns = ("column", "became", "why")
-    show(Table(f"Columns of {draft.origin}", columns, rows, words=columns))
-    for action, rule in draft.eligible.items():
-        say(f"Who may get {action}: {rule}.")
-    for reason, names in draft.left_out().items():
-        some, more = ", ".join(names[:NAMED]), len(names) - NAMED
-        say(f"Left out ({reason}): {some}{f' and {more} more' if more > 0 else ''}.")
-    if made.crowded:
-        say(
-            f"The model has {counted(made.features, 'feature')}, more than the first wave has "
-            "units for each action. --max-features 20 keeps those that tell most."
-        )

@@ -268,7 +268,7 @@ def test_outcomes_and_treatments_are_asked_about(tmp_path):
         "id": ids(), "revenue": column("1,5", "2,5", "7,1"), "arm": column("a", "b"),
         "revenue_last_year": column("1,5", "2,5", "9,1", "3,3"), "profit": column(1, 2, 4),
     })  # fmt: skip
-    features, became = accepted(path, reward="profit")
+    features, became = accepted(path, metric="profit")
     assert list(features["numeric"]) == ["revenue_last_year"]
     assert "the reward" in became["profit"].why
     assert became["revenue"].became == became["arm"].became == "question"
@@ -384,7 +384,7 @@ def test_choices_are_checked_by_the_rules_of_a_spec():
         first_spec(None, Choices(actions=("a", "a")))
     with refused("invalid-argument", field="waves"):
         first_spec(None, Choices(waves=0))
-    spec = parse_spec(starting_spec(actions=("none", "offer A"), reward="revenue", waves=4))
+    spec = parse_spec(starting_spec(actions=("none", "offer A"), metric="revenue", waves=4))
     assert [action.name for action in spec.actions] == ["none", "offer A"]
     assert (spec.control, spec.reward.label) == ("none", "revenue")
     assert spec.grid.sizes == (2500, 2500, 2500, 2500)
@@ -481,7 +481,7 @@ def test_columns_cannot_become_what_they_are_not(tmp_path, choices, field, recei
 def test_all_that_a_form_asks_is_in_the_spec(tmp_path):
     choices = Choices(
         name="spring", actions=("none", "mail"), costs={"mail": 0.4}, control="none",
-        reward="revenue", direction="min", range=(0, 500), randomised=0.25, floor=0.02,
+        metric="revenue", direction="min", range=(0, 500), randomised=0.25, floor=0.02,
         required_outcomes=0.8, sizes=(10, 50), today=TODAY,
     )  # fmt: skip
     spec = parse_spec(first_spec(customers(tmp_path), choices).text)

@@ -54,7 +54,7 @@ from seqbatch.planning.request import most_features
 # Choices about a campaign that are made before it has a spec.
 
 
-NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
+NAME, ACTIONS, METRIC = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +63,16 @@ class Choices:
 
     Parameters
     ----------
-    name, actions, control, reward
+    name, actions, control
         As in a spec; `control` defaults to the first action.
+    metric
+        The metric that the campaign is about, and its column.
     seed
         As in a spec; by default a fresh, unpredictable one.
     costs
         The cost of each action that has one.
-    direction, range, kind, unit_of_measure, absent
-        Of the metric that the campaign is about, as in a spec.
+    direction, range, kind, unit_of_measure, absent, rows
+        Of this metric, as in a spec.
     value, less_costs, currency
         What one unit of it is worth, and whether costs are subtracted, as in a spec.
     randomised, floor, required_outcomes
@@ -102,13 +104,14 @@ class Choices:
     seed: int = field(default_factory=fresh_seed)
     actions: Sequence[str] = ACTIONS
     control: str | None = None
-    reward: str = REWARD
+    metric: str = METRIC
     costs: Mapping[str, float] = field(default_factory=dict)
     direction: str = "max"
     range: tuple[float, float] | None = None
     kind: str = "amount"
     unit_of_measure: str | None = None
     absent: float | None = None
+    rows: str | None = None
     value: float | None = None
     less_costs: bool | None = None
     currency: str | None = None
@@ -144,8 +147,8 @@ class Choices:
                 raise InvalidArgumentError(name, rule, getattr(self, name))
         if self.plan and self.sizes is None:
             _ = self.scale
-        if self.reward in (self.unit or ()):
-            raise InvalidArgumentError("reward", "another column than the unit's id", self.reward)
+        if self.metric in (self.unit or ()):
+            raise InvalidArgumentError("metric", "another column than the unit's id", self.metric)
         check_spec(
             {
                 "name": self.name, "seed": self.seed, "actions": self.declared,
@@ -162,11 +165,11 @@ class Choices:
         """The metric and the objective, as in a spec."""
         metric = {
             "kind": self.kind, "unit": self.unit_of_measure, "range": self.range,
-            "absent": self.absent,
+            "absent": self.absent, "rows": self.rows,
         }  # fmt: skip
         verb = "maximise" if self.direction == "max" else "minimise"
-        objective = {verb: self.reward, "value": self.value, "less_costs": self.less_costs}
-        made = {"metrics": {self.reward: _given(metric)}, "objective": _given(objective)}
+        objective = {verb: self.metric, "value": self.value, "less_costs": self.less_costs}
+        made = {"metrics": {self.metric: _given(metric)}, "objective": _given(objective)}
         return made if self.currency is None else {"currency": self.currency, **made}
 
     @property
@@ -305,7 +308,7 @@ def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
     if problems := sorted([*opened.ragged, *misfits(opened, found, sums)]):
         raise opened.invalid(problems, NOTHING)
     dates = {column.name for column in columns if column.dates}
-    known = [column for column in columns if column.name != choices.reward]
+    known = [column for column in columns if column.name != choices.metric]
     units = (
         unit_columns(known, _numbers(columns, habits), dates)
         if unit is None
@@ -431,7 +434,7 @@ def _by_values(
     column: ColumnProfile, habits: Habits, choices: Choices, today: date
 ) -> ColumnProposal:
     """Propose a role for a column that you said nothing about, or that you chose as a feature."""
-    if column.name == choices.reward:
+    if column.name == choices.metric:
         why = "the reward, which is not known when units are assigned"
         return left_out(column.name, "reward", why)
     made = proposed(column, habits, today=today)

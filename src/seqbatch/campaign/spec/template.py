@@ -263,6 +263,12 @@ def _what(choices: Choices) -> str:
         + setting(
             "control", quoted(str(choices.controlled)), f"other actions are compared with it{first}"
         )
+        + setting(
+            "currency",
+            quoted(choices.currency or "EUR"),
+            "of the costs of actions, of values and of the budget",
+            active=choices.currency is not None,
+        )
     )
 
 
@@ -294,9 +300,9 @@ def _metric(choices: Choices, draft: Draft) -> str:
     unit, absent = choices.unit_of_measure, choices.absent
     parts = [
         f"\n# What is measured on a unit. Add a table for every further metric.\n"
-        f"[metrics.{key(choices.reward)}]\n",
+        f"[metrics.{key(choices.metric)}]\n",
         setting("kind", quoted(kind), '"yes/no", "count" or "amount"'),
-        setting("column", quoted(choices.reward), "its column in the outcome files"),
+        setting("column", quoted(choices.metric), "its column in the outcome files"),
         setting("unit", quoted(unit or "EUR"), "its unit of measure", active=unit is not None),
         setting(
             "absent",
@@ -304,7 +310,12 @@ def _metric(choices: Choices, draft: Draft) -> str:
             "a unit without a row counts as this when its wave is closed",
             active=absent is not None,
         ),
-        setting("rows", '"sum"' if number else '"any"', "several rows of one unit", active=False),
+        setting(
+            "rows",
+            quoted(choices.rows or ("sum" if number else "any")),
+            "what several rows of one unit mean; without it they are refused",
+            active=choices.rows is not None,
+        ),
     ]
     if number:
         parts.append(
@@ -323,11 +334,11 @@ def _objective(choices: Choices) -> str:
     worth, less = choices.value, choices.less_costs
     return (
         "\n[objective]\n"
-        + setting(verb, quoted(choices.reward), f"or {other}")
+        + setting(verb, quoted(choices.metric), f"or {other}")
         + setting(
             "value",
             value(worth or 12.5),
-            f"what one {choices.reward} is worth, in the currency",
+            f"what one {choices.metric} is worth, in the currency",
             active=worth is not None,
         )
         + setting(
