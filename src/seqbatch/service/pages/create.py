@@ -139,7 +139,8 @@ NAMELESS = "(no name)"
 #: The fields of the form, by the spec settings that they determine.
 FIELDS = {
     "name": "name", "unit": "unit", "actions": "actions", "control": "actions",
-    "metric": "metric", "metrics": "metric", "objective": "money", "currency": "money",
+    "metric": "metric", "metrics": "metric", "maximise": "metric", "minimise": "metric",
+    "objective": "money", "currency": "money",
     "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
     "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
     "required": "required",
@@ -319,7 +320,9 @@ def problems_of(error: SeqbatchError) -> dict[str, str]:
 
 
 def _at_field(place: Place, said: str) -> tuple[str, str]:
-    field = FIELDS.get(place[0], "") if place else ""
+    # The form asks for the metric that is maximised, and elsewhere for its value.
+    named = place[1:2] if place[1:2] in (("maximise",), ("minimise",)) else place[:1]
+    field = FIELDS.get(named[0], "") if named else ""
     return field, in_percent(said) if field in SHARES else said
 
 
