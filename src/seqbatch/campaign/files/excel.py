@@ -297,6 +297,12 @@ def sheet_pieces(
     kind = _kind(path)
     chosen = _chosen(_opened(path, kind), sheet)
     notes = (xlsx_notes if kind == "xlsx" else xls_notes)(path, chosen.name)
+    if notes.unplaced:
+        raise WorkbookError(
+            f"a cell holds the error {notes.unplaced[0][:20]}, but the file does not say which; "
+            "open it in Excel, correct the cell, and save it",
+            "error-cell",
+        )
     rows = _rows(chosen.sheet, notes, skip_rows)
     names = [_shown(cell).strip() for cell in next(rows, (0, []))[1]]
     said: dict[str, Any] = {"sheet": chosen.name, "others": chosen.others, "columns": names}

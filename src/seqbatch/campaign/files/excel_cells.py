@@ -32,11 +32,14 @@ class CellNotes:
         Cells with a formula but without its result.
     zeros
         The number of digits that a format shows, by row and column.
+    unplaced
+        Errors in cells without an address, which some programs leave out.
     """
 
     errors: dict[int, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
     hollow: list[tuple[int, int]] = field(default_factory=list)
     zeros: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    unplaced: list[str] = field(default_factory=list)
 
 
 # ----------------------------------------------------------------------
@@ -92,8 +95,10 @@ def _search(text: bytes, found: CellNotes) -> None:
     # Most sheets have neither, and looking for a few bytes is fast.
     if b't="e"' in text or b"t='e'" in text:
         for cell in _ERROR.finditer(text):
-            for row, column in _places(cell[1]):
-                found.errors[row][column] = cell[2].decode(errors="replace")
+            error, places = cell[2].decode(errors="replace"), list(_places(cell[1]))
+            for row, column in places:
+                found.errors[row][column] = error
+            found.unplaced.extend([] if places else [error])
     if b"<f" in text or b":f" in text:
         for cell in _FORMULA.finditer(text):
             # The result of a formula may be an empty text.

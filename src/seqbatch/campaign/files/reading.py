@@ -508,7 +508,11 @@ class Source:
         """Return the names in the header of a CSV file or a sheet; [] in other formats."""
         if self.file_format not in ("csv", *WORKBOOKS):
             return []
-        names = self._csv.header() if self.file_format == "csv" else self._sheet.header
+        if self.file_format == "csv":
+            names = self._csv.header()
+        else:
+            names = self._sheet.header
+            self.reading(self._sheet.require_header)
         if not any(names):
             self.refuse("the file is empty", "no-columns")
         return names

@@ -58,11 +58,17 @@ class Sheet:
         self.others: list[str] = said["others"]
         #: The names of the columns; "" for a column without one.
         self.header: list[str] = said["columns"]
-        if (cell := said.get("unnamed")) is not None:
+        self._unnamed: Mapping[str, Any] | None = said.get("unnamed")
+        #: The first row of each column with a formula without a result, ...
+        self._hollow: Mapping[str, int] = said.get("hollow", {})
+        #: ... with a number that Excel has rounded, and with a date among other cells.
+        self._rounded: Mapping[str, int] = said.get("rounded", {})
+        self._dated: Mapping[str, int] = said.get("dated", {})
+
+    def require_header(self) -> None:
+        """Refuse a sheet with a value below no name."""
+        if (cell := self._unnamed) is not None:
             raise unnamed_cell("row", cell["row"], cell["place"], cell["cells"])
-        self._hollow: Mapping[str, int] = said["hollow"]
-        self._rounded: Mapping[str, int] = said["rounded"]
-        self._dated: Mapping[str, int] = said["dated"]
 
     def batches(
         self, columns: Sequence[str], *, shown: bool
