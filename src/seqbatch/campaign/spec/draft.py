@@ -135,6 +135,9 @@ class Choices:
                 raise InvalidArgumentError(name, rule, getattr(self, name))
         if self.plan and self.sizes is None:
             _ = self.scale
+        if self.noise is not None and self.range == (0, 1) and self.noise > 0.5:
+            rule = "at most 0.5 for a yes/no outcome; a base rate says more"
+            raise InvalidArgumentError("noise", rule, self.noise)
         if self.reward in (self.unit or ()):
             raise InvalidArgumentError("reward", "another column than the unit's id", self.reward)
         check_spec(
@@ -342,7 +345,8 @@ def _actions_of(proposal: ColumnProposal, choices: Choices) -> list[str]:
     """Return the actions that a rule is about; never the control."""
     assert proposal.consent is not None
     others = [action for action in choices.actions if action != choices.controlled]
-    return [action for action in others if proposal.consent.matches(action)]
+    chosen = proposal.column in choices.kinds
+    return [action for action in others if chosen or proposal.consent.matches(action)]
 
 
 def _eligible(made: Sequence[ColumnProposal], choices: Choices) -> dict[str, str]:
