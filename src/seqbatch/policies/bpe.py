@@ -84,8 +84,8 @@ class BPE(GreedyPolicy):
         return super().still_used(state, groups) & (groups >= state.batch - 1)
 
     def evidence_used(self, state: State) -> Statistics:
-        """Return the evidence of the fitted interval."""
-        return state.evidence[max(state.batch - 2, 0)]
+        """Return the evidence of the fitted interval; nothing is fitted as the last batch closes."""
+        return state.evidence[min(max(state.batch - 2, 0), len(state.evidence) - 1)]
 
     def preference(self, state: State) -> Rule:
         """Play action 0 in the first batch, whatever the rule for ties; then be greedy."""
