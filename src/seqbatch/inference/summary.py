@@ -104,6 +104,35 @@ class Split:
         return above
 
 
+@dataclass(frozen=True)
+class AmongEligible:
+    """The segments of a partition, among the units that could have got all of the given actions.
+
+    Parameters
+    ----------
+    partition
+        How units are divided.
+    actions
+        The numbers of the actions.
+    """
+
+    partition: Partition
+    actions: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return self.partition.name
+
+    def levels(self, rows: Rows) -> AnyArray:
+        """Return the segment of each unit, eligible or not; :meth:`among` says which count."""
+        return self.partition.levels(rows)
+
+    def among(self, rows: Rows) -> AnyArray:
+        """Return which units count."""
+        return Eligible(self.actions).levels(rows)
+
+
 # ----------------------------------------------------------------------
 # Summaries of waves.
 #
@@ -310,5 +339,9 @@ def _divide(
         gone = missing_levels(levels)
         among = {level: levels == level for level in np.unique(levels[~gone]).tolist()}
         for level, units in {**among, **({None: gone} if gone.any() else {})}.items():
+            if isinstance(partition, AmongEligible):
+                units = units & partition.among(columns.rows)
+                if not units.any():
+                    continue
             part, key = columns.tally(units), (partition, level)
             segments[key] = segments[key].merge(part) if key in segments else part

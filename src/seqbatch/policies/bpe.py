@@ -84,7 +84,7 @@ class BPE(GreedyPolicy):
         return super().still_used(state, groups) & (groups >= state.batch - 1)
 
     def evidence_used(self, state: State) -> Statistics:
-        """Return the evidence of the fitted interval; nothing is fitted as the last batch closes."""
+        """Return the evidence of the fitted interval; the last batch fits none."""
         return state.evidence[min(max(state.batch - 2, 0), len(state.evidence) - 1)]
 
     def preference(self, state: State) -> Rule:

@@ -40,7 +40,7 @@ from seqbatch.campaign.spec.column_proposal import (
 )
 from seqbatch.campaign.spec.consent import channels_of, together
 from seqbatch.campaign.spec.eligibility import Kind
-from seqbatch.campaign.spec.feature_limit import limited
+from seqbatch.campaign.spec.feature_limit import limited, model_columns
 from seqbatch.campaign.spec.spec import fresh_seed
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import arguments
@@ -187,6 +187,8 @@ class Choices:
 # Draft all columns of a file together: ids, features, and columns to leave out.
 
 
+#: The model's constant.
+INTERCEPT = "intercept"
 #: The reasons for leaving columns out, in words that may precede the columns' names.
 REASONS: dict[LeftOut, str] = {
     "personal": "names, salutations, addresses and free remarks",
@@ -304,6 +306,7 @@ def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
     said, measures = {*kinds, *(choices.columns or ())}, _measures(columns, habits)
     made = _without_repeats(columns, first, measures, said=said)
     made = [each if each.column in said else _asking(each) for each in made]
+    made = _without_clashes(made)
     if (most := choices.limit(columns[0].rows)) is not None:
         by_name = {column.name: column for column in columns}
         because = "" if choices.max_features else ", the most for a plan of so many units"
@@ -444,6 +447,20 @@ def _without_repeats(
         else each
         for each in made
     ]
+
+
+def _without_clashes(made: Sequence[ColumnProposal]) -> list[ColumnProposal]:
+    """Leave out columns whose names in the model another column already has."""
+    taken, kept = {INTERCEPT}, list[ColumnProposal]()
+    for each in made:
+        own = model_columns(each) if each.became in FEATURES else ()
+        if clash := sorted(taken.intersection(own)):
+            why = f"the model has a column called {clash[0]} already; rename this one to use it"
+            kept.append(left_out(each.column, "unnamed", why))
+            continue
+        taken |= set(own)
+        kept.append(each)
+    return kept
 
 
 def _numbers(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:
