@@ -60,7 +60,9 @@ class World:
         """Return the values of all metrics for units with these actions and features."""
         trait = random.uniform(-1, 1, len(x))
         visits, left, complaints, bought = (
-            (random.random(len(x)) < np.array(rates)[actions] * (1 + 0.4 * x + 0.5 * trait)) * 1.0
+            (random.random(len(x)) < np.array(rates)[actions] * (1 + 0.4 * x + 0.5 * trait)).astype(
+                np.float64
+            )
             for rates in (self.visits, self.left, COMPLAINTS, self.bought)
         )
         sizes = SIZE * np.exp(SIGMA * random.standard_normal(len(x)) - SIGMA**2 / 2)

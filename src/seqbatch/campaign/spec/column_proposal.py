@@ -151,7 +151,7 @@ def proposed_as(
         rule = f"a column that can be read as {kind}"
         values = f"values such as {_some(column)}" if column.distinct else "no values"
         raise InvalidArgumentError(f"features.{column.name}", rule, values)
-    if made.became == "left out":
+    if made.became in ("left out", "question"):
         rule = "left out, or another column"
         raise InvalidArgumentError(f"features.{column.name}", rule, f"one that {made.why}")
     return made

@@ -40,7 +40,7 @@ from seqbatch.campaign.spec.column_proposal import (
 )
 from seqbatch.campaign.spec.consent import channels_of, together
 from seqbatch.campaign.spec.eligibility import Kind
-from seqbatch.campaign.spec.feature_limit import limited
+from seqbatch.campaign.spec.feature_limit import limited, model_columns
 from seqbatch.campaign.spec.metrics import YES_NO
 from seqbatch.campaign.spec.spec import fresh_seed
 from seqbatch.campaign.spec.toml import check_spec
@@ -147,6 +147,9 @@ class Choices:
                 raise InvalidArgumentError(name, rule, getattr(self, name))
         if self.plan and self.sizes is None:
             _ = self.scale
+        if self.noise is not None and self.kind == YES_NO and self.noise > 0.5:
+            rule = "at most 0.5 for a yes/no outcome; a base rate says more"
+            raise InvalidArgumentError("noise", rule, self.noise)
         if self.metric in (self.unit or ()):
             raise InvalidArgumentError("metric", "another column than the unit's id", self.metric)
         check_spec(
@@ -213,6 +216,8 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
 # Draft all columns of a file together: ids, features, and columns to leave out.
 
 
+#: The model's constant.
+INTERCEPT = "intercept"
 #: The reasons for leaving columns out, in words that may precede the columns' names.
 REASONS: dict[LeftOut, str] = {
     "personal": "names, salutations, addresses and free remarks",
@@ -330,6 +335,7 @@ def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
     said, measures = {*kinds, *(choices.columns or ())}, _measures(columns, habits)
     made = _without_repeats(columns, first, measures, said=said)
     made = [each if each.column in said else _asking(each) for each in made]
+    made = _without_clashes(made)
     if (most := choices.limit(columns[0].rows)) is not None:
         by_name = {column.name: column for column in columns}
         because = "" if choices.max_features else ", the most for a plan of so many units"
@@ -371,7 +377,8 @@ def _actions_of(proposal: ColumnProposal, choices: Choices) -> list[str]:
     """Return the actions that a rule is about; never the control."""
     assert proposal.consent is not None
     others = [action for action in choices.actions if action != choices.controlled]
-    return [action for action in others if proposal.consent.matches(action)]
+    chosen = proposal.column in choices.kinds
+    return [action for action in others if chosen or proposal.consent.matches(action)]
 
 
 def _eligible(made: Sequence[ColumnProposal], choices: Choices) -> dict[str, str]:
@@ -469,6 +476,20 @@ def _without_repeats(
         else each
         for each in made
     ]
+
+
+def _without_clashes(made: Sequence[ColumnProposal]) -> list[ColumnProposal]:
+    """Leave out columns whose names in the model another column already has."""
+    taken, kept = {INTERCEPT}, list[ColumnProposal]()
+    for each in made:
+        own = model_columns(each) if each.became in FEATURES else ()
+        if clash := sorted(taken.intersection(own)):
+            why = f"the model has a column called {clash[0]} already; rename this one to use it"
+            kept.append(left_out(each.column, "unnamed", why))
+            continue
+        taken |= set(own)
+        kept.append(each)
+    return kept
 
 
 def _numbers(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:

@@ -71,15 +71,20 @@ def limited(
 
 
 def width(feature: ColumnProposal) -> int:
-    """Return how many numbers of the model a feature becomes.
+    """Return how many numbers of the model a feature becomes."""
+    return len(model_columns(feature))
 
-    >>> width(ColumnProposal("zip", "categorical", '["Urban", "Rural"]'))
-    3
+
+def model_columns(feature: ColumnProposal) -> tuple[str, ...]:
+    """Return the names of the model's columns that a feature becomes.
+
+    >>> model_columns(ColumnProposal("zip", "categorical", '["Urban", "Rural"]'))
+    ('zip=Urban', 'zip=Rural', 'zip=other')
     """
     setting = tomllib.loads(f"it = {feature.setting}")["it"]
     features = Features.model_validate({feature.became: {feature.column: setting}})
     encoder = Encoder(unit="", features=features, start=None, other=True, learned=None)
-    return len(encoder.parts[feature.column].names)
+    return encoder.parts[feature.column].names
 
 
 def _kept(

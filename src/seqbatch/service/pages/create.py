@@ -143,8 +143,8 @@ FIELDS = {
     "objective": "money", "currency": "money",
     "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
     "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
-    "required": "required",
-    "features": "features",
+    "required": "required", "base_rate": "waves", "smallest_lift": "waves", "noise": "waves",
+    "features": "features", "max_features": "features",
 }  # fmt: skip
 
 
@@ -170,6 +170,10 @@ class SpecForm:
         "no" or "".
     how
         The source of the waves' sizes: "equal", "sizes" or "plan".
+    base_rate, smallest_lift, noise
+        What a plan must know about outcomes.
+    max_features
+        The largest number of features.
     """
 
     name: str = ""
@@ -192,6 +196,10 @@ class SpecForm:
     waves: str = "3"
     sizes: str = ""
     units: str = ""
+    base_rate: str = ""
+    smallest_lift: str = ""
+    noise: str = ""
+    max_features: str = ""
     randomised: str = "10"
     floor: str = "1"
     required: str = "90"
@@ -233,9 +241,19 @@ class SpecForm:
             sizes=_sizes(self.sizes) if self.how == "sizes" else None,
             units_in_all=_whole("units", self.units) if self.units else None,
             plan=self.how == "plan",
+            **(self._scale() if self.how == "plan" else {}),
             unit=self.unit or None,
             kinds=self.kinds,
+            max_features=(_whole("max_features", self.max_features) if self.max_features else None),
         )
+
+    def _scale(self) -> dict[str, Any]:
+        """Return what the form says about outcomes for a plan."""
+        return {
+            "base_rate": self.base_rate or None,
+            "smallest_lift": self.smallest_lift or None,
+            "noise": _number("noise", self.noise) if self.noise else None,
+        }
 
     def _range(self) -> tuple[float, float] | None:
         if self.kind == YES_NO or not (self.low or self.high):
@@ -265,7 +283,8 @@ def typed(form: Form) -> SpecForm:
 
 _PLAIN = (
     "metric", "measured", "low", "high", "rows", "currency", "value", "less_costs",
-    "waves", "sizes", "units", "randomised", "floor", "required",
+    "waves", "sizes", "units", "base_rate", "smallest_lift", "noise", "max_features", "randomised",
+    "floor", "required",
 )  # fmt: skip
 
 
@@ -288,10 +307,14 @@ def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
     for each in draft.columns[:MOST_COLUMNS]:
         if each.became == "unit" or each.column == NAMELESS:
             continue
-        usual = "left out" if each.became == "question" else each.became
+        usual = each.became
+        if each.became == "question":
+            # A rule needs an action whose name matches, and the actions are known only later.
+            usual = "eligibility" if each.among == "eligibility" else "left out"
+        rules = ("eligibility",) if each.rule else ()
         options = [
             (json.dumps([each.column, None if kind == usual else kind]), kind)
-            for kind in (*FEATURES, "left out")
+            for kind in (*FEATURES, *rules, "left out")
         ]
         chosen = form.kinds.get(each.column, usual)
         shown.append({"proposal": each, "options": options, "chosen": chosen, "usual": usual})
