@@ -76,8 +76,8 @@ ON_POSTGRES = [
         {"unique key of events (campaign, previous)": "is missing"},
     ),
     (
-        ["ALTER TABLE outcome_ids DROP CONSTRAINT outcome_ids_pkey"],
-        {"primary key of outcome_ids": "is missing"},
+        ["ALTER TABLE outcome_rows DROP CONSTRAINT outcome_rows_pkey"],
+        {"primary key of outcome_rows": "is missing"},
     ),
 ]  # fmt: skip
 
