@@ -417,9 +417,43 @@ def merged(known: Floats, received: Floats) -> Floats:
     return np.where(np.isnan(received), known, received)
 
 
+class FileSoFar:
+    """What the rows of a file so far say of each unit.
+
+    Parameters
+    ----------
+    units, metrics
+        The number of units of the campaign, and of its metrics.
+    """
+
+    def __init__(self, units: int, metrics: int) -> None:
+        # Zeros take no memory until something else is written.
+        self._lines = np.zeros(units, dtype=np.int64)
+        self._values = np.zeros((units, metrics))
+        self._there = np.zeros((units, metrics), dtype=np.bool_)
+
+    def lines(self, numbers: Integers) -> Integers:
+        """Return the line of the first row of each unit, 0 if it has none."""
+        found: Integers = self._lines[numbers]
+        return found
+
+    def values(self, numbers: Integers) -> Floats:
+        """Return the metrics of units that the file has had, NaN for the others."""
+        return np.where(self._there[numbers], self._values[numbers], np.nan)
+
+    def add(self, numbers: Integers, values: Floats, lines: Integers) -> None:
+        """Add rows."""
+        rows, places = np.nonzero(~np.isnan(values))
+        self._values[numbers[rows], places] = values[rows, places]
+        self._there[numbers[rows], places] = True
+        fresh = self._lines[numbers] == 0
+        # In reverse order: a unit's first line is written last, and stays.
+        self._lines[numbers[fresh][::-1]] = lines[fresh][::-1]
+
+
 def compared(
-    spec: Spec, judged: Judged, known: KnownOutcomes, *, correct: bool, lines: Integers,
-    earlier: Integers,
+    spec: Spec, judged: Judged, known: KnownOutcomes, file: FileSoFar, *, correct: bool,
+    lines: Integers,
 ) -> None:  # fmt: skip
     """Compare candidate rows with known outcomes, and with earlier rows of the file.
 
@@ -427,49 +461,84 @@ def compared(
     ----------
     spec, judged
         The campaign's spec, and the rows.
-    known
-        What is known of each candidate's unit.
+    known, file
+        What is known of each candidate's unit, and what the file says of it so far.
     correct
         Whether a different value replaces the known one.
-    lines, earlier
-        The line of each candidate, and the line of its unit in an earlier piece of the file (0 if
-        there is none).
+    lines
+        The line of each candidate.
     """
     rows = judged.candidates
-    received, has = judged.metrics[rows], known.metrics
-    first = first_places(judged.numbers[rows])
+    numbers, received, has = judged.numbers[rows], judged.metrics[rows], known.metrics
+    first, earlier = first_places(numbers), file.lines(numbers)
     alone = first == np.arange(len(rows))
-    clash = clashes(has, received).any(axis=1)
+    clash: Bools = np.asarray(clashes(has, received).any(axis=1))
     new = (np.isnan(has) & ~np.isnan(received)).any(axis=1)
     verdicts = np.where(clash & (not correct), OTHER, np.where(clash | new, TAKEN, SAME))
-    versions, made = known.versions + 1, merged(has, received)
-    for row in np.flatnonzero(alone & clash & (earlier > 0)).tolist():
-        judged.note_second(spec, int(rows[row]), has[row], (int(earlier[row]), int(lines[row])))
-    # What the file says of a unit so far, and the unit's newest version. Units with several rows
-    # in a file without `rows` are rare, and are processed one by one.
-    stands: dict[int, tuple[Floats, int]] = {}
-    for row in np.flatnonzero(~alone).tolist():
-        place, own = int(first[row]), received[row]
-        begun = received[place] if verdicts[place] == OTHER else made[place]
-        values, version = stands.get(
-            place, (begun, known.versions[place] + (verdicts[place] == TAKEN))
-        )
-        if clashes(values, own).any():
-            judged.note_second(spec, int(rows[row]), values, (int(lines[place]), int(lines[row])))
-        more = bool((np.isnan(values) & ~np.isnan(own)).any())
-        verdicts[row] = OTHER if verdicts[place] == OTHER else TAKEN if more else SAME
-        version += int(verdicts[row] == TAKEN)
-        made[row], versions[row] = merged(values, own), version
-        stands[place] = made[row], version
-    for row in np.flatnonzero(verdicts == OTHER).tolist():
+    found = _Found(verdicts, known.versions + 1, merged(has, received), clash)
+    for row in np.flatnonzero(alone & (earlier > 0)).tolist():
+        if _is_second(spec, judged, file, int(rows[row]), int(lines[row])):
+            found.verdicts[row] = OTHER
+    file.add(numbers[alone], received[alone], lines[alone])
+    _compare_again(spec, judged, known, file, found, first, correct=correct, lines=lines)
+    for row in np.flatnonzero(found.verdicts == OTHER).tolist():
         hold_another(spec, judged, int(rows[row]), has[row])
-    judged.repeated = int(((verdicts == SAME) & (~alone | (earlier > 0))).sum())
-    taken = verdicts == TAKEN
-    judged.corrected = int((taken & alone & clash).sum())
-    judged.verdicts[rows], judged.versions[rows] = verdicts, np.where(taken, versions, 0)
-    judged.metrics[rows[taken]] = made[taken]
+    taken = found.verdicts == TAKEN
+    judged.repeated = int(((found.verdicts == SAME) & (~alone | (earlier > 0))).sum())
+    judged.corrected = int((taken & found.clash).sum())
+    judged.verdicts[rows], judged.versions[rows] = found.verdicts, found.versions * taken
+    judged.metrics[rows[taken]] = found.made[taken]
     judged.counted[rows] = known.counted
     _hold_too_large(spec, judged)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The verdicts on candidates, their versions and metrics, and whether they differ."""
+
+    verdicts: Integers
+    versions: Integers
+    made: Floats
+    clash: Bools
+
+
+def _is_second(spec: Spec, judged: Judged, file: FileSoFar, row: int, line: int) -> bool:
+    """Return whether the file has a different value of a row's unit, and note it."""
+    number = judged.numbers[row : row + 1]
+    [said], [earlier] = file.values(number), file.lines(number)
+    if not clashes(said, judged.metrics[row]).any():
+        return False
+    judged.note_second(spec, row, said, (int(earlier), line))
+    return True
+
+
+def _compare_again(
+    spec: Spec, judged: Judged, known: KnownOutcomes, file: FileSoFar, found: _Found,
+    first: Integers, *, correct: bool, lines: Integers,
+) -> None:  # fmt: skip
+    """Compare the later rows of units that have several in one piece of the file.
+
+    They are rare if the spec does not say what several rows mean, and are processed one by one.
+    """
+    rows = judged.candidates
+    # The values and the version of a unit after its last accepted row.
+    so_far: dict[int, tuple[Floats, int]] = {}
+    for row in np.flatnonzero(first != np.arange(len(rows))).tolist():
+        place, received = int(first[row]), judged.metrics[rows[row]]
+        taken = found.verdicts[place] == TAKEN
+        begun = (found.made if taken else known.metrics)[place], known.versions[place] + taken
+        values, version = so_far.get(place, begun)
+        if _is_second(spec, judged, file, int(rows[row]), int(lines[row])):
+            found.verdicts[row] = OTHER
+            continue
+        file.add(judged.numbers[rows[row : row + 1]], received[None], lines[row : row + 1])
+        differs = bool(clashes(values, received).any())
+        more = bool((np.isnan(values) & ~np.isnan(received)).any())
+        verdict = OTHER if differs and not correct else TAKEN if differs or more else SAME
+        found.verdicts[row], found.clash[row] = verdict, differs
+        if verdict == TAKEN:
+            found.made[row], found.versions[row] = merged(values, received), version + 1
+            so_far[place] = found.made[row], int(version) + 1
 
 
 def first_places(codes: Integers) -> Integers:

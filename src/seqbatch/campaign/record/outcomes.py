@@ -460,7 +460,9 @@ def _recorded(reader: Reader, now: Situation, numbers: Integers) -> tuple[Intege
             newest[number] = version, cells
     found = sorted(number for number, (_, cells) in newest.items() if not isnan(cells[0]))
     left = sorted(newest.keys() - set(found))
-    parts = np.array([newest[number][1][1:] for number in left]).reshape(len(left), -1)
+    parts = np.full((len(left), len(now.spec.parts)), np.nan)
+    for place, number in enumerate(left):
+        parts[place] = newest[number][1][1:]
     nothing = np.full(len(left), np.nan)
     partly = Ledger(np.array(left, dtype=np.int64), np.ones(len(left), np.int32), nothing, parts)
     return np.array(found, dtype=np.int64), partly

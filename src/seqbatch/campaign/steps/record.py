@@ -19,6 +19,7 @@ from seqbatch.campaign.decide.row_verdicts import (
     SAME,
     TAKEN,
     UNFIT,
+    FileSoFar,
     Judged,
     KnownOutcomes,
     SecondRow,
@@ -282,8 +283,7 @@ class Recording:
         self._seconds: list[SecondRow] = []
         self._misspelled = Misspelled()
         self._unknown = UnknownIds()
-        # The line of each unit's outcome in the file, 0 if it has none; zeros take no memory.
-        self._standing = np.zeros(self._now.assigned, dtype=np.int64)
+        self._file = FileSoFar(self._now.assigned, len(self._now.spec.metrics))
 
     def _row_log(self) -> RowLog:
         equal = "drop" if self._asked.again else self._asked.equal_rows
@@ -384,13 +384,10 @@ class Recording:
         asked = judged.numbers[judged.candidates]
         known = KnownOutcomes.of(spec, self._change.outcomes(asked, parts=len(spec.parts)))
         row_verdicts.compared(
-            spec, judged, known, correct=self._asked.correct,
-            lines=lines[judged.candidates], earlier=self._standing[asked],
+            spec, judged, known, self._file, correct=self._asked.correct,
+            lines=lines[judged.candidates],
         )  # fmt: skip
         self._seconds += judged.seconds
-        stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
-        # In reverse order: a unit's first line is written last, and stays.
-        self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
 
     def _made(self, judged: Judged, lines: Integers) -> KeptRows:
         """Return the rows of a piece to store; index those that are outcomes."""

@@ -26,6 +26,7 @@ from seqbatch.campaign.decide.repeated_rows import (
 from seqbatch.campaign.decide.row_verdicts import (
     COUNTS,
     OUT,
+    TAKEN,
     UNFIT,
     Judged,
     KnownOutcomes,
@@ -41,9 +42,9 @@ from seqbatch.campaign.files.column_values import Reason
 from seqbatch.campaign.files.reading import CHUNK
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.logged_rows import logged_of, together, with_ids
-from seqbatch.campaign.record.store import Change, LoggedRows
+from seqbatch.campaign.record.store import Change, KnownRows, LoggedRows
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER
-from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 #: How many equal rows, or rows of one unit, are named in a refusal.
 NAMED = 1_000
@@ -166,26 +167,40 @@ class RowLog:
 
     def judge(self, judged: Judged, lines: Integers) -> None:
         """Give the candidates of a piece their verdicts, and index those that are logged."""
-        rows, spec = judged.candidates, self._spec
-        contents = judged.contents(spec)
-        keys = self._keys(judged, contents)
-        own = keys.take(rows)
-        known = self._change.known_rows(own, parts=len(spec.parts))
+        judged.logged = judged.contents(self._spec)
+        judged.keys = self._keys(judged, judged.logged)
         if self._columns.row_id is not None:
-            contents[rows] = compared_by_id(
-                spec, judged, contents[rows], known,
-                name=self._columns.row_id, event=self.event, correct=self._correct,
-            )  # fmt: skip
+            self._compare_ids(judged, self._columns.row_id)
+            self._hold(judged, COUNTS)
         else:
-            self._digest.update("".join(own.to_pylist()).encode())
-            found = compared_by_content(
-                judged, own, known, event=self.event, equal_rows=self._equal_rows
-            )
-            self._note_equal(judged.units.take(rows), found, own, lines[rows])
-        self._hold_unfit(judged)
-        self._hold_known(judged)
-        judged.keys, judged.logged = keys, contents
+            self._hold(judged, TAKEN)
+            self._compare_contents(judged, lines)
         self._log(judged, lines)
+
+    def _compare_ids(self, judged: Judged, row_id: str) -> None:
+        assert judged.logged is not None
+        rows, known = self._looked_up(judged)
+        judged.logged[rows] = compared_by_id(
+            self._spec, judged, judged.logged[rows], known,
+            name=row_id, event=self.event, correct=self._correct,
+        )  # fmt: skip
+
+    def _compare_contents(self, judged: Judged, lines: Integers) -> None:
+        assert judged.keys is not None
+        rows, known = self._looked_up(judged)
+        keys = judged.keys.take(rows)
+        self._digest.update("".join(keys.to_pylist()).encode())
+        found = compared_by_content(
+            judged, keys, known, event=self.event, equal_rows=self._equal_rows
+        )
+        self._note_equal(judged.units.take(rows), found, keys, lines[rows])
+
+    def _looked_up(self, judged: Judged) -> tuple[Places, KnownRows]:
+        """Return the candidates, and the logged rows with the same keys."""
+        assert judged.keys is not None
+        rows = judged.candidates
+        parts = len(self._spec.parts)
+        return rows, self._change.known_rows(judged.keys.take(rows), parts=parts)
 
     def _keys(self, judged: Judged, contents: Floats) -> pa.Array:
         if self._columns.row_id is not None:
@@ -204,21 +219,21 @@ class RowLog:
             earlier = int(lines[place]) if place < row else 0 if found.in_file[row] else -1
             self.equal.examples.append((int(lines[row]), units[row].as_py(), earlier))
 
-    def _hold_unfit(self, judged: Judged) -> None:
+    def _hold(self, judged: Judged, verdict: int) -> None:
+        """Hold rows of units whose rows cannot be combined, among the rows with this verdict."""
         if self._unfit:
-            for row in np.flatnonzero(judged.verdicts == COUNTS).tolist():
+            for row in np.flatnonzero(judged.verdicts == verdict).tolist():
                 if (why := self._unfit.get(int(judged.numbers[row]))) is not None:
                     judged.hold(row, UNFIT, why)
+        if not self._correct and (self._single or self._amended):
+            self._hold_known(judged, np.flatnonzero(judged.verdicts == verdict))
 
-    def _hold_known(self, judged: Judged) -> None:
+    def _hold_known(self, judged: Judged, rows: Places) -> None:
         """Hold rows whose unit has a different value of a metric without `rows`.
 
         A value that was recorded before `rows` was declared does not come from logged rows. It is
         unknown whether a new row is a part of it, so the new row is held, too.
         """
-        if self._correct or not (self._single or self._amended):
-            return
-        rows = np.flatnonzero(judged.verdicts == COUNTS)
         numbers, received = judged.numbers[rows], judged.metrics[rows]
         known = self._known(numbers).metrics
         differs = np.zeros(known.shape, dtype=np.bool_)
