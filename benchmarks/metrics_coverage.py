@@ -2,27 +2,32 @@
 
 `python -m benchmarks.metrics_coverage` runs whole campaigns, from assignment to findings, and
 writes docs/metrics-coverage.md. `--trials` sets the campaigns in each cell, `--jobs` the processes.
+Run the same command again to continue an interrupted run.
 """
 
 import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.progress import paragraph
+from benchmarks.progress import paragraph, say
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.inference import Guarded
+from seqbatch.simulation import run_tasks
+from seqbatch.simulation.resumable_tasks import Row
 from seqbatch.storage import open_store
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PAGE, COMMAND = Path("docs/metrics-coverage.md"), "python -m benchmarks.metrics_coverage"
 TRIALS, PART = 1_000, 20
@@ -124,51 +129,69 @@ def run(policy: str, world: World, seed: int) -> Findings:
 # What is counted.
 
 
-#: Printed, covered, the truth above, the truth below; and for guardrails: judged, wrong.
-Counts = dict[tuple[str, str], Integers]
+#: The quantity about guardrails: whether any decision in a campaign is wrong.
+GUARDRAILS = "guardrails, all together"
 
 
-def counted(found: Findings, world: World) -> Counts:
-    """Return what is counted of one campaign, by metric and quantity."""
-    made: Counts = {}
+@dataclass(frozen=True)
+class MetricsPart:
+    """Some campaigns of one cell."""
+
+    policy: str
+    world: World
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the run."""
+        return f"{self.policy}, {self.world.name}/{self.number}"
+
+    def __call__(self) -> list[Row]:
+        """Run the campaigns; return how often each interval was printed, and missed the truth."""
+        rows = []
+        for seed in range(self.number * PART, (self.number + 1) * PART):
+            found = run(self.policy, self.world, seed)
+            rows += [*printed(found, self.world), judged(found, self.world)]
+        cell = {"policy": self.policy, "world": self.world.name, "campaigns": PART}
+        return [
+            {**cell, "metric": metric, "quantity": quantity, **_sums(rows, metric, quantity)}
+            for metric, quantity in dict.fromkeys((r["metric"], r["quantity"]) for r in rows)
+        ]
+
+
+def _sums(rows: Sequence[Row], metric: str, quantity: str) -> Row:
+    own = [row for row in rows if (row["metric"], row["quantity"]) == (metric, quantity)]
+    return {name: sum(row[name] for row in own) for name in ("printed", "above", "below")}
+
+
+def printed(found: Findings, world: World) -> Iterator[Row]:
+    """Yield whether each mean and lift has an interval, and on which side it misses the truth."""
     for metric in found.metrics:
         truth = world.truth[metric.name]
         for kind, answers in (("mean", metric.means), ("lift", metric.lifts)):
             for answer in answers:
-                place = ACTIONS.index(answer.action)
+                place, one = ACTIONS.index(answer.action), answer.interval
                 value = float(truth[place] - (truth[0] if kind == "lift" else 0.0))
-                one = answer.interval
-                seen = [one.known, one.low <= value <= one.high, value > one.high, value < one.low]
-                key = (metric.name, f"{kind} of {answer.action}")
-                made[key] = np.array(seen, dtype=np.int64)
-    judged = [one for metric in found.metrics for one in metric.guardrail]
-    decided = (Guarded.KEPT, Guarded.BROKEN)
-    wrong = [
-        one.code in decided
+                yield {
+                    "metric": metric.name, "quantity": f"{kind} of {answer.action}",
+                    "printed": one.known, "above": value > one.high, "below": value < one.low,
+                }  # fmt: skip
+
+
+def judged(found: Findings, world: World) -> Row:
+    """Return whether any guardrail whose bound is the truth was kept or broken: both are wrong."""
+    wrong = any(
+        one.code in (Guarded.KEPT, Guarded.BROKEN) and _at_bound(metric.name, one.action, world)
         for metric in found.metrics
         for one in metric.guardrail
-        if _at_bound(metric.name, one.action, world)
-    ]
-    made["guardrails", "all together"] = np.array([len(judged) > 0, any(wrong), 0, 0])
-    return made
+    )
+    return {"metric": "", "quantity": GUARDRAILS, "printed": True, "above": wrong, "below": False}
 
 
 def _at_bound(metric: str, action: str, world: World) -> bool:
-    """Whether the truth is the bound, so that every decision is wrong."""
-    truth, place = world.truth[metric], ACTIONS.index(action)
-    if metric == "left":
-        return bool(np.isclose(truth[place] - truth[0], truth[-1] - truth[0]))
-    return bool(np.isclose(truth[place], truth[-1]))
-
-
-def part(task: tuple[str, World, int, int]) -> Counts:
-    """Count some campaigns of a cell."""
-    policy, world, first, count = task
-    total: Counts = {}
-    for seed in range(first, first + count):
-        for key, one in counted(run(policy, world, seed), world).items():
-            total[key] = total.get(key, np.zeros(4, dtype=np.int64)) + one
-    return total
+    """Whether the truth about an action is the bound, which is that about the last one."""
+    truth = world.truth[metric]
+    return bool(np.isclose(truth[ACTIONS.index(action)], truth[-1]))
 
 
 # ----------------------------------------------------------------------
@@ -187,8 +210,13 @@ and buy more often. Files hold only customers to whom something happened; all ot
 """
 
 
-def page(results: Mapping[tuple[str, World], Counts], trials: int) -> str:
+def page(table: "pl.DataFrame") -> str:
     """Return the page."""
+    import polars as pl
+
+    keys = ["policy", "world", "metric", "quantity"]
+    table = table.group_by(keys, maintain_order=True).agg(pl.exclude(keys).sum())
+    trials = int(table["campaigns"][0])
     sizes = ", ".join(f"{size:,}" for size in SIZES)
     error = sqrt(0.95 * 0.05 / trials)
     lines = [
@@ -201,26 +229,28 @@ def page(results: Mapping[tuple[str, World], Counts], trials: int) -> str:
             "campaigns with an interval: the others had too few events. Coverage is among those."
         ),
     ]
-    for (policy, world), counts in results.items():
-        lines += [f"## {policy}, {world.name}", "", *_table(counts, trials), ""]
-    return "\n".join([*lines, *_guardrails(results, trials)]) + "\n"
+    for (policy, world), part in table.group_by(["policy", "world"], maintain_order=True):
+        lines += [f"## {policy}, {world}", "", *_table(part.to_dicts(), trials), ""]
+    return "\n".join([*lines, *_guardrails(table.to_dicts(), trials)]) + "\n"
 
 
-def _table(counts: Counts, trials: int) -> list[str]:
-    rows = [
+def _table(rows: Sequence[Row], trials: int) -> list[str]:
+    made = [
         "| metric | quantity | printed | covered | truth above | truth below |",
         "|---|---|---|---|---|---|",
     ]
-    for (metric, what), (known, *shares) in counts.items():
-        if metric != "guardrails" and metric != "visit":
+    for row in rows:
+        if row["metric"] in ("left", "complaint", "spend"):
+            known, above, below = (row[name] for name in ("printed", "above", "below"))
+            missed = (known - above - below, above, below)
             cells = [f"{100 * known / trials:.0f}%"]
-            cells += [f"{100 * one / known:.1f}%" if known else "" for one in shares]
-            rows.append(f"| {metric} | {what} | {' | '.join(cells)} |")
-    return rows
+            cells += [f"{100 * one / known:.1f}%" if known else "" for one in missed]
+            made.append(f"| {row['metric']} | {row['quantity']} | {' | '.join(cells)} |")
+    return made
 
 
-def _guardrails(results: Mapping[tuple[str, World], Counts], trials: int) -> list[str]:
-    rows = [
+def _guardrails(rows: Sequence[Row], trials: int) -> list[str]:
+    made = [
         "## Guardrails",
         "",
         *paragraph(
@@ -234,35 +264,31 @@ def _guardrails(results: Mapping[tuple[str, World], Counts], trials: int) -> lis
         "| policy | world | wrong |",
         "|---|---|---|",
     ]
-    for (policy, world), counts in results.items():
-        _, wrong, *_ = counts["guardrails", "all together"]
-        rows.append(f"| {policy} | {world.name} | {100 * wrong / trials:.1f}% |")
-    return rows
+    for row in rows:
+        if row["quantity"] == GUARDRAILS:
+            wrong = f"{100 * row['above'] / trials:.1f}%"
+            made.append(f"| {row['policy']} | {row['world']} | {wrong} |")
+    return made
 
 
-def measured(trials: int, jobs: int) -> dict[tuple[str, World], Counts]:
-    """Run all cells."""
-    results: dict[tuple[str, World], Counts] = {}
-    with ProcessPoolExecutor(jobs) as pool:
-        for policy, world in product(POLICIES, WORLDS):
-            tasks = [(policy, world, at, min(PART, trials - at)) for at in range(0, trials, PART)]
-            total: Counts = {}
-            for one in pool.map(part, tasks):
-                total = {key: total.get(key, np.zeros(4, dtype=np.int64)) + own
-                         for key, own in one.items()}  # fmt: skip
-            results[policy, world] = total
-            print(policy, world.name, flush=True)
-            print(*_table(total, trials), sep="\n", flush=True)
-    return results
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Measure, and write the page if all campaigns were run."""
+def main() -> None:
+    """Measure, and write the page if there are enough campaigns."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("--trials", type=int, default=TRIALS, help="campaigns in each cell")
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")
-    told = parser.parse_args(given)
-    text = page(measured(told.trials, told.jobs), told.trials)
+    parser.add_argument("--out", type=Path, default=Path("out/metrics-coverage"), help="a folder")
+    told = parser.parse_args()
+    parts = [
+        MetricsPart(policy, world, number)
+        for number in range(told.trials // PART)
+        for policy, world in product(POLICIES, WORLDS)
+    ]
+    # Without the number of campaigns: a longer run goes on from a shorter one.
+    table = run_tasks(
+        parts, out=told.out, declaration=(POLICIES, WORLDS, SIZES), jobs=told.jobs,
+        report=lambda so_far: say(f"{so_far.done} of {so_far.total}"),
+    )  # fmt: skip
+    text = page(table)
     print(text)
     if told.trials >= TRIALS:
         PAGE.write_text(text, encoding="utf-8")
