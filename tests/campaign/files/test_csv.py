@@ -143,7 +143,10 @@ def test_bytes_beyond_windows_1252_are_latin_1(tmp_path):
     path = tmp_path / "u.txt"
     path.write_bytes("a;b\nx\x81;é\n".encode("latin-1"))
     opened, found = read(path)
-    assert (opened.dialect, found) == (CsvDialect(";", "latin-1", decimal=","), {"a": ["x\x81"], "b": ["é"]})
+    assert (opened.dialect, found) == (
+        CsvDialect(";", "latin-1", decimal=","),
+        {"a": ["x\x81"], "b": ["é"]},
+    )
     assert opened.read_as.endswith("was read as semicolon-separated, Latin-1 text")
 
 
