@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files import reader_process, unpacked_size
+from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.csv import CsvDialect, DelimitedError, dialect_of
 from seqbatch.campaign.files.csv_rows import CsvRows
 from seqbatch.campaign.files.formats import READ, WORKBOOKS, format_of
@@ -371,7 +372,9 @@ class Source:
                 continue
             low, high = np.searchsorted(repeats.kept, [start, start + piece.num_rows])
             if high > low:
-                yield piece.take(pa.array(repeats.kept[low:high] - start))
+                # Arrow takes no rows of text views.
+                rows = decoded(pa.Table.from_batches([piece])).take(repeats.kept[low:high] - start)
+                yield rows.combine_chunks().to_batches()[0]
             start += piece.num_rows
 
     def _every_batch(
@@ -380,16 +383,18 @@ class Source:
         """Yield all rows, also those of repeated units."""
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size, shown))
-        rows = decoded = 0
+        rows = spelled_bytes = 0
         while (piece := self.reading(lambda: valid(next(pieces, None)))) is not None:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows), "too-many-rows")
             if not rows:
                 self.reading(partial(self._refuse_timezones, piece.schema))
             spelled = self._spelled(piece, rows, longest)
-            decoded += int(spelled.sum())
+            spelled_bytes += int(spelled.sum())
             if self._path is not None:
                 size_of_file = self._path.stat().st_size
-                self.refuse(unpacked_size.too_much_decoded(decoded, size_of_file), "too-large")
+                self.refuse(
+                    unpacked_size.too_much_decoded(spelled_bytes, size_of_file), "too-large"
+                )
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
@@ -417,7 +422,7 @@ class Source:
             if longest is not None and lengths.max(initial=0) > longest:
                 row = int(lengths.argmax())
                 reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
-                place = int(self.lines(np.array([rows + row + 1]))[0])
+                place = int(self._file_lines(np.array([rows + row + 1]))[0])
                 raise self.invalid([RowProblem(place, name, reason, "too-long")])
             total += lengths
         return total
@@ -428,8 +433,10 @@ class Source:
         In a CSV file the position is the line on which the row begins, in a workbook the row of the
         sheet; otherwise it is the row of data.
         """
-        if self._repeats is not None:
-            read = self._repeats.kept[read - 1] + 1
+        return self._file_lines(read if self._repeats is None else self._repeats.kept[read - 1] + 1)
+
+    def _file_lines(self, read: Integers) -> Integers:
+        """Return the positions of rows among all rows, also those of repeated units."""
         if not self._ahead:
             return read
         starts, ahead = (np.concatenate(parts) for parts in zip(*self._ahead, strict=True))

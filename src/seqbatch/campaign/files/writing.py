@@ -282,7 +282,7 @@ class SplitWriter:
     def publish(self) -> None:
         """Put all files under their names; if one cannot be, restore those before it."""
         self.complete()
-        with ExitStack() as undo, TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, ExitStack() as undo:
             for place, (action, writer) in enumerate(self._writers.items()):
                 target = Path(os.path.realpath(self._targets[action]))
                 before = Path(folder) / str(place) if target.exists() else None
