@@ -59,7 +59,8 @@ WORDS = [
         " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason='no')",
         " seqbatch campaign amend spring --metric 'net sales.absent=0' --metric x.rows=any "
         "--reason no",
-        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and a reason',
+        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and '
+        "a reason",
         ' a change of the absent of net sales to "0", the rows of x to "any" (with a reason)',
     )),
 ]  # fmt: skip
