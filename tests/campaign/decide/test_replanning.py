@@ -10,6 +10,7 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide.replanning import independent, proposal_text
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.display import number
@@ -130,7 +131,8 @@ def test_a_plan_is_judged_by_what_it_stated(store):
     assert made.stated_effect == 0.8
     assert made.effect.mean < 0.8 / 2
     assert min(made.sizes) >= 40
-    assert "what was planned" in proposal_text(made, "EUR")
+    revenue = Measure(name="revenue", kind="amount", unit="EUR", direction="max", of="customer")
+    assert "what was planned" in proposal_text(made, revenue)
 
 
 def test_without_a_plan_the_outcomes_alone_say_how_large_things_are(store):
