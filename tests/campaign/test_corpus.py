@@ -51,11 +51,12 @@ def steps(case, *, reward="outcome"):
     path = str(CORPUS / case["file"])
     init = ["init", path, "--name", "corpus", "--actions", "none,offer", "--waves", "1"]
     init += ["--seed", "1"]
+    options = case.get("options", [])
     return [
-        [*init, "--reward", reward],
-        ["validate", "spec.toml", path],
+        [*init, "--maximise", reward, *options],
+        ["validate", "spec.toml", path, *options],
         ["create", "spec.toml"],
-        ["assign", "corpus", path, "--out", "answers.csv"],
+        ["assign", "corpus", path, "--out", "answers.csv", *options],
     ]
 
 
@@ -152,8 +153,8 @@ def declare_format(example):
     """Declare how outcomes are spelled: no file of units can tell."""
     spec = Path("spec.toml")
     text = spec.read_text(encoding="utf-8")
-    assert text.count("[reward]\n") == 1
-    declared = text.replace("[reward]\n", f'[reward]\nformat = "{example}"\n')
+    assert text.count("\n[metrics.outcome]\n") == 1
+    declared = text.replace("[metrics.outcome]\n", f'[metrics.outcome]\nformat = "{example}"\n')
     spec.write_text(declared, encoding="utf-8")
 
 

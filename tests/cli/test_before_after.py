@@ -265,19 +265,19 @@ def test_an_aborted_campaign():
 
 def test_what_absent_units_count_as_is_an_amendment_like_others():
     run("create", "spec.toml")
-    shown = run("amend", "spring", "--absent", "0", "--reason", "buyers only").stdout
-    assert "Amended (event 2): absent from none to 0." in shown
+    shown = run("amend", "spring", "--metric", "visit.absent=0", "--reason", "buyers only").stdout
+    assert "Amended (event 2): absent of visit from none to 0." in shown
     assert "Next: seqbatch campaign assign" in shown
     told = run("show-event", "spring").stdout.replace("│", " ")
-    assert "absent from none to 0" in " ".join(told.split())
+    assert "absent of visit from none to 0" in " ".join(told.split())
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 
 
-def test_no_sheet_is_written():
+def test_other_workbooks_are_not_written():
     run("create", "spec.toml")
-    refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
+    refused = " ".join(run("export", "spring", "--out", "x.ods", code=2).stderr.split())
     assert "--out must be named with one of" in refused
-    assert "Spreadsheets open CSV files." in refused
+    assert "Excel opens .xlsx files." in refused
 
 
 def test_words_need_no_textbook():

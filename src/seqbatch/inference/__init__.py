@@ -52,9 +52,17 @@ from seqbatch.inference.stopping_boundaries import (
     futility_boundaries,
     spent,
 )
-from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, summarise
+from seqbatch.inference.summary import (
+    AmongEligible,
+    Declared,
+    Eligible,
+    Split,
+    WaveSummary,
+    summarise,
+)
 
 __all__ = [
+    "AmongEligible",
     "AsRun",
     "Bound",
     "Coefficients",

@@ -107,6 +107,16 @@ def estimate_wave(
     segment
         A partition and a level, to use only the units of one segment.
     """
+    key = contrast, segment
+    if key not in summary.estimates:
+        summary.estimates[key] = _estimate(summary, contrast, segment)
+    made: WaveEstimate | None = summary.estimates[key]
+    return made
+
+
+def _estimate(
+    summary: WaveSummary, contrast: Contrast, segment: Segment | None
+) -> WaveEstimate | None:
     place = summary.place(contrast, segment)
     tally = summary.tally(segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):

@@ -71,6 +71,8 @@ class Part:
         [0.00874766, 0.03754269]
         """
         lowest, highest = self._turns
+        if z <= lowest and z <= highest:
+            return self._at(z)
         return self._at(min(z, lowest))[0], self._at(min(z, highest))[1]
 
     @cached_property
@@ -98,7 +100,8 @@ class Part:
         middle, half = b + k * z * z / 2, z * sqrt(spread + (k * z / 2) ** 2)
         below = 1 + k * z * z / self.most
         edge = (z * z - 1) / 6
-        low, high = ((middle + side * half) / below - self.skew * edge for side in (-1, 1))
+        low, high = (middle - half) / below, (middle + half) / below
+        low, high = low - self.skew * edge, high - self.skew * edge
         if self.upper_scale:
             wide = self.upper_scale
             reach = z * sqrt(spread + (wide * z / 2) ** 2)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.service.bodies import FILES, JSON, needs_body
 from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
@@ -14,6 +15,13 @@ from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
 Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too expensive"])]
 Row = dict[str, Any]
+DedupeRule = Annotated[
+    str | None,
+    Field(
+        max_length=300, examples=["last"],
+        description="Which row of a repeated unit counts: first, last, or newest-by and a column.",
+    ),
+]  # fmt: skip
 #: A campaign's name in a URL, with the same rules as in a spec.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
 
@@ -87,6 +95,7 @@ class AssignmentsBody(Body):
     units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a", "age": 31}]])
     partial: bool = False
     draw: bool = False
+    dedupe: DedupeRule = None
 
 
 class OutcomesBody(Body):
@@ -97,7 +106,11 @@ class OutcomesBody(Body):
     )
     correct: bool = False
     reason: Reason = ""
+    equal_rows: EqualRows | None = Field(
+        default=None, description="What equal rows without an id mean; null refuses them."
+    )
     dry_run: bool = False
+    dedupe: DedupeRule = None
 
 
 class CloseBody(Body):
@@ -193,19 +206,26 @@ class HeldReason(BaseModel):
 
 
 class OutcomesAnswer(BaseModel):
-    """What happened to the rows: accepted, duplicate, conflict and quarantined add up to `rows`."""
+    """What happened to the rows: the counts from accepted to outside add up to `rows`."""
 
     rows: int = Field(examples=[1])
     accepted: int = Field(examples=[1])
     duplicate: int = Field(examples=[0])
     conflict: int = Field(examples=[0])
     quarantined: int = Field(examples=[0])
+    outside: int = Field(examples=[0])
+    windows: dict[str, tuple[int, int]] = Field(examples=[{}])
+    unknown: int
+    units: int = Field(examples=[1])
     late: int
     corrected: int
     repeats: int
+    repeated: int
+    metrics: list[str] = Field(examples=[["visit"]])
     held: list[Held]
     reasons: list[HeldReason]
     event: int | None = Field(examples=[3])
+    remarks: list[str]
     read_as: str
     advice: list[str]
     formats: dict[str, list[str]] = Field(examples=[{}])

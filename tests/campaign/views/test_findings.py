@@ -652,3 +652,34 @@ def test_sums_from_a_warehouse_say_what_they_lack(tmp_path):
     guarded = {**ELSEWHERE["metrics"][name], "guardrail": {"at_most": 3}}
     with refused("invalid-spec", field="rows", match="guardrails would need the rows"):
         Campaign.create({**ELSEWHERE, "metrics": {name: guarded}}, store=campaign.store)
+
+
+def test_segments_are_of_those_who_may_get_the_action_or_say_why_not(store, tmp_path):
+    sizes, rules = (400, 300, 300), {"call": "member and age >= 38"}
+    campaign = run(made(store, eligible=rules, grid={"sizes": sizes}), sizes=sizes)
+    found = campaign.findings()
+    names, waves = exported(campaign, tmp_path)
+    by = {(one.action, one.segment): one for one in found.segments}
+    assert len(by) == 4
+    yes, no = by["call", "yes"], by["call", "no"]
+
+    def could(row):
+        return row["p"][names.index("call")] > 0
+
+    parts = oracle.estimates(waves, "lift", names.index("call"), keep=could)
+    sizes = [part["n"] for part in parts]
+    average = sum(part["theta"] * n for part, n in zip(parts, sizes, strict=True)) / sum(sizes)
+    assert yes.interval.estimate == pytest.approx(average, rel=1e-8)
+    members = [row for wave in waves for row in wave if row["member"]]
+    assert yes.among == pytest.approx(sum(map(could, members)) / len(members))
+    assert (yes.unknown, by["mail", "no"].unknown, by["mail", "no"].among) == ("", "", 1.0)
+    # No member, no call: the cell says so, and has no p-value.
+    assert (no.unknown, no.among) == ("not-eligible", 0.0)
+    plain = next(one for one in json.loads(json.dumps(found.plain()))["segments"]
+                 if (one["action"], one["segment"]) == ("call", "no"))  # fmt: skip
+    assert (plain["unknown"], plain["adjusted_p"]) == ("not-eligible", None)
+    [table] = [table for table in found.tables() if "declared segments" in table.title]
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        assert bool(cells["p (Holm)"]) == (not cells["note"])
+    assert no.interval.note in campaign.report(tmp_path / "report.html").read_text("utf-8")

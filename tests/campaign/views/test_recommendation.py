@@ -8,11 +8,12 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.campaign.views.recommendation import Recommendation, recommended
+from seqbatch.campaign.views.recommendation import Recommendation, candidates, recommended
 from seqbatch.campaign.views.report import cautions, report
 from seqbatch.campaign.views.report_results import gathered
 from seqbatch.document import Items
 from seqbatch.inference import Guarded, Interval, Verdict
+from seqbatch.inference.intervals import normal_tail
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 
@@ -25,6 +26,8 @@ SPEC = {
 }  # fmt: skip
 CHANCES = {"none": 0.1, "mail": 0.3, "call": 0.6}
 LEFT = {"none": 0.0, "mail": 0.1, "call": 0.5}
+#: Names of campaigns, on which the draws depend, and the chance of a visit after the last calls.
+SEVERAL = {"one": ("a0", 0.13), "two": ("a5", 0.14)}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def store(tmp_path_factory):
     made.close()
 
 
-def run(store, name, *, waves, chances=CHANCES, left=LEFT, back=1.0, **changes):
+def run(store, name, *, waves, chances=CHANCES, last=None, left=LEFT, back=1.0, **changes):
     campaign = Campaign.create({**SPEC, "name": name, **changes}, store=store)
     for wave in range(waves):
         random = np.random.default_rng([8, wave])
@@ -42,7 +45,7 @@ def run(store, name, *, waves, chances=CHANCES, left=LEFT, back=1.0, **changes):
         frame = pl.from_arrow(campaign.assign(given).table)
         drawn = {
             column: (random.random(600) < frame["action"].replace_strict(of).to_numpy()) * 1.0
-            for column, of in (("visit", chances), ("left", left))
+            for column, of in (("visit", (last if wave == 2 else None) or chances), ("left", left))
         }
         rows = frame.select("customer").with_columns(**drawn)
         campaign.record(rows.filter(pl.Series(random.random(600) < back)))
@@ -86,6 +89,35 @@ def test_an_action_beyond_its_guardrail_is_not_recommended(shop):
     [_, left] = plain["metrics"]
     codes = {one["action"]: one["code"] for one in left["guardrail"]["actions"]}
     assert codes == {"none": "kept", "mail": "kept", "call": "broken"}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "better"), [("one", "give", 1), ("two", "unconfirmed", 2)]
+)
+def test_the_best_of_several_needs_clearer_latest_waves(store, name, code, better):
+    """Without that, one of several lifts that are gone would look confirmed by chance."""
+    found = run(
+        store, SEVERAL[name][0], waves=3, chances={"none": 0.1, "mail": 0.19, "call": 0.2},
+        last={"none": 0.1, "mail": 0.1, "call": SEVERAL[name][1]},
+        **about("visit", kind="yes/no", unit="visits"),
+        stopping={"rule": "none"},
+    ).findings()  # fmt: skip
+    made = found.recommendation
+    assert candidates(found) == sum(lift.around.low > 0 for lift in found.lifts) == better
+    assert 0.05 < normal_tail(made.latest.statistic) < 0.1
+    assert made.same_p > 0.05
+    assert (made.action, made.code) == ("call", code)
+
+
+def test_only_actions_that_can_be_recommended_are_candidates(shop):
+    found = shop.findings()
+    assert [lift.around.low > 0 for lift in found.lifts] == [True, True]
+    # Calls are beyond their guardrail.
+    assert candidates(found) == 1
+    assert candidates(replace(found, metrics=())) == 2
+    assert candidates(replace(found, metrics=(), retired=("mail",))) == 1
+    less = replace(found.measure, direction="min")
+    assert candidates(replace(found, metrics=(), measure=less)) == 0
 
 
 def judged(found, **codes):

@@ -198,7 +198,7 @@ def test_hashes_tell_neighbours_apart():
 
 TINY = {
     "name": "tiny", "seed": 1, "unit": "id", "actions": ["a", "b"], "grid": {"sizes": [6, 6]},
-    **about("y", range=[0, 1]), "outcome": "sale", "randomised": 0.5,
+    **about("y", range=[0, 1], row_id="sale"), "randomised": 0.5,
     "features": {"numeric": {"x": "raw"}},
 }  # fmt: skip
 ROWS_OF_TINY = pl.DataFrame({"id": list("uvwxyz"), "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
@@ -245,7 +245,7 @@ def forge_fold(campaign, change):
 
 
 def test_a_forged_range_in_the_fold_is_named(tiny):
-    forge_fold(tiny, lambda plain: plain["spec"]["reward"].update(range=[0, 1000]))
+    forge_fold(tiny, lambda plain: plain["spec"]["metrics"]["y"].update(range=[0, 1000]))
     assert found_in(tiny, "fold") == ["the events give other values of spec"]
     # It was in force all the same; what it let in is named too.
     late = pl.DataFrame({"id": ["w"], "sale": ["s3"], "y": [500.0]})
@@ -324,8 +324,8 @@ def test_a_tombstone_of_a_campaign_that_exists_is_named(tiny):
 def test_numbers_are_told_plainly(tmp_path):
     """Nothing in a finding looks like Python's way to write numbers of NumPy."""
     store = open_store(tmp_path / "c.db")
-    reward = {"sum": {"y": 1, "cost": -1}, "range": [-9, 9]}
-    campaign = Campaign.create({**TINY, "reward": reward, "outcome": None}, store=store)
+    summed = {"metrics": {"y": {}, "cost": {}}, "objective": {"maximise": {"y": 1, "cost": -1}}}
+    campaign = Campaign.create({**TINY, **summed}, store=store)
     campaign.assign(ROWS_OF_TINY)
     campaign.record(pl.DataFrame({"id": ["u"], "y": [1.5], "cost": [0.5]}))
     with store.read("tiny") as reader:
@@ -336,7 +336,7 @@ def test_numbers_are_told_plainly(tmp_path):
     store_rows(store, chunk, rows=pack(rows))
     store_rows(store, units_chunk, decided=pack(decided))
     told = [str(finding) for finding in campaign.verify().findings]
-    assert any("the reward is 2.5, but its columns sum to 1.0" in text for text in told)
+    assert any("the reward is 2.5, but its metrics add up to 1.0" in text for text in told)
     assert any("with 3.0" in text for text in told)
     assert not any("np." in text for text in told)
     store.close()

@@ -305,7 +305,9 @@ class Counts:
         own, absent = actions[rows], here.absent
         rewards = now.rewards(here.values, own)
         weights = 1 / chances[np.arange(len(actions))[rows], own]
-        metrics = [np.bincount(own[~np.isnan(one)], minlength=size) for one in here.parts.T]
+        cells = piece.cells
+        units = actions[cells.numbers - piece.chunk.first]
+        metrics = [np.bincount(units[~np.isnan(one)], minlength=size) for one in cells.parts.T]
         seen, missing = _allocations(size, piece, actions, chances if tested else None)
         return cls(
             seen=seen,

@@ -24,6 +24,8 @@ from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
+    AmongEligible,
+    Declared,
     Eligible,
     Lift,
     Mean,
@@ -445,7 +447,14 @@ class Logged:
         if not self.restricted:
             return []
         places = range(len(self.order))
-        return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
+        by_segment = [self.within(name, a) for name in self.segments for a in places if a]
+        both = [Eligible((0, a)) for a in places if a]
+        return [*(Eligible((a,)) for a in places), *both, *by_segment]
+
+    def within(self, segment: str, action: int) -> Partition:
+        """Return the partition by a column of segments for the lift of an action."""
+        declared = Declared(segment)
+        return AmongEligible(declared, (0, action)) if self.restricted else declared
 
     def segment(self, contrast: Contrast) -> Segment | None:
         """Return the segment of units eligible for a mean or a lift; None for all units."""

@@ -16,11 +16,18 @@ REWARD = "reward"
 
 
 def _weights(given: Any) -> Any:
-    return {given: 1.0} if isinstance(given, str) else given
+    if isinstance(given, str) and given:
+        return {given: 1.0}
+    if given is not None and (not isinstance(given, Mapping) or not given or "" in given):
+        raise ValueError(
+            'must name a metric, as in "revenue", or several with their weights, as in '
+            "{purchase = 12.50, revenue = 1}"
+        )
+    return given
 
 
 #: `maximise = "revenue"` is the short form of `maximise = {revenue = 1}`.
-Weights = Annotated[dict[Name, Number], BeforeValidator(_weights), Field(min_length=1)]
+Weights = Annotated[dict[Name, Number], BeforeValidator(_weights)]
 
 
 class Objective(SpecPart):
@@ -45,14 +52,14 @@ class Objective(SpecPart):
     def _one(self) -> "Objective":
         if (self.maximise is None) == (self.minimise is None):
             raise SettingError(
-                'exactly one of maximise = "a metric" and minimise = "a metric" is needed',
+                'must have either maximise = "NAME" or minimise = "NAME", where NAME is a metric',
                 "maximise",
                 "minimise",
             )
         if self.value is not None and len(self.weights) > 1:
             raise SettingError(
-                "value is what one metric is worth; with several metrics, give each its own "
-                "weight, as in maximise = {purchase = 12.5, revenue = 1}",
+                "value says what one metric is worth; with several metrics, give each its "
+                "weight, as in maximise = {purchase = 12.50, revenue = 1}",
                 "value",
             )
         return self

@@ -87,6 +87,11 @@ class Closed:
         first 12 waves; with more waves the true rate is larger.
     proposal
         Proposed sizes of later waves, if the spec is adaptive and at least two waves remain.
+    held, unknown
+        Rows of outcome files so far that are held, and those of them whose unit is not in the
+        campaign; None if the rows are kept elsewhere.
+    outside
+        Rows so far that do not count for a metric because of their date, by its window's length.
     notes
         Notes about the estimate.
     event, hash
@@ -111,6 +116,9 @@ class Closed:
     stopping: LookTaken | None
     inflated: float | None
     proposal: Proposal | None
+    held: int | None
+    unknown: int | None
+    outside: dict[str, int]
     notes: tuple[str, ...]
     event: int
     hash: str
@@ -137,6 +145,9 @@ class Closed:
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             inflated=payload.get("inflated"),
             proposal=Proposal.of(found) if (found := payload.get("proposal")) else None,
+            held=payload.get("held"),
+            unknown=payload.get("unknown"),
+            outside=payload.get("outside", {}),
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -399,7 +410,7 @@ class RowEvidence:
         assert record is not None
         # The wave's units were assigned after the last estimate, so all their outcomes are new.
         news = News.since(change, now, record.event, parts=len(now.spec.parts))
-        gone = absentees(change, now, news.fresh, at=at, skip=skip)
+        gone = absentees(change, now, news, at=at, skip=skip)
         return cls(change, now, record, news, gone, skip)
 
     @property
@@ -488,6 +499,11 @@ class RowEvidence:
             unused=unused,
             replaced=int(news.was_absent.sum()),
             corrected=int((~news.was_absent).sum()),
+            beside={
+                "held": now.conflicts + now.quarantined,
+                "unknown": now.unknown,
+                "outside": now.outside,
+            },
         )
 
     def _learned(self) -> LearnedFeatures | None:
@@ -515,7 +531,7 @@ class RowEvidence:
         _, chunk = change.next_chunks()
         for start in range(0, len(gone.numbers), PIECE):
             numbers = gone.numbers[start : start + PIECE]
-            rows = absences(numbers, gone.value)
+            rows = absences(numbers, gone.values[start : start + PIECE])
             place = {"event": self.now.sequence + 1, "chunk": chunk + len(hashes)}
             kept = change.kept(rows, kind="outcomes", **place)
             made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")

@@ -249,13 +249,30 @@ class RuleAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentAnswer:
-    """A lift within a segment declared in advance, with Holm's p-value over all segments."""
+    """A lift within a segment declared in advance.
+
+    Parameters
+    ----------
+    action, by, segment
+        The action, the column of segments, and the segment.
+    interval
+        The lift among the segment's units that may get the action and the control.
+    adjusted_p
+        Its p-value, adjusted by Holm over all segments; NaN if the lift is unknown.
+    among
+        The share of the segment's units that may get both.
+    unknown
+        Why the lift is unknown, as a code ("not-eligible", "no-outcomes", "too-few-events"); the
+        interval's note says it in words. "" if it is known.
+    """
 
     action: str
     by: str
     segment: str
     interval: Interval
     adjusted_p: float
+    among: float = 1.0
+    unknown: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,8 +36,9 @@ from seqbatch.campaign.views.findings import (
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
-from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
 from seqbatch.core import arguments
+from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
@@ -68,6 +69,7 @@ from seqbatch.inference import (
     within_segments,
 )
 from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
 
@@ -159,6 +161,11 @@ class Asking:
     def lift_name(self, place: int) -> str:
         """Return the label of an action's lift."""
         return f"lift of {self.names[place]} over {self.names[0]}"
+
+    def in_first_wave(self, place: int) -> WaveEstimate | None:
+        """Return the lift of an action in the first wave, among those who may get it."""
+        lift = Lift(place)
+        return estimate_wave(self.summaries[0], lift, self.data.segment(lift))
 
     def _together(self) -> Sequence[Interval]:
         """Return lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
@@ -298,6 +305,7 @@ class Asking:
                 latest_p=latest.p_better,
                 tail=self.tail,
                 waves=len(best.waves),
+                candidates=candidates(found),
                 less=self.less,
             ),
             action=best.action,
@@ -360,7 +368,6 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
 
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
     """Return every lift in every declared segment, with p-values corrected for their number."""
-    partitions = [Declared(name) for name in asking.data.segments]
     names = {by: list(levels) for by, levels in asking.data.levels.items()}
     found = [
         (place, one)
@@ -368,7 +375,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
         for one in within_segments(
             asking.summaries,
             Lift(place),
-            partitions,
+            [asking.data.within(name, place) for name in asking.data.segments],
             level=asking.level,
             planned=[wave.design for wave in asking.waves],
         ).findings
@@ -381,6 +388,8 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
             segment=names[one.partition][one.segment],
             interval=asking.named(one.interval, asking.lift_name(place)),
             adjusted_p=p,
+            among=one.among,
+            unknown=one.unknown,
         )
         for (place, one), p in zip(found, adjusted, strict=True)
     )
@@ -391,7 +400,7 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
     first = {
         place: made.estimate
         for place in range(1, len(asking.names))
-        if (made := estimate_wave(asking.summaries[0], Lift(place))) is not None
+        if (made := asking.in_first_wave(place)) is not None
     }
     if not first or len(asking.data.columns.names) > MOST_COLUMNS:
         return ()
@@ -406,6 +415,7 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
         charges=asking.data.charges,
         planned=[wave.design for wave in asking.waves],
         fitted=asking.summaries,
+        eligible=(0, place) if asking.data.restricted else (),
     )
     about = asking.lift_name(place)
     return tuple(
@@ -471,7 +481,8 @@ def findings(
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:
             return Findings(**basis)
-        found = _answered(data, events, Findings(**basis), level)
+        with one_thread():
+            found = _answered(data, events, Findings(**basis), level)
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 

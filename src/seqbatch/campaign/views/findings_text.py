@@ -134,9 +134,19 @@ def _segments(found: "Findings") -> Table:
          p_text(one.adjusted_p)]
         for one in found.segments
     ]  # fmt: skip
-    columns = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    columns: tuple[str, ...] = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    if any(one.among < 1 for one in found.segments):
+        columns = (*columns, "who may get both")
+        shares = [percent(round(one.among, 3)) for one in found.segments]
+        rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    if any(one.unknown for one in found.segments):
+        columns = (*columns, "note")
+        rows = [
+            [*row, one.interval.note if one.unknown else ""]
+            for row, one in zip(rows, found.segments, strict=True)
+        ]
     title = f"Lifts over {found.control} in declared segments"
-    return Table(title, columns, rows, words=("by", "segment", "action"), keys=3)
+    return Table(title, columns, rows, words=("by", "segment", "action", "note"), keys=3)
 
 
 def _splits(found: "Findings") -> Table:

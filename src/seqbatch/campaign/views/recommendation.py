@@ -60,9 +60,20 @@ def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
     With `within`, leave out the actions that break a guardrail.
     """
     sign = 1 if found.measure.direction == "max" else -1
-    out = {*found.retired, *(found.barred if within else ())}
-    given = [one for one in found.lifts if one.interval.known and one.action not in out]
+    given = _given(found, within=within)
     return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
+
+
+def candidates(found: "Findings") -> int:
+    """Return how many of the actions that can be recommended are better over the campaign."""
+    better = found.measure.better
+    around = [one.around for one in _given(found, within=True)]
+    return sum(better(one.low) and better(one.high) for one in around)
+
+
+def _given(found: "Findings", *, within: bool) -> "list[Answer]":
+    out = {*found.retired, *(found.barred if within else ())}
+    return [one for one in found.lifts if one.interval.known and one.action not in out]
 
 
 # ----------------------------------------------------------------------

@@ -23,9 +23,10 @@ from seqbatch.campaign.views.status import (
     absences,
     clipped_text,
     next_step,
+    rows_so_far,
     status,
 )
-from seqbatch.display import counted, number, percent
+from seqbatch.display import number, percent
 from seqbatch.document import Items, Part, Picture, Section
 from seqbatch.inference import Interval
 from seqbatch.inference.estimates import ENOUGH
@@ -327,11 +328,7 @@ def _checks(of: Material) -> list[str]:
         moved = [one.about for one in found.drift if one.p < DIFFERENT]
         said.append(f"Drift: these differ between waves: {', '.join(moved)}." if moved
                     else "Drift: nothing clearly differs between waves.")  # fmt: skip
-    held = status.conflicts + status.quarantined
-    said.append(
-        f"Held rows: {counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined "
-        "(rows that were sent twice count twice)." if held else "Held rows: none."
-    )  # fmt: skip
+    said += rows_so_far(status)
     said.append(f"{clipped_text(status.clipped)}." if status.clipped else "Clipped values: none.")
     elsewhere = {*found.quality.warnings, *metric_notes(found)}
     return [*said, *(note for note in found.notes if note not in elsewhere)]

@@ -10,6 +10,7 @@ from seqbatch.campaign.decide.action_counts import Counts
 from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
 from seqbatch.campaign.decide.learning import notes
 from seqbatch.campaign.decide.replanning import proposal_text
+from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import canonical, current, digest
@@ -187,6 +188,11 @@ class Status:
         The waves, and every action in every wave.
     conflicts, quarantined
         Numbers of outcome rows that are held.
+    unknown
+        Number of quarantined rows whose unit is not in the campaign.
+    logged, outside
+        Number of rows that outcomes were combined from; and of those that do not count for a metric
+        because of their date, by its window's length.
     measure, absent_value
         The objective: what outcomes are; and the value of an absent unit, None if not declared.
     metrics
@@ -227,6 +233,9 @@ class Status:
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
     proposal: Proposal | None = None
+    unknown: int = 0
+    logged: int = 0
+    outside: dict[str, int] = field(default_factory=dict)
 
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
@@ -351,6 +360,9 @@ def _status(reader: Reader, now: Situation) -> Status:
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
         proposal=None if now.proposal is None else Proposal.of(now.proposal),
+        unknown=now.unknown,
+        logged=now.logged,
+        outside=now.outside,
     )
 
 
@@ -565,12 +577,7 @@ def remarks(status: Status) -> list[str]:
         recorded = sum(wave.observed for wave in status.waves)
         told = absences(recorded, absent, status.absent_value, status.measure)
         said.insert(0, f"Outcomes: {told}.")
-    if status.conflicts or status.quarantined:
-        said.insert(
-            0,
-            "Held rows so far (rows that were sent twice count twice): "
-            f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
-        )
+    said[:0] = rows_so_far(status)
     said[:0] = status.worth
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
@@ -580,6 +587,19 @@ def remarks(status: Status) -> list[str]:
         *said,
         f"Hash of all units, decisions, outcomes and estimates: {status.state}",
     ]
+
+
+def rows_so_far(status: Status) -> list[str]:
+    """Say how many rows of outcome files are held or do not count, and what that means."""
+    held = status.conflicts + status.quarantined
+    said = [outside_text(within, count) for within, count in status.outside.items()]
+    if status.logged:
+        said.insert(0, f"Outcomes are combined from {counted(status.logged, 'row')}.")
+    if not held:
+        return [*said, held_text(0)]
+    kinds = f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined"
+    more = f"So far: {kinds}; a row that was sent twice counts twice."
+    return [*said, f"{held_text(held, status.unknown)} {more}"]
 
 
 def clipped_text(clipped: dict[str, int]) -> str:

@@ -169,7 +169,9 @@ async def export(
     name: Name,
     _visitor: Visiting,
     what: Literal["units", "outcomes", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+    file_format: Annotated[
+        Literal["csv", "parquet", "arrow", "xlsx"], Query(alias="format")
+    ] = "csv",
 ) -> Response:
     """Return an export as a file."""
     return await views.exported(request, name, what, file_format, mark=mark_of(file_format))

@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.views.findings import Findings
@@ -46,6 +47,13 @@ def on_pages(remedy: Remedy) -> str:
             return ", below."
         case "delete" | "overwrite":
             return "."
+        case "record":
+            return " (below)"
+        case "dedupe":
+            return ", upload the file again and choose which row of a repeated unit counts."
+        case "skip-rows":
+            rows = remedy.options["skip_rows"]
+            return f', upload the file again with {rows} as "Lines above the header".'
         case "amend":
             if settings := remedy.options.get("metrics"):
                 said = [
@@ -401,6 +409,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
     made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
+    made.globals.update(held_text=held_text, outside_text=outside_text)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 
