@@ -88,7 +88,9 @@ class RealCell:
             "randomised": self.world.randomised,
             "floor": self.world.floor,
             "grid": {"sizes": self.world.counts},
-            "metrics": {"y": {"kind": "yes/no" if self.world.outcome.kind == "yes/no" else "amount"}},
+            "metrics": {
+                "y": {"kind": "yes/no" if self.world.outcome.kind == "yes/no" else "amount"}
+            },
             "objective": {"minimise" if self.less else "maximise": "y"},
             "required_outcomes": 0.1,
             "features": {"intercept": True, "numeric": {"x1": "raw", "x2": "raw"}},

@@ -131,7 +131,9 @@ def test_a_plan_is_judged_by_what_it_stated(store):
     assert made.stated_effect == 0.8
     assert made.effect.mean < 0.8 / 2
     assert min(made.sizes) >= 40
-    assert "what was planned" in proposal_text(made, Measure.of_objective(campaign.situation().spec))
+    assert "what was planned" in proposal_text(
+        made, Measure.of_objective(campaign.situation().spec)
+    )
 
 
 def test_without_a_plan_the_outcomes_alone_say_how_large_things_are(store):
