@@ -363,7 +363,9 @@ def section(table: "pl.DataFrame") -> str:
     failed = [f"{one.source} ({one.text})" for one in claims if one.held is False]
     kept = sum(one.held is True for one in claims)
     said = f"Of {len(claims)} claims {kept} are held"
-    said += f", and {len(failed)} fail: {'; '.join(failed)}." if failed else ", and none fails."
+    open_ones = "; the others need more campaigns to be decided" if kept < len(claims) else ""
+    said += f", and {len(failed)} fail: {'; '.join(failed)}" if failed else ", and none fails"
+    said += f"{open_ones}."
     campaigns = table["campaigns"].min()
     return TEXT.format(
         head=HEAD,
