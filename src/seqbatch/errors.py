@@ -39,7 +39,7 @@ from typing import Any, Literal
 #: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
 Action = Literal[
     "abort", "amend", "close", "continue", "dedupe", "delete", "draw", "force", "init", "overwrite",
-    "partial", "record-sums", "skip-rows", "sql",
+    "partial", "record", "record-sums", "skip-rows", "sql",
 ]  # fmt: skip
 
 
@@ -98,15 +98,20 @@ def in_python(remedy: Remedy) -> str:
             return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
+        case "record":
+            return f" ({_arguments(remedy)})"
         case "dedupe":
             return f': dedupe="{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
         case "skip-rows":
             return f": skip_rows={remedy.options['skip_rows']}."
         case "amend":
-            options = ", ".join(f"{name}={_shown(own)}" for name, own in remedy.options.items())
-            return f" amend({options})"
+            return f" amend({_arguments(remedy)})"
         case _:
             return ""
+
+
+def _arguments(remedy: Remedy) -> str:
+    return ", ".join(f"{name}={_shown(own)}" for name, own in remedy.options.items())
 
 
 def _shown(value: Any) -> str:

@@ -53,7 +53,7 @@ def steps(case, *, reward="outcome"):
     init += ["--seed", "1"]
     options = case.get("options", [])
     return [
-        [*init, "--reward", reward, *options],
+        [*init, "--maximise", reward, *options],
         ["validate", "spec.toml", path, *options],
         ["create", "spec.toml"],
         ["assign", "corpus", path, "--out", "answers.csv", *options],

@@ -540,6 +540,14 @@ def test_the_level_of_outcomes(case):
     assert drift(summaries(case)).level == made
 
 
+@pytest.mark.parametrize("clusters", ["cluster", "own cluster"])
+def test_the_level_of_outcomes_in_clusters(clusters):
+    made = level_change(summaries("normal", clusters))
+    expected = oracle.level_change(literal("normal"), clusters)
+    assert made.statistic == pytest.approx(expected["F"], rel=1e-7)
+    assert made.p_value == pytest.approx(expected["p"], rel=1e-6)
+
+
 @of_all
 def test_lifts_that_change(case):
     found = [oracle.change(oracle.estimates(literal(case), "lift", a))

@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
@@ -16,7 +17,8 @@ from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
 from seqbatch.campaign.steps.create import Prepared, create, prepare
 from seqbatch.campaign.steps.delete import delete
-from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.steps.record import record
+from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
@@ -195,7 +197,8 @@ class Campaign:
         at_event
             Show the campaign as it was right after this event; None means now.
         """
-        return findings(self.store, self.name, level=level, at_event=at_event)
+        at = self._logbook.now() if at_event is None else None
+        return findings(self.store, self.name, level=level, at_event=at_event, at=at)
 
     @naming_damage
     def next_step(self) -> Step:
@@ -270,7 +273,8 @@ class Campaign:
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
-        document = report(gathered(self.store, self.name, at_event=at_event))
+        at = self._logbook.now() if at_event is None else None
+        document = report(gathered(self.store, self.name, at_event=at_event, at=at))
         return write(document, out, file_format=made)
 
     @naming_damage
@@ -314,7 +318,8 @@ class Campaign:
         out
             The file.
         what
-            units (with features, decisions and outcomes), outcomes (every version), held, events.
+            units (with features, decisions and outcomes), outcomes (every version), rows (those
+            that outcomes were combined from), held, events.
         at_event
             Export the campaign as it was right after this event; None means now.
         file_format
@@ -408,6 +413,7 @@ class Campaign:
         *,
         correct: bool = False,
         reason: str = "",
+        equal_rows: EqualRows | None = None,
         dry_run: bool = False,
         report: Callable[[str, int], None] = silent,
         **reading: Unpack[ReadingOptions],
@@ -417,9 +423,13 @@ class Campaign:
         Parameters
         ----------
         outcomes
-            A path, ``"-"``, a PyArrow table, or a Polars or pandas frame.
+            A path, ``"-"``, or a table or frame of PyArrow, Polars or pandas. It needs the column
+            of at least one metric; metrics whose column it does not have stay as they are.
         correct, reason
             Whether a new value replaces the known one, and why; the old value is kept on record.
+        equal_rows
+            What rows mean that equal another one, if no column identifies them: ``"keep"`` counts
+            them all, ``"drop"`` counts one of them. None refuses a file with equal rows.
         dry_run
             Report what would happen to each row, but store nothing.
         report
@@ -435,6 +445,7 @@ class Campaign:
             source_of(outcomes, **reading),
             correct=correct,
             why=reason,
+            equal_rows=equal_rows,
             report=report,
             dry_run=dry_run,
         )

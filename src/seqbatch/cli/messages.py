@@ -79,6 +79,8 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return " If that is intended, add --force."
         case "init":
             return " To write one: seqbatch campaign init"
+        case "record":
+            return f" ({' '.join(_options(remedy.options))})"
         case "dedupe":
             return f": --dedupe {remedy.options['dedupe']} (or first, or newest-by COLUMN)."
         case "skip-rows":

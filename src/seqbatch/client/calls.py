@@ -89,12 +89,19 @@ class RecordedAnswer:
     duplicate: int
     conflict: int
     quarantined: int
+    outside: int = 0
+    windows: dict[str, list[int]] = field(default_factory=dict)
+    unknown: int = 0
+    units: int = 0
     late: int
     corrected: int
     repeats: int
+    repeated: int = 0
+    metrics: tuple[str, ...] = ()
     held: list[dict[str, Any]]
     reasons: list[dict[str, Any]]
     event: int | None
+    remarks: tuple[str, ...] = ()
     read_as: str = ""
     advice: tuple[str, ...] = ()
     formats: dict[str, list[str]] = field(default_factory=dict)
@@ -336,12 +343,15 @@ class CampaignCalls:
         *,
         correct: bool,
         reason: str,
+        equal_rows: str | None,
         dry_run: bool,
         key: str | None,
         reading: Mapping[str, Any],
     ) -> Call[RecordedAnswer]:
         """Record outcomes."""
         options = {"correct": correct, "reason": reason, "dry_run": dry_run, **reading}
+        if equal_rows is not None:
+            options["equal_rows"] = equal_rows
         return self._change("outcomes", key, body_of(outcomes, "outcomes", options), recorded)
 
     def step(self, what: str, key: str | None, values: Mapping[str, Any]) -> Call[dict[str, Any]]:

@@ -26,6 +26,7 @@ class Verdict(StrEnum):
     WORSE = "worse"
     NOT_CLEAR = "not-clear"
     TOO_FEW = "too-few-events"
+    BARRED = "barred"
 
 
 #: The latest waves must have at least this share of all units, and effective outcomes. More

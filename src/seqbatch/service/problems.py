@@ -48,6 +48,9 @@ def in_calls(remedy: Remedy) -> str:
             return ": force = true."
         case "force":
             return " If that is intended, add force = true."
+        case "record":
+            said = ", ".join(f"{name} = {json.dumps(v)}" for name, v in remedy.options.items())
+            return f" ({said})"
         case "dedupe":
             return f': dedupe = "{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
         case "skip-rows":

@@ -69,7 +69,9 @@ def test_without_any_outcome_actions_are_random(store):
 @pytest.mark.parametrize("kind", ["SBPE", "BPE", "RBGL"])
 def test_an_action_without_outcomes_does_not_take_the_wave_where_limits_bind(store, kind):
     """Costs are negative rewards, so that the estimate 0 of what nobody knows is above the rest."""
-    campaign = small(store, **about("y", direction="min"), policy={"kind": kind}, capacity={"b": 120})
+    campaign = small(
+        store, **about("y", direction="min"), policy={"kind": kind}, capacity={"b": 120}
+    )
     small_wave(campaign, 1, only=["b", "c"])
     counts = small_wave(campaign, 2)["action"].value_counts()
     assert dict(counts.iter_rows()) == {"b": 120, "c": 180}

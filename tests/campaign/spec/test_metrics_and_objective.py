@@ -338,7 +338,7 @@ def test_guardrails_bound_one_side(bound, expected, words):
 
 
 def test_a_spec_survives_being_stored():
-    spec = parse_spec(CALLS.replace('unit = "EUR"', 'guardrail = {at_least_control_minus = 0.1}'))
+    spec = parse_spec(CALLS.replace('unit = "EUR"', "guardrail = {at_least_control_minus = 0.1}"))
     stored = spec.model_dump(mode="json")
     assert check_spec(stored) == spec
     assert stored["metrics"]["revenue"]["guardrail"] == {"at_least_control_minus": 0.1}

@@ -392,25 +392,30 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
-    assert "read after a change of the outcome format to &#34;1.234,56&#34;" in checked
+    assert "read after a change of the format of visit to &#34;1.234,56&#34;" in checked
     assert "on the page <em>Change</em>" in checked
-    fields = {"reward_format": "comma", "reason": "a decimal comma"}
+    fields = {"format0": "comma", "reason": "a decimal comma"}
     assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
-    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "reward_format": "1.234,56"})
+    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "format0": "1.234,56"})
     assert "the campaign was amended" in visit.get(answer.headers["location"]).text
     assert "Now: 1.234,56." in visit.get(f"{at}/change").text
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert facts(checked)["Accepted"] == "2"
 
 
-def test_of_metrics_the_page_change_is_not_said_to_know_a_format(visit, service):
-    fee = "the outcome format"
-    made = service.campaign(name="metrics", metrics=[{"column": fee}])
+def test_every_metric_has_its_own_fields(visit, service):
+    made = service.campaign(name="metrics", **about("visit", metrics={"fee": {}}))
+    at = f"/campaigns/{made.name}"
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
-    rows = csv(unit=["u0", "u1"], visit=[1, 1], **{fee: ["2,50", "1,25"]})
+    rows = csv(unit=["u0", "u1"], visit=[1, 1], fee=["2,50", "1,25"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(made.name), rows)).text
-    assert f"{fee} can be read after" in checked
-    assert "on the page <em>Change</em>" not in checked
+    assert "fee can be read after a change of the format of fee" in checked
+    assert "on the page <em>Change</em>" in checked
+    fields = {"format1": "1.234,56", "absent0": "0", "reason": "as the shop writes"}
+    visit.fill(f"{at}/change", f"{at}/amend", fields)
+    metrics = made.situation().spec.metrics
+    assert (metrics["visit"].format, metrics["visit"].absent) == (None, 0.0)
+    assert (metrics["fee"].format, metrics["fee"].absent) == ("1.234,56", None)
 
 
 def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages(visit, campaign):
@@ -423,19 +428,17 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
 
 
 def test_advice_about_outcomes_can_be_followed_on_pages(visit, service):
-    made = service.campaign(name="followed", metrics=[{"column": "fee"}])
+    made = service.campaign(name="followed", **about("visit", metrics={"fee": {}}))
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     rows = csv(unit=["u0", "U1"], visit=[1, 1], fee=["($2.50)", "1"])
     location = uploaded(visit, OUTCOMES.format(made.name), rows)
     done = visit.get(confirmed(visit, location)).text
     for page in (visit.get(location).text, done):
-        assert "read after an amendment over HTTP with metric_formats" in page
-        assert "on the page <em>Change</em>" not in page
+        assert "read after a change of the format of fee to &#34;(1,234.56 $)&#34;" in page
 
 
 def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service):
-    reward = {"column": "visit", "absent": 0, "after": "2 days"}
-    made = service.campaign(name="buyers", reward=reward)
+    made = service.campaign(name="buyers", **about("visit", absent=0, after="2 days"))
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     page = visit.get(f"/campaigns/{made.name}").text
     assert (

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.files.column_name import is_date, unlikely_id
 from seqbatch.campaign.files.column_values import (
     is_text,
     means_missing,
@@ -377,87 +378,6 @@ def _means_missing(values: pa.Array) -> Any:
         return means_missing(pc.utf8_trim_whitespace(values))
     # NaN also marks a missing number.
     return values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-
-
-# ----------------------------------------------------------------------
-# Guess a column's role from its name: id, code, outcome or treatment.
-
-
-#: Words that occur in names of id columns.
-ID_WORDS = frozenset((
-    "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number",
-))  # fmt: skip
-#: Parts of words that occur in names of id columns.
-WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
-#: Parts of words that occur in names of date columns.
-DATE_PARTS = re.compile(
-    r"date|datum|day|since|seit|birth|geb|created|updated|_at$|_on$", re.IGNORECASE
-)
-#: Words in names of columns whose numbers are codes (categories) rather than quantities.
-CODE_WORDS = frozenset((
-    "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
-    "typ", "class", "klasse", "category", "kategorie", "store", "branch", "filiale", "region",
-))  # fmt: skip
-#: Words for outcomes, which are known only after a unit was assigned, ...
-OUTCOME_WORDS = frozenset((
-    "revenue", "umsatz", "converted", "conversion", "visit", "visited", "purchased", "bought",
-    "outcome", "reward", "response", "responded", "clicked", "opened", "unsubscribed", "churn",
-    "churned", "profit", "sales", "label", "target", "redeemed", "returned", "after", "post",
-))  # fmt: skip
-#: ... words for treatments, ...
-TREATMENT_WORDS = frozenset((
-    "treatment", "treated", "arm", "variant", "segment", "offer", "campaign", "assigned", "action",
-    "exposed", "exposure", "condition", "intervention",
-))  # fmt: skip
-#: ... and words showing that either was known before the assignment.
-EARLIER_WORDS = frozenset((
-    "past", "prior", "previous", "last", "before", "history", "historic", "historical", "first",
-    "lifetime", "total", "avg", "average", "pre", "previously", "ytd", "12m", "6m", "3m", "30d",
-    "90d", "365d", "letzte", "bisher", "vorjahr", "recent",
-))  # fmt: skip
-
-
-def words(name: str) -> list[str]:
-    """Split a column name into words, in lower case.
-
-    >>> words("customerID"), words("Spend_after 30d")
-    (['customer', 'id'], ['spend', 'after', '30d'])
-    """
-    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return re.findall(r"[^\W_]+", parted)
-
-
-def unlikely_id(name: str) -> int:
-    """Rank a name as an id column: 0 if it contains a word for ids, 1 if one for people, else 2."""
-    if ID_WORDS & set(words(name)):
-        return 0
-    return 1 if WHOSE.search(name.lower()) else 2
-
-
-def is_date(name: str) -> bool:
-    """Return whether eight digits in a column of this name are a date."""
-    return bool(DATE_PARTS.search(name))
-
-
-def is_code(name: str) -> bool:
-    """Return whether numbers in a column of this name are codes rather than amounts."""
-    return bool(CODE_WORDS & set(words(name)))
-
-
-def question(name: str) -> str:
-    """Return the question to settle before a column of this name becomes a feature, or "".
-
-    >>> question("revenue"), question("revenue_last_year")
-    ('may be an outcome: is it known before the unit is assigned?', '')
-    """
-    said = set(words(name))
-    if said & EARLIER_WORDS:
-        return ""
-    if said & OUTCOME_WORDS or name.lower() == "y":
-        return "may be an outcome: is it known before the unit is assigned?"
-    if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
-        return "may be the action that the unit got: is it known before the unit is assigned?"
-    return ""
 
 
 # ----------------------------------------------------------------------

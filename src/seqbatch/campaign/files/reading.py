@@ -283,6 +283,7 @@ class Source:
         *,
         code: str = "",
         remedies: Sequence[Remedy] = (),
+        advice: Sequence[Part] = (),
     ) -> InvalidFileError:
         """Return the error for these problems; in a CSV file their positions are lines."""
         name = self.name
@@ -290,7 +291,7 @@ class Source:
             name = f"{name}, sheet {sheet.name!r}"
         return InvalidFileError(
             name, problems, consequence, place=self.place, code=code, remedies=remedies,
-            advice=self._advice(problems),
+            advice=advice or self._advice(problems),
         )  # fmt: skip
 
     def _advice(self, problems: list[RowProblem]) -> tuple[Part, ...]:

@@ -39,6 +39,7 @@ from seqbatch.campaign.files.ids import (
 from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.profile import OddRows
 from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
+from seqbatch.campaign.files.stand_ins import stand_ins
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.input_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
@@ -177,6 +178,7 @@ def read_units(
         found += near_misses(units.tables(), encoder.eligibility)
         found += misspelled_levels(units.tables(), encoder.parts)
         found += misspelled_strata(units.tables(), strata)
+        found += stand_ins(units.tables, encoder.parts)
         found += tuple(
             Doubt("totals", (f"{units.place(each.row)} {each.reason}",), column=each.column, rows=1)
             for each in doubts[:NAMED_TOTALS]

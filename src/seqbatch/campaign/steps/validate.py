@@ -16,7 +16,8 @@ from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, prepare
-from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.steps.record import record
+from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.errors import (
     CampaignStateError,
     Doubt,

@@ -12,10 +12,13 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
+from seqbatch.campaign.decide.outcome_columns import wanted_columns
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.files.formats import answer_format
-from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.steps.record import number_columns
+from seqbatch.campaign.record.current_situation import COMBINING, Situation
+from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.metrics import SENSIBLE
 from seqbatch.errors import CampaignStateError, InvalidFileError, told
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.api_models import Name
@@ -215,9 +218,7 @@ def _content(path: Path, mark: bytes) -> Iterator[bytes]:
 async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response:
     """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
-    spec = now.spec
-    columns = [*spec.unit, *number_columns(spec), *([spec.row_id] if spec.row_id else [])]
-    return page(request, "outcomes.html", name=name, now=now, columns=columns)
+    return page(request, "outcomes.html", name=name, now=now, columns=wanted_columns(now.spec))
 
 
 @router.post("/outcomes")
@@ -229,26 +230,35 @@ async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Re
 
 @router.get("/outcomes/{fingerprint}")
 async def check_outcomes(
-    request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False
-) -> Response:
+    request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False,
+    equal_rows: EqualRows | None = None,
+) -> Response:  # fmt: skip
     """Show what would happen to the rows: the counts, and the rows that would be held."""
     state = request.app.state
     uploads: Uploads = state.uploads
     file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
     now = await standing(request, name)
     options: dict[str, Any] = {
-        "dry_run": True, "correct": correct,
+        "dry_run": True, "correct": correct, "equal_rows": equal_rows,
         "reason": "only tried" if correct else "", "report": watched(state.settings),
     }  # fmt: skip
-    shown: dict[str, Any] = {"name": name, "now": now, "file": file, "correct": correct}
+    shown: dict[str, Any] = {
+        "name": name, "now": now, "file": file, "correct": correct, "equal_rows": equal_rows,
+    }  # fmt: skip
     try:
         found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
+        settings = {
+            setting
+            for each in error.remedies
+            for own in each.options.get("metrics", {}).values()
+            for setting in own
+        }
+        shown |= {"settings": sorted(settings), "asks": error.code == "equal-rows"}
         shown["advice"] = told(error.advice, on_pages)
-        shown["respelled"] = any("metrics" in each.options for each in error.remedies)
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    shown |= {"found": _in_words(found), "respelled": bool(found.formats)}
+    shown |= {"found": _in_words(found), "settings": ["format"] if found.formats else []}
     return page(request, "outcomes_checked.html", **shown)
 
 
@@ -261,7 +271,7 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     file = state.uploads.find(visitor.key, fingerprint)
     options: dict[str, Any] = {
         "correct": form.ticked("correct"), "reason": form.text("reason"),
-        "report": watched(state.settings),
+        "equal_rows": form.text("equal_rows") or None, "report": watched(state.settings),
     }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:
@@ -334,8 +344,8 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
     now = await standing(request, name)
     proposal = None
     if now.proposal is not None:
-        proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
-    return page(request, "change.html", name=name, now=now, proposal=proposal)
+        proposal = proposal_text(Proposal.of(now.proposal), Measure.of_objective(now.spec))
+    return page(request, "change.html", name=name, now=now, proposal=proposal, sensible=SENSIBLE)
 
 
 @router.post("/amend")
@@ -368,8 +378,9 @@ def _settings(form: Form, now: Situation) -> dict[str, dict[str, Any]]:
             made.setdefault(name, {})["format"] = text
         if (absent := form.number(f"absent{place}")) is not None:
             made.setdefault(name, {})["absent"] = absent
-        if rows := form.text(f"rows{place}"):
-            made.setdefault(name, {})["rows"] = rows
+        for setting in COMBINING:
+            if text := form.text(f"{setting}{place}"):
+                made.setdefault(name, {})[setting] = text
     return made
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.files.formats import answer_format
 from seqbatch.campaign.files.reading import MOST_SKIPPED, ReadingOptions, Source
 from seqbatch.service.access import Caller
@@ -209,12 +210,17 @@ async def record(
     reading: Reading,
     correct: Annotated[bool, Query(description="For files: replace recorded values.")] = False,
     reason: Annotated[Reason, Query(description="For files: the reason.")] = "",
+    equal_rows: Annotated[
+        EqualRows | None, Query(description="For files: what equal rows without an id mean.")
+    ] = None,
     dry_run: Annotated[bool, Query(description="For files: record nothing.")] = False,
 ) -> Response:
     """The answer lists held rows (conflict or quarantined) with their reasons."""
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
-        options = {"correct": correct, "reason": reason, "dry_run": dry_run}
+        options: dict[str, Any] = {
+            "correct": correct, "reason": reason, "equal_rows": equal_rows, "dry_run": dry_run,
+        }  # fmt: skip
         async with spooled(request, reading) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
             report = watched(request.app.state.settings)
@@ -222,8 +228,8 @@ async def record(
             return sent(await placed(request, lambda: stepped(store, name, token, call, record)))
     body, hashed = await read_json(request, OutcomesBody, or_file=True)
     options = {
-        "correct": body.correct, "reason": body.reason, "dry_run": body.dry_run,
-        "dedupe": body.dedupe,
+        "correct": body.correct, "reason": body.reason, "equal_rows": body.equal_rows,
+        "dry_run": body.dry_run, "dedupe": body.dedupe,
     }  # fmt: skip
     call = None if body.dry_run else call_of(request, token, hashed)
 
