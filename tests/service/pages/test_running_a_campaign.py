@@ -527,5 +527,5 @@ def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
         notes = {path.stem for path in session.glob("*.json")}
         assert 1 <= len(notes) <= 7
         assert not list(session.glob("*.partial"))
-        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv")
+        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv", {})
         assert kept.find(session.name, last.fingerprint).path.read_bytes() == b"unit\nlast\n"
