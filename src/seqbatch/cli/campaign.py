@@ -633,8 +633,8 @@ def init(
         every = [asdict(column) for column in made.draft.columns]
         unit, sizes = list(made.draft.unit), list(made.sizes)
         plain = {"out": str(out), "unit": unit, "sizes": sizes, "columns": every}
-        plain["eligible"] = dict(made.draft.eligible)
-        dump({**plain, "read_as": made.read_as, "next": then})
+        rules = dict(made.draft.eligible)
+        dump({**plain, "eligible": rules, "read_as": made.read_as, "next": then})
         return
     _show_draft(made)
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)

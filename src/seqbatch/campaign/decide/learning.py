@@ -357,7 +357,7 @@ def notes(now: Situation, state: Any) -> list[str]:
     if determined is None or (determined == encoder.dim).all():
         return said
     evidence = policy.evidence_used(state)
-    seen = _seen(evidence).any(axis=0)
+    seen: Bools = np.any(_seen(evidence), axis=0)
     if (possible := encoder.possible(seen)) is None:
         return said
     most = int(np.linalg.matrix_rank(possible, hermitian=True))

@@ -269,7 +269,7 @@ class Encoder:
         if self.dim > LARGEST_RANK:
             return None
         rng = np.random.default_rng(0)
-        own = seen.reshape(-1, self._own).any(axis=0)
+        own: Bools = np.any(seen.reshape(-1, self._own), axis=0)
         gram = np.zeros((self._own, self._own))
         for _ in range(20):
             out = np.zeros((self._own, self._own))

@@ -137,7 +137,7 @@ def _segments(found: "Findings") -> Table:
          p_text(one.adjusted_p)]
         for one in found.segments
     ]  # fmt: skip
-    columns = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    columns: tuple[str, ...] = ("by", "segment", "action", *_columns(found), "p (Holm)")
     if any(one.among < 1 for one in found.segments):
         columns = (*columns, "who may get both")
         shares = [percent(round(one.among, 3)) for one in found.segments]
