@@ -483,7 +483,7 @@ def test_history_comes_in_pages(visit, service, monkeypatch):
 def test_files_of_every_kind(visit, campaign):
     page = visit.get(f"/campaigns/{campaign.name}/files").text
     links = [link.replace("&amp;", "&") for link in re.findall(r'href="([^"]*format=\w+)"', page)]
-    assert len(links) == 22
+    assert len(links) == 26
     for link in links:
         answer = visit.get(link)
         assert answer.status_code == 200, answer.text
