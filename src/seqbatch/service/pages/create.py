@@ -136,10 +136,9 @@ NAMELESS = "(no name)"
 #: The fields of the form, by the spec settings that they determine.
 FIELDS = {
     "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
-    "metrics": "reward", "objective": "reward", "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
-    "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
-    "required": "required",
-    "features": "features",
+    "metrics": "reward", "objective": "reward", "grid": "waves", "waves": "waves", "units": "waves",
+    "sizes": "waves", "randomised": "randomised", "floor": "floor",
+    "required_outcomes": "required", "required": "required", "features": "features",
 }  # fmt: skip
 
 
