@@ -51,11 +51,12 @@ def steps(case, *, reward="outcome"):
     path = str(CORPUS / case["file"])
     init = ["init", path, "--name", "corpus", "--actions", "none,offer", "--waves", "1"]
     init += ["--seed", "1"]
+    options = case.get("options", [])
     return [
-        [*init, "--reward", reward],
-        ["validate", "spec.toml", path],
+        [*init, "--maximise", reward, *options],
+        ["validate", "spec.toml", path, *options],
         ["create", "spec.toml"],
-        ["assign", "corpus", path, "--out", "answers.csv"],
+        ["assign", "corpus", path, "--out", "answers.csv", *options],
     ]
 
 

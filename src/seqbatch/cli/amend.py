@@ -220,9 +220,10 @@ def replan(
         dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
         return
     from seqbatch.campaign.decide.replanning import proposal_text, why_none
+    from seqbatch.campaign.spec.measure import Measure
 
     said = f"No proposal. {why_none(now)}"
-    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    say(said if found is None else proposal_text(found, Measure.of_objective(now.spec)))
     if adopt and now.sequence == before:
         say("Already adopted; nothing was changed.")
     elif adopt:

@@ -289,7 +289,7 @@ def test_a_pipe_may_be_as_long_as_allowed(monkeypatch):
 def test_files_that_cannot_be(campaign, tmp_path):
     assert places(refusal(campaign, tmp_path / "none.csv")) == [(0, "", "no-such-file")]
     with refused("invalid-argument", field="file"):
-        campaign.assign(tmp_path / "units.xlsx")
+        campaign.assign(tmp_path / "units.ods")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 not really")
     assert places(refusal(campaign, broken)) == [(0, "", "unreadable")]

@@ -69,6 +69,14 @@ class Situation:
         The waves excluded from learning.
     conflicts, quarantined
         The number of held rows of outcome files so far.
+    unknown
+        The number of rows so far whose unit is not in the campaign.
+    logged, outside
+        The number of logged rows so far; and of those that do not count for a metric because their
+        date is outside its window, by the window's length.
+    recombined
+        The metrics whose settings on rows were amended: values recorded before may not come from
+        logged rows.
     waiting
         Assignments in closed waves, as wave and event, whose waiting time was not over then.
     clipped
@@ -112,6 +120,10 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
+    unknown: int = 0
+    logged: int = 0
+    outside: dict[str, int] = field(default_factory=dict)
+    recombined: tuple[str, ...] = ()
     waiting: tuple[tuple[int, int], ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
     observed: int = 0
@@ -215,6 +227,7 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
+                "recombined": tuple(plain["recombined"]),
                 "waiting": _waiting(plain["waiting"]),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
             }
@@ -280,13 +293,16 @@ class Situation:
                 code="finished",
             )
 
-    def require_rows(self) -> None:
-        """Raise an error if the campaign keeps its rows in a data warehouse."""
+    def require_rows(self, lacking: str = "Single rows are not available here.") -> None:
+        """Raise an error if the campaign keeps its rows in a data warehouse.
+
+        `lacking` says what is not available without them.
+        """
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
                 f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): SQL '
                 "statements assign its units and compute the sums of a wave, and recording the "
-                "sums closes the wave. Single rows are not available here.",
+                f"sums closes the wave. {lacking}",
                 code="rows-elsewhere",
                 remedies=[Remedy("sql", what="assign", units=...)],
             )
@@ -386,6 +402,12 @@ def _after(now: Situation, event: Event) -> Situation:
                 now,
                 conflicts=now.conflicts + event.counts["conflict"],
                 quarantined=now.quarantined + event.counts["quarantined"],
+                logged=now.logged + payload.get("logged", 0),
+                unknown=now.unknown + payload.get("unknown", 0),
+                outside=_more(
+                    now.outside,
+                    {within: sum(counts) for within, counts in payload.get("windows", {}).items()},
+                ),
                 observed=now.observed + payload.get("observed", 0),
             )
         case "close":
@@ -468,6 +490,7 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     return replace(
         now,
         spec=with_metrics(now.spec, payload.get("metrics", {})),
+        recombined=_recombined(now, payload.get("metrics", {})),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=sizes,
@@ -477,6 +500,16 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
     )
+
+
+#: The settings of a metric that say how rows are combined.
+COMBINING = ("rows", "row_id", "date", "within")
+
+
+def _recombined(now: Situation, changed: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the metrics whose settings on rows were amended, including this amendment."""
+    names = [name for name, settings in changed.items() if set(settings) & set(COMBINING)]
+    return tuple(dict.fromkeys([*now.recombined, *names]))
 
 
 def with_metrics(spec: Spec, changed: Mapping[str, Mapping[str, Any]]) -> Spec:

@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.base import SettingError, distinct
-from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, Missing, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
 from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
@@ -229,11 +229,12 @@ def _check_rules(spec: "Spec") -> None:
                     "give the units a yes-or-no column instead",
                     ("eligible", action),
                 )
-            if name not in kinds and isinstance(rule, BooleanColumn):
-                kinds[name] = kind
+            if name not in kinds and isinstance(rule, BooleanColumn | Missing):
+                kinds[name] = kind or "text"
             if name not in kinds:
-                raise SettingError(_unknown(action, name, kind, kinds), ("eligible", action))
-            if kinds[name] != kind:
+                said = _unknown(action, name, kind or "text", kinds)
+                raise SettingError(said, ("eligible", action))
+            if kind is not None and kinds[name] != kind:
                 raise SettingError(
                     f"eligible.{action} uses {name} as {_said(kind)}, but it is "
                     f"{_said(kinds[name])}",
@@ -350,6 +351,9 @@ def check_elsewhere(spec: "Spec") -> None:
         'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         "metrics beside the objective cannot be recorded": len(spec.metrics)
         > len(spec.reward.terms),
+        "guardrails would need the rows": any(
+            metric.guardrail is not None for metric in spec.metrics.values()
+        ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),

@@ -76,19 +76,6 @@ class Guardrail(SpecPart):
         return given
 
 
-def guardrail_words(rail: Guardrail) -> str:
-    """Return a guardrail's bound in words, to follow "its mean must be".
-
-    >>> guardrail_words(Guardrail(at_most=0.02))
-    'at most 0.02'
-    """
-    side = "at most" if rail.upper else "at least"
-    if not rail.relative:
-        return f"{side} {rail.bound:g}"
-    away = "above" if rail.upper else "below"
-    return f"at most {abs(rail.bound):g} {away} the control's"
-
-
 class Metric(SpecPart):
     """A number that is measured on every unit.
 
@@ -243,7 +230,12 @@ class Metric(SpecPart):
     @property
     def counts_rows(self) -> bool:
         """Whether a row counts by being there, whatever its cells hold."""
-        return self.row_id == self.column
+        return self.row_id == self.column or self.rows == "count"
+
+    @property
+    def logged(self) -> bool:
+        """Whether the rows of files are logged, and its value combined from them."""
+        return any((self.rows, self.row_id, self.date))
 
     @property
     def columns(self) -> tuple[str, ...]:

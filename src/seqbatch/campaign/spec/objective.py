@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from seqbatch.campaign.spec.base import Name, Number, SettingError, SpecPart, waiting
-from seqbatch.campaign.spec.metrics import AMOUNT, YES_NO, Metric
+from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
 #: The name of a reward that is computed from metrics, not one of them.
 REWARD = "reward"
@@ -128,14 +128,18 @@ class Reward:
         return tuple(metric.column for metric in self.terms)
 
     @property
+    def scale(self) -> float:
+        """What one unit of its only metric is worth; 1 if it has several, or a negative weight.
+
+        A purchase is a yes or no, whatever it is worth: inference counts it as such.
+        """
+        [*_, weight] = self.weights
+        return weight if len(self.weights) == 1 and weight > 0 else 1.0
+
+    @property
     def sign(self) -> float:
         """The factor for outcomes that makes more better: 1 or -1."""
         return 1.0 if self.direction == "max" else -1.0
-
-    @property
-    def binary(self) -> bool:
-        """Whether it is a yes/no metric."""
-        return self.plain and self.terms[0].kind == YES_NO
 
     @property
     def range(self) -> tuple[float, float] | None:

@@ -23,7 +23,7 @@ from seqbatch.campaign.spec.checks import (
     check_exact,
     check_objective,
 )
-from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import (
     MOST_ACTIONS,
@@ -299,11 +299,6 @@ class Spec(SpecPart):
         return reward_of(self.objective, self.metrics, self.money)
 
     @property
-    def row_id(self) -> str | None:
-        """The column that identifies the rows of the reward's metrics; None if there is none."""
-        return next((one.row_id for one in self.reward.terms if one.row_id), None)
-
-    @property
     def money(self) -> str | None:
         """The currency of costs, values and the budget; None if not declared."""
         return self.currency or (None if self.budget is None else self.budget.unit)
@@ -335,9 +330,10 @@ class Spec(SpecPart):
     @property
     def beside(self) -> dict[str, Kind]:
         """Columns stored for rules and strata that are neither features nor ids."""
-        alone = [rule.name for rule in self.rules.values() if isinstance(rule, BooleanColumn)]
-        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
-        used |= dict.fromkeys(alone, "yes or no")
+        rules = self.rules.values()
+        used: dict[str, Kind] = {r.name: "text" for r in rules if isinstance(r, Missing)}
+        used |= dict.fromkeys(self.strata, "text")
+        used |= {rule.name: "yes or no" for rule in rules if isinstance(rule, BooleanColumn)}
         known = {*self.features.columns, self.cluster}
         return {name: kind for name, kind in (used | self.columns).items() if name not in known}
 

@@ -10,11 +10,18 @@ from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.decide.learning import relearned
 from seqbatch.campaign.decide.replanning import adopted_text, why_none
 from seqbatch.campaign.record.codec import pack_state
-from seqbatch.campaign.record.current_situation import Situation, amended, relearns, with_metrics
+from seqbatch.campaign.record.current_situation import (
+    COMBINING,
+    Situation,
+    amended,
+    relearns,
+    with_metrics,
+)
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
 from seqbatch.campaign.steps.create import keeps_control, require_room
@@ -60,6 +67,25 @@ def metric_changes(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> dict[s
     return made
 
 
+def _refuse_recombining(now: Situation, changed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse to change how rows are combined once rows were combined.
+
+    The outcomes before and after would mean different things.
+    """
+    for name, settings in changed.items() if now.logged else ():
+        metric = now.spec.metrics[name]
+        said = [each for each in COMBINING if each in settings and metric.logged]
+        # A metric without `rows` had one row for each unit, which any combination leaves as it is.
+        if said and not (said == ["rows"] and metric.rows is None):
+            raise CampaignStateError(
+                f"campaign {now.name} has combined {counted(now.logged, 'row')} of outcome files: "
+                f"{' and '.join(said)} of {name} can no longer be changed, because the outcomes "
+                "before and after would mean different things. Create a new campaign.",
+                code="rows-combined",
+                field=f"metrics.{name}.{said[0]}",
+            )
+
+
 # ----------------------------------------------------------------------
 # Amend a campaign's sizes, actions and outcomes; continue or abort it.
 
@@ -90,6 +116,7 @@ class Amending:
         payload: dict[str, Any] = {}
         if metrics:
             payload["metrics"] = metric_changes(now.spec, metrics)
+            _refuse_recombining(now, payload["metrics"])
         if sizes is not None or units is not None:
             payload["sizes"] = self._sizes(sizes, units)
         if add:
@@ -137,7 +164,8 @@ class Amending:
         }
         after = amended(now, payload)
         payload["changes"] = changes(now, after)
-        self._learn_again(after, payload, why or adopted_text(wanted))
+        said = adopted_text(wanted, Measure.of_objective(now.spec))
+        self._learn_again(after, payload, why or said)
         return wanted
 
     def _adopted(self) -> bool:

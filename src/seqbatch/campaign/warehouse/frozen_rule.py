@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
-from seqbatch.campaign.decide.row_verdicts import outside, weighted
+from seqbatch.campaign.decide.row_verdicts import outside
 from seqbatch.campaign.features.eligibility import BesideColumn
 from seqbatch.campaign.files.column_values import Problems, reasoned
 from seqbatch.campaign.files.ids import id_columns, read_ids
@@ -21,6 +21,7 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
+from seqbatch.campaign.record.outcomes import weighted
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly

@@ -145,9 +145,8 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
         weighed = [f"{weight} * {term}" for weight, term in zip(weights, terms, strict=True)]
         value = summed([sql.number(0.0), *weighed])
     ids = [(sql.as_text(sql.name_of(name)), f"u{place}") for place, name in enumerate(columns)]
-    fits = " AND ".join(
-        _fits(one, term, sql) for one, term in zip(reward.terms, terms, strict=True)
-    )
+    pairs = zip(reward.terms, terms, strict=True)
+    fits = " AND ".join(_fits(metric, term, sql) for metric, term in pairs)
     told = [*ids, (value, "value"), (f"CASE WHEN {fits} THEN 1 ELSE 0 END", "fits")]
     made.stages.add("told", told, source=sql.table(outcomes))
     joined = id_of(sql, [alias for _, alias in ids])
