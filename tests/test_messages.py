@@ -55,12 +55,12 @@ WORDS = [
         ' an amendment with metrics {"visit": {"format": "1.234,56"}} and a reason',
         ' a change of the format of visit to "1.234,56" (with a reason)',
     )),
-    (Remedy("amend", metrics={"net sales": {"absent": 0}, "x": {"rows": "any"}}, reason="no"), (
-        " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason='no')",
+    (Remedy("amend", metrics={"net sales": {"absent": 0}, "x": {"rows": "any"}}, reason=...), (
+        " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason=...)",
         " seqbatch campaign amend spring --metric 'net sales.absent=0' --metric x.rows=any "
-        "--reason no",
-        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and '
-        "a reason",
+        "--reason 'YOUR REASON'",
+        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and a '
+        "reason",
         ' a change of the absent of net sales to "0", the rows of x to "any" (with a reason)',
     )),
 ]  # fmt: skip

@@ -84,7 +84,7 @@ def test_a_plan_takes_what_the_planner_takes(service):
 def test_a_spec_as_toml(service):
     text = (
         'name = "toml"\nseed = 7\nactions = ["none", "mail"]\n[grid]\nsizes = [4, 4]\n[metrics]\n'
-        'visit = {range = [0, 1]}\n[objective]\nmaximise = "visit"\n'
+        'visit = {kind = "yes/no"}\n[objective]\nmaximise = "visit"\n'
         '[features.numeric]\nage = "raw"\n'
     )
     assert service.post("/v1/campaigns", {"spec": text}).status_code == 201
