@@ -22,10 +22,12 @@ PERMITS = {
     "telefon_erlaubt": ("phone",), "newsletter_opt_in": ("e-mail",), "phone_consent": ("phone",),
     "Accepts Email Marketing": ("e-mail",), "E-Mail-Einwilligung": ("e-mail",), "optIn": (),
     "marketing_permission": (), "may_phone": ("phone",), "darf_angerufen_werden": ("phone",),
+    "Email Subscription Status": ("e-mail",), "WhatsApp consent": ("sms",),
     "Werbeeinwilligung": (), "double_opt_in": (), "post_erlaubt": ("post",),
 }  # fmt: skip
 NEITHER = [
-    "optimum", "option", "adopted", "optic", "consentration", "phone", "phone_no", "Telefon",
+    "optimum", "option", "subscription", "subscribed", "adopted", "optic", "consentration", "phone",
+    "phone_no", "Telefon",
     "mailbox_size", "emails_opened", "Kreditsperre", "account_blocked", "Liefersperre",
     "newsletter", "block_house", "allowed_discount", "may_sales", "accepted_offers", "age",
     "no_orders", "Nr", "call",
@@ -57,6 +59,7 @@ def test_actions_are_matched_by_their_words():
     assert any_contact.matches("offer A")
     assert channels_of("direct mail") == ("e-mail", "post")
     assert channels_of("E-Mail") == ("e-mail",)
+    assert channels_of("no e-mail") == channels_of("kein Anruf") == ()
 
 
 def column(*values):
@@ -81,6 +84,7 @@ def drafted(folder, columns, **choices):
     ("opt in", ("ja", "nein"), "`opt in`", {"ja"}),
     ("opt_in", ("X", "", ""), "opt_in is not missing", {"X"}),
     ("opt_in", ("1", "", "NA"), "opt_in", {"1"}),
+    ("consent", ("granted", "denied", "pending"), "consent in ['granted']", {"granted"}),
 ])  # fmt: skip
 def test_a_rule_lets_those_through_who_may_be_contacted(tmp_path, name, values, rule, allowed):
     path, made, became = drafted(tmp_path, {name: column(*values)})
@@ -124,7 +128,7 @@ def test_rules_of_several_columns_are_joined_by_action(tmp_path):
     # It excludes nobody.
     ("opt_out", ("no",), "left out", "one-value"),
     # Not yes and no, under a name that leaves no doubt, and under one that does.
-    ("consent", ("granted", "denied", "pending"), "left out", "consent"),
+    ("consent", ("shop", "web", "phone"), "left out", "consent"),
     ("call_allowed", ("morning", "evening", "never"), "categorical", ""),
 ])  # fmt: skip
 def test_consent_that_is_no_rule(tmp_path, name, values, became, code):
