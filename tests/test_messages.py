@@ -45,6 +45,19 @@ WORDS = [
     (Remedy("delete", force=True, reason="a trial"), (
         ": force=True.", ": --force.", ": force = true.", ".",
     )),
+    (Remedy("record", equal_rows="keep"), (
+        " (equal_rows='keep')", " (--equal-rows keep)", ' (equal_rows = "keep")', " (below)",
+    )),
+    (Remedy("dedupe", dedupe="last"), (
+        ': dedupe="last" (or "first", or "newest-by COLUMN").',
+        ": --dedupe last (or first, or newest-by COLUMN).",
+        ': dedupe = "last" (or "first", or "newest-by COLUMN").',
+        ", upload the file again and choose which row of a repeated unit counts.",
+    )),
+    (Remedy("skip-rows", skip_rows=3), (
+        ": skip_rows=3.", ": --skip-rows 3.", ": skip_rows = 3.",
+        ', upload the file again with 3 as "Lines above the header".',
+    )),
     (Remedy("abort", reason=...), ("", "", "", "")),
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
     (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
