@@ -45,6 +45,19 @@ WORDS = [
     (Remedy("delete", force=True, reason="a trial"), (
         ": force=True.", ": --force.", ": force = true.", ".",
     )),
+    (Remedy("record", equal_rows="keep"), (
+        " (equal_rows='keep')", " (--equal-rows keep)", ' (equal_rows = "keep")', " (below)",
+    )),
+    (Remedy("dedupe", dedupe="last"), (
+        ': dedupe="last" (or "first", or "newest-by COLUMN").',
+        ": --dedupe last (or first, or newest-by COLUMN).",
+        ': dedupe = "last" (or "first", or "newest-by COLUMN").',
+        ", upload the file again and choose which row of a repeated unit counts.",
+    )),
+    (Remedy("skip-rows", skip_rows=3), (
+        ": skip_rows=3.", ": --skip-rows 3.", ": skip_rows = 3.",
+        ', upload the file again with 3 as "Lines above the header".',
+    )),
     (Remedy("abort", reason=...), ("", "", "", "")),
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
     (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
@@ -55,12 +68,12 @@ WORDS = [
         ' an amendment with metrics {"visit": {"format": "1.234,56"}} and a reason',
         ' a change of the format of visit to "1.234,56" (with a reason)',
     )),
-    (Remedy("amend", metrics={"net sales": {"absent": 0}, "x": {"rows": "any"}}, reason="no"), (
-        " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason='no')",
+    (Remedy("amend", metrics={"net sales": {"absent": 0}, "x": {"rows": "any"}}, reason=...), (
+        " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason=...)",
         " seqbatch campaign amend spring --metric 'net sales.absent=0' --metric x.rows=any "
-        "--reason no",
-        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and '
-        "a reason",
+        "--reason 'YOUR REASON'",
+        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and a '
+        "reason",
         ' a change of the absent of net sales to "0", the rows of x to "any" (with a reason)',
     )),
 ]  # fmt: skip

@@ -88,7 +88,10 @@ class RealCell:
             "randomised": self.world.randomised,
             "floor": self.world.floor,
             "grid": {"sizes": self.world.counts},
-            "reward": {"column": "y", "direction": "min" if self.less else "max"},
+            "metrics": {
+                "y": {"kind": "yes/no" if self.world.outcome.kind == "yes/no" else "amount"}
+            },
+            "objective": {"minimise" if self.less else "maximise": "y"},
             "required_outcomes": 0.1,
             "features": {"intercept": True, "numeric": {"x1": "raw", "x2": "raw"}},
             "stopping": {"rule": self.stopping},
@@ -360,7 +363,9 @@ def section(table: "pl.DataFrame") -> str:
     failed = [f"{one.source} ({one.text})" for one in claims if one.held is False]
     kept = sum(one.held is True for one in claims)
     said = f"Of {len(claims)} claims {kept} are held"
-    said += f", and {len(failed)} fail: {'; '.join(failed)}." if failed else ", and none fails."
+    open_ones = "; the others need more campaigns to be decided" if kept < len(claims) else ""
+    said += f", and {len(failed)} fail: {'; '.join(failed)}" if failed else ", and none fails"
+    said += f"{open_ones}."
     campaigns = table["campaigns"].min()
     return TEXT.format(
         head=HEAD,

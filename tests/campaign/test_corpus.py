@@ -140,7 +140,7 @@ def test_outcomes_are_recorded_as_they_are_meant(case):
     assert said("record", "corpus", path)["accepted"] == case["accepted"]
     store = open_store("campaigns.db", create=False)
     with store.read("corpus") as reader:
-        _, found = reader.outcomes(reader.numbers(list(case["values"])))
+        _, found, _ = reader.outcomes(reader.numbers(list(case["values"])))
     store.close()
     assert found.ravel().tolist() == pytest.approx(list(case["values"].values()), rel=1e-12)
     if "close" in case:

@@ -182,6 +182,35 @@ def test_init_amend_abort(folder):
     assert folder.exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_init_says_in_few_lines_what_is_left_out_and_who_may_get_what():
+    rows = "\n".join(
+        f"{row:03d},Ann{row % 7},{row % 5},{'yes' if row % 3 else 'no'},DE,{row % 2}"
+        for row in range(40)
+    )
+    Path("people.csv").write_text(
+        f"customer,first_name,visits,do_not_contact,country,vip\n{rows}\n", encoding="utf-8"
+    )
+    words = ("init", "people.csv", "--actions", "none,mail", "--out", "people.toml", "--force")
+    shown = run(*words).stdout
+    assert "Who may get mail: not do_not_contact." in shown
+    assert "addresses and free remarks): first_name." in shown
+    assert "): country." in shown
+    assert "Check these columns first: do_not_contact." in shown
+    found = said(*words)
+    assert found["eligible"] == {"mail": "not do_not_contact"}
+    by_name = {column["column"]: column for column in found["columns"]}
+    assert by_name["first_name"]["code"] == "personal"
+    assert by_name["do_not_contact"]["rule"] == "not do_not_contact"
+    run("validate", "people.toml", "people.csv")
+    found = said(*words, "--columns", "visits", "--max-features", "3")
+    assert [column["column"] for column in found["columns"] if column["became"] == "numeric"] == [
+        "visits"
+    ]
+    assert "--columns" in run(*words, "--columns", "visit", code=2).stderr
+    assert "--max-features" in run(*words, "--max-features", "0", code=2).stderr
+
+
 def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
     Path("messy.csv").write_text(
         'customer,spend,revenue\n01,"1,50",1\n02,"2,75",0\n03,"7,00",5\n', encoding="utf-8"

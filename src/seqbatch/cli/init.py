@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqbatch.cli.campaign import Dedupe, Delimiter, Encoding, Force, Format, Sheet, SkipRows
+from seqbatch.cli.campaign import (
+    Dedupe,
+    Delimiter,
+    Encoding,
+    Force,
+    Format,
+    Sheet,
+    SkipRows,
+    names_in,
+)
 from seqbatch.cli.console import (
     Json,
     dump,
@@ -175,7 +184,7 @@ def init(
                 less_costs=less_costs, **({} if kind is None else {"kind": kind}), waves=waves,
                 units_in_all=total, plan=plan, base_rate=base_rate,
                 smallest_lift=smallest_lift, noise=noise, max_features=max_features,
-                columns=None if columns is None else _listed(columns),
+                columns=None if columns is None else names_in(columns),
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
     files = [] if units is None or units == "-" else [units]
@@ -222,10 +231,6 @@ def _costs(texts: Iterable[str]) -> dict[str, float]:
             rule = "ACTION=NUMBER, such as mail=0.08"
             raise InvalidArgumentError("cost", rule, repr(text)) from None
     return made
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _show_draft(made: "FirstSpec") -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from seqbatch.campaign.decide.outcome_columns import OutcomeColumns
 from seqbatch.campaign.decide.row_verdicts import UNFIT, readable
 from seqbatch.campaign.files import ids, reading
 from seqbatch.campaign.files.date_format import ISO, read_dates
@@ -509,7 +510,9 @@ def test_ids_that_are_dates_beyond_the_calendar_are_refused(campaign, kind):
         assert places(error) == [(2, "id", "out-of-range")]
         table = pa.table({"id": dated([day])["id"], "visit": [1.0]})
         with Source(table) as source:
-            judged = readable(campaign.situation().spec, next(source.batches(["id", "visit"])))
+            spec = campaign.situation().spec
+            columns = OutcomeColumns.of(spec, source)
+            judged = readable(spec, columns, next(source.batches(["id", "visit"])))
         assert judged.verdicts.tolist() == [UNFIT]
     for column in ("city", "zip"):
         place = units(1).columns.index(column)

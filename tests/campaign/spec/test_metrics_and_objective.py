@@ -372,6 +372,13 @@ def test_messages_quote_the_line_of_the_setting(old, new, field, line):
     assert str(caught.value).splitlines()[-1] == f"    line {number}: {line}"
 
 
+def test_messages_quote_the_line_of_an_inline_table():
+    text = CALLS.replace('[objective]\nmaximise = "purchase"\n', "")
+    text = f'objective = {{maximise = "purchase", less_costs = true}}\n{text}'
+    with refused("invalid-spec", field="objective.less_costs", match="line 1: objective = {"):
+        parse_spec(text)
+
+
 @pytest.mark.parametrize(("old", "field"), [
     ('[reward]\ncolumn = "visit"', "reward"),
     ('[[metrics]]\ncolumn = "visit"', "metrics"),

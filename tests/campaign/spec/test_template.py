@@ -403,8 +403,6 @@ def test_sizes_by_a_plan(tmp_path):
     assert sum(made.sizes) == 3_000
     assert spec.grid.sizes == made.sizes
     assert "2 waves, as requested, earn " in made.text
-    with refused("invalid-argument", field="units"):
-        first_spec(path, Choices(**known, units_in_all=3))
 
 
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():

@@ -194,9 +194,39 @@ def test_a_plan_comes_with_its_numbers(visit):
     assert len(spec["actions"]) == 4
 
 
+def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):
+    asked = [("yes", "no", "no")[row % 3] for row in range(ROWS)]
+    may = [("J", "N")[row % 2] for row in range(ROWS)]
+    table = TABLE.with_columns(opt_out=pl.Series(asked), telefon_erlaubt=pl.Series(may))
+    content = table.write_csv().encode()
+    at = uploaded(visit, content)
+    page = visit.get(at).text
+    assert page.count("rule: who may get an action (proposed)") == 2
+    fields = dict(chosen(page, at)) | {"name": "asked", "reward": "spend"}
+    fields |= {"action": ["none", "mail", "call"], "cost": ["", "", ""]}
+    spec = spec_of(visit.send(at, fields).text)
+    rules = {"mail": "not opt_out", "call": "not opt_out and telefon_erlaubt"}
+    assert spec["eligible"] == rules
+    assert spec["columns"] == {"opt_out": "yes or no", "telefon_erlaubt": "yes or no"}
+    _, page = reviewed(visit, "asked", at=at, kinds={"opt_out": "boolean"})
+    assert list(spec_of(page.text)["features"]["boolean"]) == ["opt_out"]
+
+
+def test_a_plan_in_the_form_knows_the_outcome(visit):
+    known = {"how": "plan", "base_rate": "4%", "smallest_lift": "2pp", "waves": "2"}
+    _, page = reviewed(visit, "plans", max_features="2", **known)
+    assert page.status_code == 200
+    assert sum(spec_of(page.text)["grid"]["sizes"]) == ROWS
+    assert "yes for 4% of units" in words(page.text).replace(" # ", " ")
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
+        ({"how": "plan"}, "waves", "base_rate must be given if the waves are planned"),
+        ({"how": "plan", "base_rate": "4%", "smallest_lift": "5%"}, "waves", "percentage points"),
+        ({"how": "plan", "noise": "much"}, "waves", "noise must be a plain number"),
+        ({"max_features": "0"}, "features", "max_features must be a whole number of at least 1"),
         ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
         ({"metric": ""}, "metric", "objective.maximise must name a metric"),
         ({"metric": "age"}, "metric", "is also a column of the units"),

@@ -69,7 +69,7 @@ def test_units_without_a_row_count_as_declared(service, visit):
     made.assign(UNITS)
     made.record(UNITS.select("unit", visit=pl.lit(1.5)).head(10))
     page = looked_at(visit, made)["/close"]
-    assert "30 units without an outcome will count as 0 EUR, as declared." in page
+    assert "30 units without an outcome will count as 0 EUR visit, as declared." in page
     made.close()
     assert "30 counted as absent" in looked_at(visit, made)[""]
 

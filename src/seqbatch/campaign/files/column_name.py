@@ -20,8 +20,9 @@ DATE_PARTS = re.compile(
 )
 #: Words in names of columns whose numbers are codes (categories) rather than quantities.
 CODE_WORDS = frozenset((
-    "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
-    "typ", "class", "klasse", "category", "kategorie", "store", "branch", "filiale", "region",
+    "code", "zip", "zipcode", "plz", "pstlz", "postal", "postcode", "postleitzahl", "phone", "tel",
+    "telefon", "type", "typ", "class", "klasse", "category", "kategorie", "store", "branch",
+    "filiale", "region",
 ))  # fmt: skip
 #: Words for outcomes, which are known only after a unit was assigned, ...
 OUTCOME_WORDS = frozenset((
@@ -100,7 +101,7 @@ PERSONAL_WORDS: dict[Personal, frozenset[str]] = {
     "phone": frozenset((
         "phone", "telephone", "tel", "telefon", "telefonnummer", "mobile", "mobil", "mobilnummer",
         "handy", "handynummer", "mobiltelefon", "cell", "cellphone", "fax", "telefax", "faxnummer",
-        "festnetz", "rufnummer",
+        "festnetz", "rufnummer", "telf1", "telf2", "telfx",
     )),
     "remark": frozenset((
         "remark", "remarks", "comment", "comments", "note", "notes", "bemerkung", "bemerkungen",
@@ -109,7 +110,8 @@ PERSONAL_WORDS: dict[Personal, frozenset[str]] = {
         "feedback",
     )),
     "salutation": frozenset((
-        "anrede", "briefanrede", "salutation", "honorific", "greeting", "titel", "title", "suffix",
+        "anrede", "anred", "briefanrede", "salutation", "honorific", "greeting", "titel", "title",
+        "suffix",
     )),
     "name": frozenset((
         "name", "names", "vorname", "nachname", "zuname", "firstname", "lastname", "fullname",
@@ -117,7 +119,7 @@ PERSONAL_WORDS: dict[Personal, frozenset[str]] = {
         "name2", "company", "firma", "firmenname",
     )),
     "address": frozenset((
-        "street", "street1", "street2", "strasse", "straße", "str", "hausnummer", "hausnr",
+        "street", "street1", "street2", "stras", "strasse", "straße", "str", "hausnummer", "hausnr",
         "address", "address1", "address2", "adresse", "anschrift", "adresszusatz", "postfach",
     )),
 }  # fmt: skip

@@ -18,7 +18,7 @@ from seqbatch.campaign.files.column_values import (
     python_value,
     undictionaried,
 )
-from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
+from seqbatch.campaign.files.date_format import MANY_DAYS, DateSpelling, date_spellings
 from seqbatch.campaign.files.doubts import header_rows, refusal, repeated_header, subtotal_rows
 from seqbatch.campaign.files.ids import LISTED, more_repeats, repeats_id
 from seqbatch.campaign.files.number_format import Spelling, spellings
@@ -140,7 +140,7 @@ class ColumnProfile:
             return (DateSpelling("iso"),)
         if not (self.is_text or pa.types.is_integer(kind)):
             return ()
-        return date_spellings(self.texts, compact=is_date(self.name))
+        return date_spellings(self.texts, compact=is_date(self.name) or self.distinct >= MANY_DAYS)
 
     @cached_property
     def numbers(self) -> tuple[Spelling, ...]:

@@ -357,10 +357,14 @@ def check_elsewhere(spec: "Spec") -> None:
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),
-        "outcomes cannot be waited for (after, within)": spec.reward.wait is not None,
-        "several rows of one unit cannot be combined (rows)": any(
-            metric.rows is not None for metric in spec.metrics.values()
-        ),
+        "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
+        "rows cannot be combined or have ids (rows, row_id)": _any_declared(spec, "rows", "row_id"),
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise SettingError(f'rows = "elsewhere": {"; ".join(found)}', "rows")
+
+
+def _any_declared(spec: "Spec", *settings: str) -> bool:
+    """Return whether any metric has one of these settings."""
+    every = spec.metrics.values()
+    return any(getattr(metric, name) is not None for metric in every for name in settings)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from seqbatch.campaign.features.boolean import read_booleans
 from seqbatch.campaign.files.column_name import Personal, is_code, personal, unlikely_id
-from seqbatch.campaign.files.date_format import share_of_dates
+from seqbatch.campaign.files.date_format import MANY_DAYS, YEARS, share_of_dates
 from seqbatch.campaign.files.doubts import several_spellings
 from seqbatch.campaign.files.number_format import (
     PLAIN,
@@ -28,7 +28,7 @@ from seqbatch.campaign.files.profile import (
     numbers_rows,
 )
 from seqbatch.campaign.files.stand_ins import days_for_missing, numbers_for_missing
-from seqbatch.campaign.spec.consent import Consent, column_in_rule, consent_of
+from seqbatch.campaign.spec.consent import Consent, column_in_rule, consent_of, is_granted
 from seqbatch.campaign.spec.eligibility import Kind
 from seqbatch.campaign.spec.toml import quoted, value
 from seqbatch.core.arrays import Bools, Floats
@@ -206,14 +206,14 @@ PERSONAL: dict[Personal, str] = {
 
 
 def _is_personal(column: ColumnProfile, kind: Personal) -> bool:
-    """Return whether the values look like what the name says: texts, and remarks mostly distinct.
+    """Return whether the values look like what the name says: texts, and remarks not a category.
 
     A count of phones or the number of notes is a number, not a phone or a note.
     """
     if kind == "remark":
-        return column.is_text and not column.numbers and (
-            column.distinct > FEW or _mean_length(column) > SHORT
-        )  # fmt: skip
+        few = column.distinct <= FEW and column.present > column.rows / 2
+        wordy = not few or _mean_length(column) > SHORT
+        return column.is_text and not column.numbers and wordy
     return kind in ("phone", "address") or (column.is_text and not column.numbers)
 
 
@@ -245,6 +245,11 @@ def _rule(column: ColumnProfile, consent: Consent) -> ColumnProposal | None:
         if not consent.permits and not denied:
             # Without a no, an empty cell is one.
             rule, allowed = f"{name} is missing", column.missing
+    elif granted := _granted(column):
+        kind = "text"
+        listed = "', '".join(granted)
+        rule = f"{name} in ['{listed}']"
+        allowed = sum(int(column.counts[place]) for place in granted.values())
     elif _is_mark(column):
         kind = "text"
         rule, allowed = f"{name} is not missing", column.present
@@ -268,6 +273,14 @@ def _yes(column: ColumnProfile) -> Bools | None:
         return None
     values, wrong = read_booleans(column.values).values_and_wrong()
     return None if wrong else values > 0
+
+
+def _granted(column: ColumnProfile) -> dict[str, int]:
+    """Return the texts of a status that permit contact, each with its place among the values."""
+    if column.distinct > MOST_SPELLINGS or not column.is_text:
+        return {}
+    texts = enumerate(column.values.to_pylist())
+    return {text: place for place, text in texts if is_granted(text) and "'" not in text}
 
 
 def _is_mark(column: ColumnProfile) -> bool:
@@ -408,6 +421,8 @@ def _mixed(column: ColumnProfile) -> ColumnProposal | None:
     if share_of_dates(column.texts) > MOSTLY:
         why = f"dates in more than one format, such as {_some(column)}; convert them to one format"
         return left_out(column.name, "formats", why)
+    if made := _nearly_dates(column):
+        return made
     several = currencies(column.texts)
     if len(several) > 1 and all(is_amount(text) for text in several):
         why = f"amounts in {', '.join(several)}; convert them to one currency or unit"
@@ -418,6 +433,16 @@ def _mixed(column: ColumnProfile) -> ColumnProposal | None:
         why = f"numbers, except for cells such as {some}; correct those cells to use the column"
         return left_out(column.name, "formats", why)
     return None
+
+
+def _nearly_dates(column: ColumnProfile) -> ColumnProposal | None:
+    """Return the problem of dates of eight digits, except for cells such as 00000000."""
+    dates = pc.match_substring_regex(column.texts, YEARS)
+    if column.distinct < MANY_DAYS or pc.mean(dates).as_py() <= MOSTLY:
+        return None
+    odd = ", ".join(_short(text) for text in column.texts.filter(pc.invert(dates))[:3].to_pylist())
+    why = f"dates, except for cells such as {odd}; leave those cells empty to use the column"
+    return left_out(column.name, "formats", why)
 
 
 def _wordy(column: ColumnProfile) -> ColumnProposal | None:
@@ -454,6 +479,9 @@ def _categorical(column: ColumnProfile) -> ColumnProposal:
     order = order[column.counts[order] >= least]
     covered = int(column.counts[order].sum())
     if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
+        if unlikely_id(column.name) == 0:
+            why = f"like an id: {column.distinct:,} values in {counted(column.present, 'row')}"
+            return left_out(column.name, "ids", why)
         many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
         rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
         return ColumnProposal(column.name, "categorical", value(rules), many)

@@ -43,7 +43,8 @@ CONTACT = frozenset((
 #: Words that say no by themselves, and words that do so only with a word for contact or alone.
 BLOCKS = frozenset((
     "optout", "unsubscribed", "unsubscribe", "unsubscribes", "abgemeldet", "abbestellt", "robinson",
-    "robinsonliste", "dnc", "donotcontact", "donotcall", "donotmail", "donotemail", "uncontactable",
+    "robinsonliste", "werbesp", "dnc", "donotcontact", "donotcall", "donotmail", "donotemail",
+    "uncontactable",
 ))  # fmt: skip
 WEAK_BLOCKS = frozenset((
     "block", "blocked", "blocklist", "blacklist", "blacklisted", "suppressed", "suppression",
@@ -59,12 +60,23 @@ PERMITS = frozenset((
 WEAK_PERMITS = frozenset((
     "allowed", "allow", "allows", "erlaubt", "erlaubnis", "permission", "permissions", "permitted",
     "permit", "accepts", "accepted", "accept", "darf", "may", "ok", "okay", "zugestimmt",
-    "eingewilligt", "genehmigt", "freigabe", "freigegeben", "subscribed", "angemeldet", "abonniert",
-    "doi", "erwünscht", "wanted", "agreed", "granted",
+    "eingewilligt", "genehmigt", "freigabe", "freigegeben", "subscribed", "subscription",
+    "angemeldet", "abonniert", "doi", "erwünscht", "wanted", "agreed", "granted",
+))  # fmt: skip
+#: Words of both kinds that need no word for contact beside them.
+ALONE = frozenset((
+    "blocked", "blocklist", "blacklist", "blacklisted", "suppressed", "gesperrt", "sperrvermerk",
+    "widerspruch", "permission", "permissions", "erlaubt", "erlaubnis",
+))  # fmt: skip
+#: Values that say yes in a column with a status, in lower case and without marks between words.
+GRANTED = frozenset((
+    "subscribed", "granted", "given", "accepted", "allowed", "consented", "optedin", "optin",
+    "confirmed", "erteilt", "erlaubt", "zugestimmt", "angemeldet", "abonniert", "eingewilligt",
 ))  # fmt: skip
 #: Words that turn a later word into its opposite: `no_mail`, but not `mail_no`.
 NEGATIONS = frozenset((
-    "no", "not", "non", "never", "without", "kein", "keine", "keinen", "nicht", "ohne", "dont",
+    "no", "not", "non", "never", "none", "nothing", "without", "kein", "keine", "keinen", "nicht",
+    "nichts", "ohne", "dont",
 ))  # fmt: skip
 #: German compounds of contact and a word for yes or no, each a whole word.
 _CONTACTED = r"(?:werbe|kontakt|mailing|mail|email|newsletter|telefon|anruf|post|brief|sms)"
@@ -117,7 +129,7 @@ Consent(permits=True, channels=('phone',), sure=False))
     """
     said = _joined(words(name))
     channels, contact = _channels(said), bool(CONTACT & set(said))
-    about = contact or bool(channels) or len(said) == 1
+    about = contact or bool(channels) or (len(said) == 1 and said[0] in ALONE)
     opposite = _negated(said)
     compounds = [word for word in said if BLOCK_COMPOUND.fullmatch(word)]
     permits = [word for word in said if PERMIT_COMPOUND.fullmatch(word)]
@@ -138,10 +150,12 @@ Consent(permits=True, channels=('phone',), sure=False))
 def channels_of(name: str) -> tuple[Channel, ...]:
     """Return the channels that the name of an action speaks of.
 
-    >>> channels_of("Anruf"), channels_of("E-Mail"), channels_of("mailing"), channels_of("offer A")
+    >>> channels_of("Anruf"), channels_of("E-Mail"), channels_of("mailing"), channels_of("no mail")
     (('phone',), ('e-mail',), ('e-mail', 'post'), ())
     """
-    return _channels(_joined(words(name)))
+    said = _joined(words(name))
+    # No e-mail is no contact.
+    return () if NEGATIONS & set(said) else _channels(said)
 
 
 def _channels(said: Iterable[str]) -> tuple[Channel, ...]:
@@ -166,7 +180,7 @@ def _joined(said: Sequence[str]) -> list[str]:
     ['has', 'optout', 'of', 'email']
     """
     text = " ".join(said)
-    text = re.sub(r"\be (mails?)\b", r"e\1", text)
+    text = re.sub(r"\be (mails?)\b", r"e\1", text).replace("whats app", "whatsapp")
     return re.sub(r"\b(?:double )?opt(?:ed|ing)? (in|out)\b", r"opt\1", text).split()
 
 
@@ -193,6 +207,15 @@ def column_in_rule(name: str) -> str | None:
     if re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in WORDS:
         return name
     return None if "`" in name or name != name.strip() or not name.isprintable() else f"`{name}`"
+
+
+def is_granted(value: str) -> bool:
+    """Return whether a status says that a unit may be contacted.
+
+    >>> is_granted("Subscribed"), is_granted("opted_in"), is_granted("not_subscribed")
+    (True, True, False)
+    """
+    return re.sub(r"[\W_]+", "", value.lower()) in GRANTED
 
 
 def together(rules: Sequence[str]) -> str:

@@ -235,8 +235,8 @@ REASONS: dict[LeftOut, str] = {
     "reward": "the reward",
     "requested": "as requested",
     "not-chosen": "not among the columns that you chose",
-    "limit": "beyond the largest number of features; kept were the columns whose values are "
-    "hardest to guess from other columns, for each feature that they add",
+    "limit": "beyond the largest number of features; kept were the columns in which rows differ "
+    "most that agree in another kept column, for each feature that they add",
 }
 
 

@@ -1,13 +1,14 @@
 """Keep at most so many features: those that tell most about units, before outcomes exist.
 
-A column tells as much as the share of rows whose value you would guess wrong, knowing one of the
-columns kept so far. That share is 0 for a constant, small for a rare flag and for a copy of a kept
-column, and 0.9 for an independent number, which is guessed by tenths; a missing value is a value of
-its own. Columns are kept in the order of that share for each number that they add to the model.
+A column tells as much as two rows differ in it that agree in a column kept so far. That is 0 for a
+constant and for what a kept column determines, little for a rare flag, and 1 for a number that is
+independent of the kept ones; a missing value is a value of its own. Columns are kept in the order
+of what they tell for each number that they add to the model.
 """
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,17 +55,17 @@ def limited(
     widths = {each.column: width(each) for each in made if each.became in FEATURES}
     if sum(widths.values()) <= most:
         return list(made)
-    groups = {
-        each.column: _groups(columns[each.column], _measured(each, measures))
+    seen = {
+        each.column: SeenColumn.of(columns[each.column], _measured(each, measures))
         for each in made
         if each.became in FEATURES
     }
     room = most - sum(widths[name] for name in widths if name in said)
-    free = [name for name in widths if name not in said]
-    kept, guessed = _kept(groups, {name: widths[name] for name in free}, room)
+    free = {name: width for name, width in widths.items() if name not in said}
+    kept, tells = _kept(seen, free, room)
     return [
-        _beyond(each, f"{counted(most, 'feature')}{because}", widths, guessed)
-        if each.column in guessed and each.column not in kept
+        _beyond(each, f"{counted(most, 'feature')}{because}", widths, tells)
+        if each.column in tells and each.column not in kept
         else each
         for each in made
     ]
@@ -88,38 +89,76 @@ def model_columns(feature: ColumnProposal) -> tuple[str, ...]:
 
 
 def _kept(
-    groups: Mapping[str, Integers], widths: Mapping[str, int], room: int
+    seen: Mapping[str, "SeenColumn"], widths: Mapping[str, int], room: int
 ) -> tuple[set[str], dict[str, float]]:
-    """Return the columns to keep, and the share of rows in which each one's value is guessed."""
-    guessed = {name: guess(groups[name], np.zeros_like(groups[name])) for name in widths}
-    left = sorted(widths, key=lambda name: (guessed[name] - 1) / widths[name])[:COMPARED]
+    """Return the columns to keep, and what each one tells beside them."""
+    tells = {name: seen[name].differences() for name in widths}
+    left = sorted(widths, key=lambda name: -tells[name] / widths[name])[:COMPARED]
     kept: set[str] = set()
     while fitting := [name for name in left if widths[name] <= room]:
-        best = max(fitting, key=lambda name: (1 - guessed[name]) / widths[name])
+        best = max(fitting, key=lambda name: tells[name] / widths[name])
         left.remove(best)
         kept.add(best)
         room -= widths[best]
         for name in left:
-            guessed[name] = max(guessed[name], guess(groups[name], groups[best]))
-    return kept, guessed
+            tells[name] = min(tells[name], seen[name].differences(seen[best].groups))
+    return kept, tells
 
 
-def guess(own: Integers, other: Integers) -> float:
-    """Return the share of rows whose value is guessed right from that of another column.
+@dataclass(frozen=True, eq=False)
+class SeenColumn:
+    """The values of a column in some rows.
 
-    The guess is the most frequent value among rows with the same value there; if they differ, one
-    row fewer is right, because nobody knows a row's own value before guessing it.
-
-    >>> sex, title, ones = np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]), np.zeros(4, dtype=int)
-    >>> guess(sex, title), guess(sex, ones)
-    (1.0, 0.25)
+    Parameters
+    ----------
+    groups
+        Each row's value as a small whole number: tenths of numbers, levels of texts.
+    ranks
+        For numbers, each row's rank from 0 to 1.
     """
-    size = int(own.max(initial=0)) + 1
-    table = np.bincount(other * size + own, minlength=(int(other.max(initial=0)) + 1) * size)
-    most = table.reshape(-1, size).max(axis=1)
-    several = table.reshape(-1, size).sum(axis=1) > most
-    right = np.where(several | (most == 1), np.maximum(most - 1, 0), most)
-    return float(right.sum() / max(len(own), 1))
+
+    groups: Integers
+    ranks: Floats | None = None
+
+    @classmethod
+    def of(cls, column: ColumnProfile, numbers: Floats | None) -> "SeenColumn":
+        """Look at some rows of a column; `numbers` are its distinct values if it has numbers."""
+        rows = np.linspace(0, column.rows - 1, min(ROWS, column.rows)).astype(np.int64)
+        codes = column.codes[rows].astype(np.int64)
+        if numbers is None:
+            # The most frequent levels, all others together, and missing values.
+            rank = np.full(column.distinct + 1, MOST_LEVELS, dtype=np.int64)
+            frequent = column.by_count[:MOST_LEVELS]
+            rank[frequent] = np.arange(len(frequent))
+            rank[-1] = MOST_LEVELS + 1
+            return cls(rank[codes])
+        # A missing value ranks below all others.
+        values = np.append(numbers, -np.inf)[codes]
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ranks = ((np.cumsum(counts) - counts / 2) / len(values))[places]
+        tenths = np.minimum((ranks * TENTHS).astype(np.int64), TENTHS - 1)
+        return cls(np.where(codes < 0, TENTHS, tenths), ranks)
+
+    def differences(self, same: Integers | None = None) -> float:
+        """Return how much two rows differ that are in the same group of another column.
+
+        That is the chance of different values, or the mean squared difference of ranks times 6,
+        which is 1 for numbers that are all different; 0 if no two rows are in the same group.
+
+        >>> flag = SeenColumn(np.array([0, 0, 1, 1]))
+        >>> round(flag.differences(), 3), flag.differences(flag.groups)
+        (0.667, 0.0)
+        """
+        same = np.zeros_like(self.groups) if same is None else same
+        sizes = np.bincount(same).astype(np.float64)
+        pairs = float((sizes * (sizes - 1)).sum())
+        if not pairs:
+            return 0.0
+        if self.ranks is not None:
+            sums, squares = (np.bincount(same, weights=self.ranks**power) for power in (1, 2))
+            return 12 * float((sizes * squares - sums**2).sum()) / pairs
+        cells = np.bincount(same * (int(self.groups.max()) + 1) + self.groups).astype(np.float64)
+        return float((sizes**2).sum() - (cells**2).sum()) / pairs
 
 
 def _measured(feature: ColumnProposal, measures: Mapping[str, Floats]) -> Floats | None:
@@ -127,27 +166,10 @@ def _measured(feature: ColumnProposal, measures: Mapping[str, Floats]) -> Floats
     return measures[feature.column] if feature.became in ("numeric", "date") else None
 
 
-def _groups(column: ColumnProfile, numbers: Floats | None) -> Integers:
-    """Return the value of some rows as small whole numbers: tenths of numbers, levels of texts."""
-    rows = np.linspace(0, column.rows - 1, min(ROWS, column.rows)).astype(np.int64)
-    codes = column.codes[rows].astype(np.int64)
-    if numbers is None:
-        rank = np.full(column.distinct + 1, MOST_LEVELS, dtype=np.int64)
-        frequent = column.by_count[:MOST_LEVELS]
-        rank[frequent] = np.arange(len(frequent))
-        rank[-1] = MOST_LEVELS + 1
-        return rank[codes]
-    values = np.append(numbers, np.nan)[codes]
-    there = values[~np.isnan(values)]
-    ends = np.unique(np.quantile(there, np.arange(1, TENTHS) / TENTHS)) if len(there) else there
-    return np.where(np.isnan(values), TENTHS, np.searchsorted(ends, values, side="left"))
-
-
 def _beyond(
-    feature: ColumnProposal, most: str, widths: Mapping[str, int], guessed: Mapping[str, float]
+    feature: ColumnProposal, most: str, widths: Mapping[str, int], tells: Mapping[str, float]
 ) -> ColumnProposal:
-    why = (
-        f"beyond {most}: it adds {widths[feature.column]:,}, and its value can be guessed in "
-        f"{guessed[feature.column]:.0%} of rows"
-    )
-    return left_out(feature.column, "limit", why)
+    name = feature.column
+    added = counted(widths[name], "feature")
+    why = f"beyond {most}: tells {tells[name]:.2f} beside the kept columns, and adds {added}"
+    return left_out(name, "limit", why)

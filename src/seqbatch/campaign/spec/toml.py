@@ -320,7 +320,7 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             if len(place) == 1:
                 said = REPLACED.get(place[0], said)
             label = ".".join(_named(part) for part in place)
-            line = _first_line(text, meant) or _line_of(text, place)
+            line = _first_line(text, meant) or _line_of(text, meant[0] if meant else place)
             problems.append(f"  {f'{label}: ' if label else ''}{said}{_quoted(text, line)}")
             places.append((meant[0] if meant else place, f"{label} {said}".strip()))
         more = max(len(every) - SHOWN_PROBLEMS, 0)
