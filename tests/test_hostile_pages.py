@@ -19,6 +19,7 @@ from seqbatch.document import Table, page, paragraph, picture, shown
 from seqbatch.lab.comparison import compare
 from seqbatch.planning import Sample, plan
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -52,7 +53,7 @@ def opened(tmp_path):
 def campaign(tmp_path):
     actions = [*SCRIPTS, *TERMINAL]
     spec = {
-        "name": "x", "actions": actions, "control": actions[0], "reward": {"column": SCRIPTS[0]},
+        "name": "x", "actions": actions, "control": actions[0], **about(SCRIPTS[0]),
         "features": {"categorical": {SCRIPTS[1]: list(EVERY)}}, "randomised": 1.0,
         "grid": {"sizes": [len(EVERY), len(EVERY)]},
     }  # fmt: skip

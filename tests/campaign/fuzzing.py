@@ -43,9 +43,21 @@ actions = ["none", "mail", "call"]
 control = "none"
 randomised = 0.2
 floor = 0.02
-[reward]
-column = "visit"
+[metrics.visit]
 range = [-10, 10]
+[metrics.calls]
+kind = "count"
+column = "calls"
+unit = "calls"
+absent = 0
+after = "15 days"
+rows = "count"
+row_id = "calls"
+date = "day"
+within = "14 days"
+guardrail = {at_most_control_plus = 0.1}
+[objective]
+maximise = {visit = 1}
 [features]
 interactions = [["age", "zip"]]
 [features.numeric]

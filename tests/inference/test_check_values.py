@@ -404,3 +404,19 @@ def test_a_gain_over_random_in_a_uniform_wave_is_known_exactly():
 def test_verdicts(low, high, p_recent, p_change, code):
     tail = recommendation.tail_of(3)
     assert recommendation.verdict(low, high, p_recent, p_change, tail) == code
+
+
+@pytest.mark.parametrize(
+    ("above", "p_recent", "p_change", "code"),
+    [
+        (2, 0.049, 0.05, "give"),
+        (2, 0.05, 0.05, "unconfirmed"),
+        (4, 0.024, 0.05, "give"),
+        (4, 0.026, 0.05, "unconfirmed"),
+        (2, 0.012, 0.049, "give-changed"),
+        (2, 0.013, 0.049, "changed"),
+    ],
+)
+def test_verdicts_if_several_are_better(above, p_recent, p_change, code):
+    tail = recommendation.tail_of(5)
+    assert recommendation.verdict(0.1, 0.5, p_recent, p_change, tail, above) == code

@@ -286,8 +286,9 @@ def weighted_sum(coefficients: Floats, scores: Floats) -> Floats:
     total: Floats = np.zeros(len(scores))
     for action in np.flatnonzero((coefficients != 0).any(axis=0)):
         d = coefficients[:, action]
-        weighted = d * scores[:, action]
-        total += weighted if len(d) == 1 else np.where(d == 0, 0.0, weighted)
+        own = d * scores[:, action]
+        # One row stands for all units.
+        total += own if len(d) == 1 else np.where(d == 0, 0.0, own)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -75,12 +76,12 @@ class Moments:
         )
         return Moments(n, self.mean + gap * b / n, second, third, fourth)
 
-    @property
+    @cached_property
     def variance(self) -> Floats:
         """The unbiased variance of a row; 0 for a single row."""
         return self.second / max(self.count - 1, 1)
 
-    @property
+    @cached_property
     def kurtosis(self) -> Floats:
         """Fourth moment over squared second, 3 for a normal; 1, the minimum, if all are equal."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -240,12 +241,12 @@ class ResidualSums:
             self.fourths + np.bincount(actions, weights=squares * squares, minlength=size),
         )
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """sigma^2: the mean of all squared residuals."""
         return float(self.squares.sum() / max(self.counts.sum(), 1))
 
-    @property
+    @cached_property
     def kurtosis(self) -> float:
         """kappa: the kurtosis of residuals within actions; 3 for normal ones."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -253,7 +254,7 @@ class ResidualSums:
         terms = np.where(self.squares > 0, own, self.counts)
         return float(terms.sum() / max(self.counts.sum(), 1))
 
-    @property
+    @cached_property
     def by_action(self) -> Floats:
         """sigma_a^2: each action's noise, shrunk to the common one the more, the heavier tails."""
         g = COMMON * max(self.kurtosis - 1, 0.0)

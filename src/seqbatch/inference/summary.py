@@ -1,7 +1,8 @@
 """Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,6 +106,35 @@ class Split:
         return above
 
 
+@dataclass(frozen=True)
+class AmongEligible:
+    """The segments of a partition, among the units that could have got all of the given actions.
+
+    Parameters
+    ----------
+    partition
+        How units are divided.
+    actions
+        The numbers of the actions.
+    """
+
+    partition: Partition
+    actions: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return self.partition.name
+
+    def levels(self, rows: Rows) -> AnyArray:
+        """Return the segment of each unit, eligible or not; :meth:`among` says which count."""
+        return self.partition.levels(rows)
+
+    def among(self, rows: Rows) -> AnyArray:
+        """Return which units count."""
+        return Eligible(self.actions).levels(rows)
+
+
 # ----------------------------------------------------------------------
 # Summaries of waves.
 #
@@ -158,8 +188,12 @@ class WaveSummary:
     joint: JointMoments
     usual: float
     charges: Floats
+    #: Estimates that were asked for, by contrast and segment.
+    estimates: dict[tuple[Contrast, "Segment | None"], Any] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
-    @property
+    @cached_property
     def events(self) -> Events:
         """The events of waves 1 to m."""
         return self.evidence.events(self.usual)
@@ -310,9 +344,10 @@ def _places(rows: Rows, partitions: Sequence[Partition]) -> Iterator[tuple[Segme
         two = levels.dtype == np.bool_
         met = (False, True) if two else np.unique(levels[~gone]).tolist()
         among = {level: levels == level for level in met}
+        own = partition.among(rows) if isinstance(partition, AmongEligible) else True
         for level, units in {**among, None: gone}.items():
-            if units.any():
-                yield (partition, level), np.flatnonzero(units)
+            if (units & own).any():
+                yield (partition, level), np.flatnonzero(units & own)
 
 
 def _divide(

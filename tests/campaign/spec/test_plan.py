@@ -5,17 +5,18 @@ import pytest
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.planning import plan
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 SPEC = {
     "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [100, 100]},
-    "reward": {"column": "visit", "range": [-2, 8]},
+    **about("visit", range=[-2, 8]),
 }  # fmt: skip
 
 
 def test_half_the_range_stands_for_the_noise():
     assert chosen_policy(check_spec(SPEC), None)["scale"] == 5.0
-    open_ended = {**SPEC, "reward": {"column": "visit"}}
+    open_ended = {**SPEC, **about("visit")}
     assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
 
 

@@ -550,8 +550,8 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         futility = _finite(bounds[len(one.times) - 1])
     low = high = None
     if isinstance(one.pooled, Estimated):
-        around = repeated(one.pooled, bound, level=1 - rule.alpha)
-        low, high = _finite(around.low), _finite(around.high)
+        around, scale = repeated(one.pooled, bound, level=1 - rule.alpha), now.spec.reward.scale
+        low, high = _finite(scale * around.low), _finite(scale * around.high)
     return ActionLook(
         action=one.action,
         information=one.times[-1],
