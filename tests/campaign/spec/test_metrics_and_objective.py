@@ -82,7 +82,7 @@ def test_costs_do_not_touch_a_conversion(said, budget):
     spec = declared(YES_NO, COSTS, objective=objective, budget=budget)
     assert [spec.charge(action) for action in spec.actions] == [0.0, 0.0]
     assert [action.cost for action in spec.actions] == [0.0, 4.5]
-    assert spec.reward.binary
+    assert spec.reward.terms[0].kind == "yes/no"
     assert not spec.reward.money
 
 
