@@ -213,24 +213,29 @@ class Measure:
         """Whether a difference of this sign is an improvement."""
         return value > 0 if self.direction == "max" else value < 0
 
-    def allowed(self, rail: Guardrail, control: str) -> str:
+    def allowed(self, rail: Guardrail, control: str, *, brief: bool = False) -> str:
         """Return what a guardrail allows: "at most 0.5 more visits per 100 customers than none".
+
+        With `brief`, leave out what is measured: it is to follow the heading.
 
         >>> left = Measure(name="left", kind="yes/no", direction="min", of="customer")
         >>> left.allowed(Guardrail(at_most=0.02), "none")
         'at most 2 left per 100 customers'
         >>> left.allowed(Guardrail(at_most_control_plus=0.005), "none")
         'at most 0.5 more left per 100 customers than none'
+        >>> left.allowed(Guardrail(at_most_control_plus=0.005), "none", brief=True)
+        'at most 0.5 more than none'
         """
         size = short(abs(rail.bound) * self.scale)
+        what = "" if brief else f" {self.noun} per {self.per}"
         if not rail.relative:
             minus = "-" if rail.bound < 0 else ""
             side = "at most" if rail.upper else "at least"
-            return f"{side} {minus}{size} {self._unit}{self.noun} per {self.per}"
+            return f"{side} {minus}{size} {self._unit}".rstrip() + what
         if not rail.bound:
-            return f"no {'more' if rail.upper else self.way(-1)} {self.noun} than {control}"
+            return f"no {'more' if rail.upper else self.way(-1)}{what} than {control}"
         side = "at most" if (rail.bound > 0) == rail.upper else "at least"
-        return f"{side} {size} {self._much(self.way(rail.bound))} than {control}"
+        return f"{side} {size} {self._unit}{self.way(rail.bound)}{what} than {control}"
 
 
 def _objective(reward: Reward) -> str:
