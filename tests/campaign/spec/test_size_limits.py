@@ -53,9 +53,9 @@ def arrow(table, path, **options):
         file.write_table(table)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def apart(tmp_path_factory):
-    """A process of its own that makes calls, and is watched: what it holds is the test's alone."""
+    """A process that makes calls, and is watched: what it holds is not the tests' own."""
     made = Examiner(tmp_path_factory.mktemp("apart"))
     yield made
     made.close()
