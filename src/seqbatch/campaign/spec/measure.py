@@ -238,6 +238,24 @@ class Measure:
         return f"{side} {size} {self._unit}{self.way(rail.bound)}{what} than {control}"
 
 
+def objective_said(spec: Spec) -> list[str]:
+    """Describe what a campaign maximises or minimises, and its guardrails."""
+    measure, control = Measure.of_objective(spec), control_name(spec)
+    return [
+        f"Objective: {measure.head}; {measure.wanted}.",
+        *(
+            f"Guardrail: {Measure.of_metric(spec, metric).allowed(metric.guardrail, control)}."
+            for metric in spec.metrics.values()
+            if metric.guardrail is not None
+        ),
+    ]
+
+
+def control_name(spec: Spec) -> str:
+    """Return the control, or what actions are compared with if none was declared."""
+    return spec.control or ("the control" if spec.masked else spec.actions[0].name)
+
+
 def _objective(reward: Reward) -> str:
     """Return the objective's name: its metric's, or that of computed money."""
     if reward.less_costs:

@@ -16,7 +16,7 @@ from seqbatch.campaign.spec.constraints_text import (
     rules_said,
 )
 from seqbatch.campaign.spec.limits import Capacity
-from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.history import what_was_done
@@ -394,8 +394,7 @@ def _metric(spec: Spec, metric: Metric) -> str:
         said += f" after {metric.after or metric.within}" if metric.wait is not None else ""
     if metric.guardrail is None:
         return f"{said}; {measure.wanted}."
-    control = spec.control or ("the control" if spec.masked else spec.actions[0].name)
-    return f"{said}; guardrail: {measure.allowed(metric.guardrail, control)}."
+    return f"{said}; guardrail: {measure.allowed(metric.guardrail, control_name(spec))}."
 
 
 def _sentence(clause: str) -> str:
