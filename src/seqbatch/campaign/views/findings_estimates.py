@@ -598,6 +598,7 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
         MetricAnswer(
             measure=Measure.of_metric(asking.data.now.spec, metric),
             **_counts(asking.data, metric, found),
+            absent_value=metric.absent,
             means=asked[name].means(),
             lifts=asked[name].single_lifts(),
             rail=metric.guardrail,
