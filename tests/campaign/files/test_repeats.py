@@ -192,6 +192,9 @@ def test_a_repeated_unit_is_refused_with_the_remedy(campaign):
     result = campaign.assign(doubled(units(20)), **remedy.options)
     assert result.assigned == 20
     assert "10 rows of 10 units (id) were repeats" in result.read_as
+    noted = {"rule": "last", "rows": 10, "units": 10}
+    assert campaign.events()[-1].payload["left_out"] == noted
+    assert campaign.verify().sound
 
 
 def test_the_kept_rows_are_stored_and_repeated_calls_agree(campaign, tmp_path):
@@ -220,6 +223,7 @@ def test_outcomes_are_recorded_once_for_each_unit(campaign):
     result = campaign.record(pl.concat([found, again]), dedupe="last")
     assert (result.rows, result.accepted, result.conflict) == (20, 20, 0)
     assert "5 rows of 5 units (id) were repeats; kept the last of each" in result.read_as
+    assert campaign.events()[-1].payload["left_out"]["rows"] == 5
 
 
 def test_a_first_spec_and_its_validation(tmp_path):

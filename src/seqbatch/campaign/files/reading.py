@@ -261,6 +261,14 @@ class Source:
         return f"{how}; {self._repeats}" if how else f"{self.name}: {self._repeats}"
 
     @property
+    def left_out(self) -> dict[str, Any]:
+        """For an event: the rule and the number of rows of repeated units left out, if any."""
+        found = self._repeats
+        if found is None or not found.rows:
+            return {}
+        return {"left_out": {"rule": str(found.rule), "rows": found.rows, "units": found.units}}
+
+    @property
     def has_index(self) -> bool:
         """Whether the first column has no name, like a data frame's index."""
         header = self._header()

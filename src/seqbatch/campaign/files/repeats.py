@@ -66,6 +66,9 @@ class Dedupe:
         expected = "first, last, or newest-by followed by the name of a column"
         raise InvalidArgumentError("dedupe", expected, repr(text))
 
+    def __str__(self) -> str:
+        return f"{self.rule} {self.column}".strip()
+
 
 @dataclass(frozen=True, eq=False)
 class Repeats:

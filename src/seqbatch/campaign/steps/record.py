@@ -514,6 +514,7 @@ class Recording:
                 "unknown": self._unknown.rows,
                 "chunks": len(self._hashes),
                 "reasons": [list(reason) for reason in self._reasons()],
+                **self._rows.source.left_out,
                 **logged,
             },
             rows=self._hashes,
