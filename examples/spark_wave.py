@@ -30,7 +30,7 @@ SPEC: dict[str, Any] = {
     "draws": "md5",
     "sums": "exact",
     "rows": "elsewhere",
-    "metrics": {"visit": {"range": [0, 1], "absent": 0}},
+    "metrics": {"visit": {"kind": "yes/no", "absent": 0}},
     "objective": {"maximise": "visit"},
     "features": {
         "numeric": {"age": {"scale": {"mean": 45, "sd": 15}, "range": [18, 100]}},

@@ -38,8 +38,8 @@ from typing import Any, Literal
 
 #: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
 Action = Literal[
-    "abort", "amend", "close", "continue", "delete", "draw", "force", "init", "overwrite",
-    "partial", "record", "record-sums", "sql",
+    "abort", "amend", "close", "continue", "dedupe", "delete", "draw", "force", "init", "overwrite",
+    "partial", "record", "record-sums", "skip-rows", "sql",
 ]  # fmt: skip
 
 
@@ -100,6 +100,10 @@ def in_python(remedy: Remedy) -> str:
             return " (go_on)"
         case "record":
             return f" ({_arguments(remedy)})"
+        case "dedupe":
+            return f': dedupe="{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
+        case "skip-rows":
+            return f": skip_rows={remedy.options['skip_rows']}."
         case "amend":
             return f" amend({_arguments(remedy)})"
         case _:
@@ -401,7 +405,7 @@ class InvalidFileError(CampaignError, ValueError):
     remedies
         What you can do besides correcting the file.
     advice
-        The end of the message: text, and remedies.
+        The last line of the message: text, and remedies.
     """
 
     usual = "invalid-rows"
@@ -436,8 +440,8 @@ class InvalidFileError(CampaignError, ValueError):
         # If all problems are in one column, the refusal is about that column.
         columns = {each.column for each in problems}
         field = next(iter(columns)) if len(columns) == 1 else ""
-        more = ("\n", *advice) if advice else ()
-        super().__init__("\n".join(lines), *more, code=code, field=field, remedies=remedies)
+        parts = ("\n".join(lines), *(["\n  ", *advice] if advice else []))
+        super().__init__(*parts, code=code, field=field, remedies=remedies)
 
     def plain_problems(self) -> list[dict[str, Any]]:
         """Return the problems for JSON."""
@@ -447,9 +451,10 @@ class InvalidFileError(CampaignError, ValueError):
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        others = self.remedies[len(remedies_in(self.advice)) :]
+        inside = remedies_in(self.advice)
+        beside = [remedy for remedy in self.remedies if remedy not in inside]
         made = partial(
-            type(self), place=self.place, code=self.code, remedies=others, advice=self.advice
+            type(self), place=self.place, code=self.code, remedies=beside, advice=self.advice
         )
         return made, (self.name, self.problems, self.consequence)
 

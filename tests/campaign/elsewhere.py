@@ -1,6 +1,6 @@
 """A store made elsewhere: ``python -m tests.campaign.elsewhere PATH`` makes it; gzip packs it.
 
-The one beside the tests was made by Python 3.11.2 with NumPy 2.0.2, SciPy 1.14.1, Numba 0.60.0 and
+The one beside the tests was made by Python 3.11.7 with NumPy 2.0.2, SciPy 1.14.1, Numba 0.60.0 and
 PyArrow 18.1.0; it must verify without a discrepancy wherever the tests run.
 """
 

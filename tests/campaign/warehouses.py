@@ -102,8 +102,14 @@ def visits(ids, actions, *, seed):
     effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4}
     noise = np.random.default_rng([seed, 1]).normal(0, 1, len(ids))
     values = np.array([effect[action] for action in actions]) + noise
-    both = {"visit": np.clip(values, -10, 10), "bonus": np.round(np.abs(noise), 3)}
-    return pl.DataFrame({"id": ids, **both})
+    return pl.DataFrame(
+        {
+            "id": ids,
+            "visit": np.clip(values, -10, 10),
+            "bonus": np.round(np.abs(noise), 3),
+            "bought": (values > 1).astype(float),
+        }
+    )
 
 
 def first_wave(store, **changes):

@@ -22,7 +22,7 @@ ACTIONS = EVERY[:40]
 ESCAPE = TERMINAL[0]
 SPEC = {
     "name": "x", "unit": "\x1b[1mid", "actions": list(ACTIONS), "control": ACTIONS[0],
-    **about("\x07visit"), "outcome": "\u202eorder",
+    **about("\x07visit", row_id="\u202eorder"),
     "features": {"numeric": {"=age": "raw"}, "categorical": {"<b>kind": list(EVERY)}},
     "grid": {"sizes": [len(EVERY), len(EVERY)]}, "randomised": 1.0,
 }  # fmt: skip

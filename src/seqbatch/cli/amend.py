@@ -97,15 +97,16 @@ def _metrics(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
             raise InvalidArgumentError(
                 "metric", "METRIC.SETTING=VALUE, such as revenue.rows=sum", repr(text)
             )
-        made.setdefault(name, {})[setting] = _number(value) if setting == "absent" else value
+        made.setdefault(name, {})[setting] = _number(text, value) if setting == "absent" else value
     return made
 
 
-def _number(text: str) -> float:
+def _number(text: str, value: str) -> float:
     try:
-        return float(text)
+        return float(value)
     except ValueError:
-        raise InvalidArgumentError("absent", "a number", repr(text)) from None
+        rule = "METRIC.absent=NUMBER, such as revenue.absent=0"
+        raise InvalidArgumentError("metric", rule, repr(text)) from None
 
 
 def _sizes(text: str) -> list[int]:
@@ -219,9 +220,10 @@ def replan(
         dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
         return
     from seqbatch.campaign.decide.replanning import proposal_text, why_none
+    from seqbatch.campaign.spec.measure import Measure
 
     said = f"No proposal. {why_none(now)}"
-    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    say(said if found is None else proposal_text(found, Measure.of_objective(now.spec)))
     if adopt and now.sequence == before:
         say("Already adopted; nothing was changed.")
     elif adopt:

@@ -81,6 +81,10 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return " To write one: seqbatch campaign init"
         case "record":
             return f" ({' '.join(_options(remedy.options))})"
+        case "dedupe":
+            return f": --dedupe {remedy.options['dedupe']} (or first, or newest-by COLUMN)."
+        case "skip-rows":
+            return f": --skip-rows {remedy.options['skip_rows']}."
         case "amend":
             return f" {remedy_command(remedy, about or About('NAME', STORE))}"
         case _:

@@ -51,6 +51,10 @@ def in_calls(remedy: Remedy) -> str:
         case "record":
             said = ", ".join(f"{name} = {json.dumps(v)}" for name, v in remedy.options.items())
             return f" ({said})"
+        case "dedupe":
+            return f': dedupe = "{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
+        case "skip-rows":
+            return f": skip_rows = {remedy.options['skip_rows']}."
         case "amend":
             return f" an amendment with {amendment(remedy)}"
         case "overwrite":

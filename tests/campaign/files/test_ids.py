@@ -106,7 +106,7 @@ def test_a_cluster_of_its_own_is_kept_and_exported(store, tmp_path):
     ({"unit": ["customer", "wave"]}, "unit"),
     ({"unit": 3}, "unit"),
     ({"cluster": "age"}, "cluster"),
-    ({"cluster": "visit"}, "reward.column"),
+    ({"cluster": "visit"}, "metrics.visit.column"),
 ])  # fmt: skip
 def test_ids_and_clusters_that_cannot_be(store, changes, field):
     with refused("invalid-spec", field=field):

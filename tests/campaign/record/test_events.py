@@ -235,11 +235,7 @@ def test_a_store_made_under_other_versions_is_sound(tmp_path):
     assert store.names() == ["sbpe", "sbucb"]
     for name in store.names():
         verified = Campaign(store, name).verify()
-        # When it was made, the table of migrations had neither rows nor triggers.
-        gone = {each.place for each in verified.findings if each.part == "schema"}
-        verbs = ("DELETE", "REPLACE", "UPDATE")
-        assert gone == {"migration to 0008", *(f"trigger migrations_no_{verb}" for verb in verbs)}
-        assert len(verified.findings) == len(gone)
+        assert verified.sound
         assert Campaign(store, name).status().condition == "finished"
         assert (verified.units, verified.states) == (102, 4)
     store.close()

@@ -102,7 +102,7 @@ def test_the_picture_is_drawn_from_the_same_numbers(ages):
     height = bars["encoding"]["y"]
     assert (height["aggregate"], height["field"], height["stack"]) == ("sum", "units", "normalize")
     means = points["encoding"]["y"]
-    assert (means["field"], means["title"]) == ("mean", "weighted mean outcome")
+    assert (means["field"], means["title"]) == ("mean", "y per unit")
 
 
 def cells(page, title):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
 from tests.campaign.decide.test_replanning import adaptive, wave
+from tests.campaign.specs import about
 from tests.campaign.views.test_verify import behind
 from tests.campaign.warehouses import ELSEWHERE
 from tests.service.pages.visiting import Visit, form
@@ -63,12 +64,12 @@ def test_waves_that_the_calendar_ends(service, visit):
 
 
 def test_units_without_a_row_count_as_declared(service, visit):
-    reward = {"column": "visit", "unit": "EUR", "absent": 0}
-    made = service.campaign(name="absent", reward=reward, grid={"sizes": [40, 40]})
+    spec = about("visit", unit="EUR", absent=0)
+    made = service.campaign(name="absent", **spec, grid={"sizes": [40, 40]})
     made.assign(UNITS)
     made.record(UNITS.select("unit", visit=pl.lit(1.5)).head(10))
     page = looked_at(visit, made)["/close"]
-    assert "30 units without an outcome will count as 0 EUR, as declared." in page
+    assert "30 units without an outcome will count as 0 EUR visit, as declared." in page
     made.close()
     assert "30 counted as absent" in looked_at(visit, made)[""]
 

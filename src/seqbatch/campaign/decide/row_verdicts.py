@@ -345,11 +345,14 @@ def plausible(
 
 
 def outside(metric: Metric, values: Floats) -> Bools:
-    """Return which numbers are outside the declared range; missing ones are not."""
+    """Return which numbers a metric cannot be; missing ones are allowed."""
     if metric.limits is None:
         return np.zeros(len(values), dtype=np.bool_)
     low, high = metric.limits
-    found: Bools = ~((values >= low) & (values <= high)) & ~np.isnan(values)
+    fits = (values >= low) & (values <= high)
+    if metric.kind == YES_NO:
+        fits = (values == low) | (values == high)
+    found: Bools = ~fits & ~np.isnan(values)
     return found
 
 

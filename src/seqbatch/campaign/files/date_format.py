@@ -337,8 +337,10 @@ TIMES = (
     " %H:%M:%S %z", " %H:%M:%S.%f",
 )  # fmt: skip
 COMPACT = "%Y%m%d"
-#: Eight digits that are a date: the years 1900 to 2099.
-YEARS = r"^(19|20)\d{6}$"
+#: Eight digits that are a date: the years 1900 to 2099, and the last day that many programs know.
+YEARS = r"^((19|20)\d{6}|99991231)$"
+#: So many different numbers of eight digits are all dates by chance in no file.
+MANY_DAYS = 30
 
 
 @dataclass(frozen=True)

@@ -293,13 +293,16 @@ class Situation:
                 code="finished",
             )
 
-    def require_rows(self) -> None:
-        """Raise an error if the campaign keeps its rows in a data warehouse."""
+    def require_rows(self, lacking: str = "Single rows are not available here.") -> None:
+        """Raise an error if the campaign keeps its rows in a data warehouse.
+
+        `lacking` says what is not available without them.
+        """
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
                 f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): SQL '
                 "statements assign its units and compute the sums of a wave, and recording the "
-                "sums closes the wave. Single rows are not available here.",
+                f"sums closes the wave. {lacking}",
                 code="rows-elsewhere",
                 remedies=[Remedy("sql", what="assign", units=...)],
             )

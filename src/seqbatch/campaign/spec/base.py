@@ -10,7 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER
 from seqbatch.errors import Place
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+#: The maximum length of a name, in characters.
+LONGEST_NAME = 200
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
 
 def _no_boolean(value: Any) -> Any:

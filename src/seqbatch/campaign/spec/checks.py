@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.base import SettingError, distinct
-from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, Missing, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
 from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
@@ -18,35 +18,70 @@ if TYPE_CHECKING:
 
 def check_objective(spec: "Spec") -> None:
     """Refuse an objective whose metrics, value and costs do not fit together."""
-    objective, names = spec.objective, ", ".join(spec.metrics)
+    objective = spec.objective
     for name in objective.weights:
         if name not in spec.metrics:
             near = get_close_matches(name, spec.metrics, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            meant = f"did you mean {near[0]}?" if near else f"declare it as [metrics.{name}]"
             raise SettingError(
-                f"objective.{objective.setting} must name metrics ({names}); received "
-                f"{name}{meant}",
+                f"objective.{objective.setting} must name a metric ({', '.join(spec.metrics)}); "
+                f'received "{name}": {meant}',
                 ("objective", objective.setting),
             )
-    _check_currency(spec)
-    if any(metric.cap is not None for metric in spec.reward.terms[1:]) or (
-        len(spec.reward.terms) > 1 and spec.reward.terms[0].cap is not None
-    ):
+    terms = spec.reward.terms
+    if capped := [metric.name for metric in terms if len(terms) > 1 and metric.cap is not None]:
         raise SettingError(
-            "cap is not available for the metrics of an objective with several metrics",
+            f"metrics.{capped[0]}.cap cannot be combined with an objective of several metrics",
+            ("metrics", capped[0], "cap"),
             ("objective", objective.setting),
         )
+    _check_subtracted(spec)
+    _check_currency(spec)
     _check_costs(spec)
+
+
+def _check_subtracted(spec: "Spec") -> None:
+    """Refuse to subtract costs from something that is not money."""
+    reward, objective, currency = spec.reward, spec.objective, spec.money
+    amounts = all(metric.kind == AMOUNT for metric in reward.terms)
+    # If only the currency is missing, the next check says so.
+    if not objective.less_costs or reward.money or (amounts and currency is None):
+        return
+    first = next((one for one in reward.terms if one.kind != AMOUNT), reward.terms[0])
+    measured = " and ".join(f'"{one.name}" ({_measured(one)})' for one in reward.terms)
+    if len(reward.terms) > 1:
+        advice = f"Name only amounts in {currency or 'one currency'}"
+    elif amounts:
+        advice = f'If it is in {currency}, declare that (metrics.{first.name}.unit = "{currency}")'
+    else:
+        beside = "" if currency else ', with currency = "EUR"'
+        advice = f"Say what one {first.name} is worth (objective.value = 12.50{beside})"
+    raise SettingError(
+        f"a cost{f' in {currency}' if currency else ''} cannot be subtracted from "
+        f"{_what(first)}. objective.{objective.setting} is {measured}, and less_costs is true. "
+        f"{advice}, or set less_costs = false: costs then count against the budget alone",
+        ("objective", "less_costs"),
+    )
+
+
+def _measured(metric: Metric) -> str:
+    return metric.kind if metric.unit is None else f"{metric.kind} in {metric.unit}"
+
+
+def _what(metric: Metric) -> str:
+    """Return what a metric measures, with the article."""
+    if metric.kind != AMOUNT:
+        return f"a {metric.kind} metric"
+    return "an amount without a unit" if metric.unit is None else f"an amount in {metric.unit}"
 
 
 def _check_currency(spec: "Spec") -> None:
     budget = None if spec.budget is None else spec.budget.unit
     if budget is not None and spec.currency is not None and budget != spec.currency:
         raise SettingError(
-            f"budget.unit = {budget!r} is another currency than that of the costs, currency = "
-            f"{spec.currency!r}: convert the budget, or leave budget.unit out",
+            f'budget.unit is "{budget}", but currency is "{spec.currency}", and costs are in '
+            "that currency: convert the budget, or leave budget.unit out",
             ("budget", "unit"),
-            "currency",
         )
     needs = [name for name in ("value", "less_costs") if getattr(spec.objective, name)]
     if needs and spec.money is None:
@@ -64,36 +99,20 @@ def _check_currency(spec: "Spec") -> None:
 
 
 def _check_costs(spec: "Spec") -> None:
-    """Refuse costs in an objective that is not money, and money that leaves costs open."""
+    """Refuse an objective in money that leaves open whether costs are subtracted."""
     reward, objective = spec.reward, spec.objective
-    named = " and ".join(f'"{metric.name}" ({_measured(metric)})' for metric in reward.terms)
-    if objective.less_costs and not reward.money:
-        one = reward.terms[0].name
-        worth = (
-            f"Say what one {one} is worth (objective.value = 12.50)"
-            if len(reward.terms) == 1 and reward.terms[0].kind != AMOUNT
-            else f"Declare its unit of measure, if it is an amount in {spec.money} "
-            f'(metrics.{one}.unit = "{spec.money}")'
-        )
-        raise SettingError(
-            f"a cost in {spec.money} cannot be subtracted from {named}: less_costs is true, but "
-            f"objective.{objective.setting} is not money in {spec.money}. {worth}, or set "
-            "less_costs = false: costs then count against the budget alone",
-            ("objective", "less_costs"),
-            ("objective", objective.setting),
-        )
+    amounts = all(metric.kind == AMOUNT for metric in reward.terms)
+    likely = spec.money is None and reward.unit is not None and amounts
     costs = any(action.cost for action in spec.actions)
-    if costs and reward.money and objective.less_costs is None:
-        raise SettingError(
-            f"the objective is money in {spec.money}, and actions have costs: say whether the "
-            "costs are subtracted: less_costs = true for profit, or less_costs = false: costs "
-            "then count against the budget alone",
-            ("objective",),
-        )
-
-
-def _measured(metric: Metric) -> str:
-    return metric.kind if metric.unit is None else f"{metric.kind}, {metric.unit}"
+    if objective.less_costs is not None or not costs or not (reward.money or likely):
+        return
+    declare = f'declare the currency of the costs (currency = "{reward.unit}"), and '
+    raise SettingError(
+        f"the objective is an amount in {reward.unit}, and actions have costs: "
+        f"{declare if likely else ''}say whether to subtract them. objective.less_costs = true "
+        "is profit; with less_costs = false, costs count against the budget alone",
+        ("objective", objective.setting),
+    )
 
 
 # ----------------------------------------------------------------------
@@ -210,11 +229,12 @@ def _check_rules(spec: "Spec") -> None:
                     "give the units a yes-or-no column instead",
                     ("eligible", action),
                 )
-            if name not in kinds and isinstance(rule, BooleanColumn):
-                kinds[name] = kind
+            if name not in kinds and isinstance(rule, BooleanColumn | Missing):
+                kinds[name] = kind or "text"
             if name not in kinds:
-                raise SettingError(_unknown(action, name, kind, kinds), ("eligible", action))
-            if kinds[name] != kind:
+                said = _unknown(action, name, kind or "text", kinds)
+                raise SettingError(said, ("eligible", action))
+            if kind is not None and kinds[name] != kind:
                 raise SettingError(
                     f"eligible.{action} uses {name} as {_said(kind)}, but it is "
                     f"{_said(kinds[name])}",
@@ -331,13 +351,20 @@ def check_elsewhere(spec: "Spec") -> None:
         'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         "metrics beside the objective cannot be recorded": len(spec.metrics)
         > len(spec.reward.terms),
+        "guardrails would need the rows": any(
+            metric.guardrail is not None for metric in spec.metrics.values()
+        ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),
-        "outcomes cannot be waited for (after, within)": spec.reward.wait is not None,
-        "several rows of one unit cannot be combined (rows)": any(
-            metric.rows is not None for metric in spec.metrics.values()
-        ),
+        "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
+        "rows cannot be combined or have ids (rows, row_id)": _any_declared(spec, "rows", "row_id"),
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise SettingError(f'rows = "elsewhere": {"; ".join(found)}', "rows")
+
+
+def _any_declared(spec: "Spec", *settings: str) -> bool:
+    """Return whether any metric has one of these settings."""
+    every = spec.metrics.values()
+    return any(getattr(metric, name) is not None for metric in every for name in settings)

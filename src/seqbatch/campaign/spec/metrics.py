@@ -29,13 +29,23 @@ class Guardrail(SpecPart):
     at_most_control_plus: Number | None = None
     at_least_control_minus: Number | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bounds(cls, given: Any) -> Any:
+        if isinstance(given, int | float):
+            raise ValueError(
+                "must be a bound with its name, as in {at_most = 0.02} or {at_most_control_plus = "
+                "0.005}"
+            )
+        return given
+
     @model_validator(mode="after")
     def _one(self) -> "Guardrail":
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             raise SettingError(
-                "exactly one of at_most, at_least, at_most_control_plus and "
-                "at_least_control_minus is needed",
+                "must have exactly one of at_most, at_least, at_most_control_plus and "
+                f"at_least_control_minus; received {' and '.join(given) or 'none of them'}",
                 *given,
             )
         return self
@@ -64,19 +74,6 @@ class Guardrail(SpecPart):
         given = fixed if fixed is not None else self.at_most_control_plus
         assert given is not None
         return given
-
-
-def guardrail_words(rail: Guardrail) -> str:
-    """Return a guardrail's bound in words, to follow "its mean must be".
-
-    >>> guardrail_words(Guardrail(at_most=0.02))
-    'at most 0.02'
-    """
-    side = "at most" if rail.upper else "at least"
-    if not rail.relative:
-        return f"{side} {rail.bound:g}"
-    away = "above" if rail.upper else "below"
-    return f"at most {abs(rail.bound):g} {away} the control's"
 
 
 class Metric(SpecPart):
@@ -136,7 +133,7 @@ class Metric(SpecPart):
         if not isinstance(given, dict):
             return given
         rail = given.get("guardrail")
-        upper = isinstance(rail, dict) and any(name.startswith("at_most") for name in rail)
+        upper = isinstance(rail, dict) and ("at_most" in rail or "at_most_control_plus" in rail)
         return {"column": given.get("name"), "direction": "min" if upper else "max", **given}
 
     @model_serializer(mode="wrap")
@@ -154,52 +151,60 @@ class Metric(SpecPart):
                 waiting(text, name)
         if self.after is not None and self.absent is None:
             raise SettingError(
-                "after is the time until absent = ... counts; declare absent too", "after"
+                "after is how long to wait for a row until absent counts: declare absent too, as "
+                "in absent = 0",
+                "after",
             )
         if self.wait is not None and self.within is not None and self.wait < self.window:
             raise SettingError(
-                f"after = {self.after!r} is shorter than within = {self.within!r}: a unit could "
-                "count as absent although rows of it still count",
+                f'after = "{self.after}" is shorter than within = "{self.within}": a unit would '
+                "count as absent while a row of it may still come. Leave after out, or make it at "
+                "least as long",
                 "after",
             )
         return self
 
     def _check_numbers(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:
+            low, high = self.range
             raise SettingError(
-                f"range must be [low, high] with low below high, not {self.range}", "range"
+                f"range must be [low, high] with low below high; received [{low:g}, {high:g}]",
+                "range",
             )
         if self.kind == YES_NO:
             for name in ("range", "format", "cap"):
                 if getattr(self, name) is not None:
                     raise SettingError(
-                        f"{name} cannot be declared for a yes/no metric, which is yes or no", name
+                        f"{name} cannot be declared for a yes/no metric: leave it out, or declare "
+                        'kind = "count" or "amount"',
+                        name,
                     )
         check_absent(self.absent, self.limits)
         if self.cap is not None and self.range is not None and not self.range[0] < self.cap:
             raise SettingError(
-                f"cap must be above the lowest value of range, {self.range[0]:g}, not {self.cap:g}",
+                f"cap must be above the lowest value of range, {self.range[0]:g}; received "
+                f"{self.cap:g}",
                 "cap",
                 "range",
             )
 
     def _check_rows(self) -> None:
         if self.rows is not None and self.rows not in SENSIBLE[self.kind]:
-            known = ", ".join(f'"{one}"' for one in SENSIBLE[self.kind])
+            *most, last = (f'"{one}"' for one in SENSIBLE[self.kind])
+            known = f"{', '.join(most)} or {last}"
             raise SettingError(
-                f'rows = "{self.rows}" makes no sense for the kind "{self.kind}"; it may be '
-                f"{known}",
+                f'rows must be {known} if kind is "{self.kind}"; received "{self.rows}"',
                 "rows",
-                "kind",
             )
         if self.within is not None and self.date is None:
             raise SettingError(
-                'within needs the date of each row: declare date = "a column"', "within"
+                'within needs the column with the date of each row, as in date = "ordered_at"',
+                "within",
             )
         if self.row_id == self.column and self.rows not in ("count", "any"):
             raise SettingError(
-                f"column = {self.column!r} is the id of a row, which can only be counted "
-                '(rows = "count") or be there (rows = "any")',
+                f'column and row_id are both "{self.column}": the id of a row is not a number. '
+                'Declare rows = "count" to count rows (or "any" for a yes/no metric), or another '
                 "column",
                 "row_id",
             )
@@ -242,6 +247,6 @@ def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> N
     """Refuse a value for units without an outcome that lies outside the allowed range."""
     if absent is not None and allowed is not None and not allowed[0] <= absent <= allowed[1]:
         raise SettingError(
-            f"absent must be within range, {allowed[0]:g} to {allowed[1]:g}; received {absent:g}",
+            f"absent must be between {allowed[0]:g} and {allowed[1]:g}; received {absent:g}",
             "absent",
         )

@@ -9,18 +9,25 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from seqbatch.campaign.spec.base import Name, Number, SettingError, SpecPart, waiting
-from seqbatch.campaign.spec.metrics import AMOUNT, YES_NO, Metric
+from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
 #: The name of a reward that is computed from metrics, not one of them.
 REWARD = "reward"
 
 
 def _weights(given: Any) -> Any:
-    return {given: 1.0} if isinstance(given, str) else given
+    if isinstance(given, str) and given:
+        return {given: 1.0}
+    if given is not None and (not isinstance(given, Mapping) or not given or "" in given):
+        raise ValueError(
+            'must name a metric, as in "revenue", or several with their weights, as in '
+            "{purchase = 12.50, revenue = 1}"
+        )
+    return given
 
 
 #: `maximise = "revenue"` is the short form of `maximise = {revenue = 1}`.
-Weights = Annotated[dict[Name, Number], BeforeValidator(_weights), Field(min_length=1)]
+Weights = Annotated[dict[Name, Number], BeforeValidator(_weights)]
 
 
 class Objective(SpecPart):
@@ -45,14 +52,14 @@ class Objective(SpecPart):
     def _one(self) -> "Objective":
         if (self.maximise is None) == (self.minimise is None):
             raise SettingError(
-                'exactly one of maximise = "a metric" and minimise = "a metric" is needed',
+                'must have either maximise = "NAME" or minimise = "NAME", where NAME is a metric',
                 "maximise",
                 "minimise",
             )
         if self.value is not None and len(self.weights) > 1:
             raise SettingError(
-                "value is what one metric is worth; with several metrics, give each its own "
-                "weight, as in maximise = {purchase = 12.5, revenue = 1}",
+                "value says what one metric is worth; with several metrics, give each its "
+                "weight, as in maximise = {purchase = 12.50, revenue = 1}",
                 "value",
             )
         return self
@@ -121,14 +128,18 @@ class Reward:
         return tuple(metric.column for metric in self.terms)
 
     @property
+    def scale(self) -> float:
+        """What one unit of its only metric is worth; 1 if it has several, or a negative weight.
+
+        A purchase is a yes or no, whatever it is worth: inference counts it as such.
+        """
+        [*_, weight] = self.weights
+        return weight if len(self.weights) == 1 and weight > 0 else 1.0
+
+    @property
     def sign(self) -> float:
         """The factor for outcomes that makes more better: 1 or -1."""
         return 1.0 if self.direction == "max" else -1.0
-
-    @property
-    def binary(self) -> bool:
-        """Whether it is a yes/no metric."""
-        return self.plain and self.terms[0].kind == YES_NO
 
     @property
     def range(self) -> tuple[float, float] | None:

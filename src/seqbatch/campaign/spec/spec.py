@@ -23,7 +23,7 @@ from seqbatch.campaign.spec.checks import (
     check_exact,
     check_objective,
 )
-from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, parsed
+from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import (
     MOST_ACTIONS,
@@ -44,12 +44,15 @@ RESERVED = (
 )  # fmt: skip
 #: The maximum length of a file's name, in characters.
 LONGEST_FILE = 4_096
-#: Settings that were renamed, and their current names.
-RENAMED = {
-    "holdout": "randomised",
-    "missing": "required_outcomes",
-    "reward": '[metrics.NAME], and [objective] names it (maximise = "NAME")',
-    "outcome": "row_id, in the table of a metric",
+#: What to write in place of the settings of earlier specs.
+REPLACED = {
+    "holdout": "is now called randomised; rename it",
+    "missing": "is now called required_outcomes; rename it",
+    "reward": (
+        "is now a metric and the objective: declare [metrics.NAME], with column, unit, range and "
+        'so on, and [objective] with maximise = "NAME" (or minimise)'
+    ),
+    "outcome": 'is now the row_id of a metric: [metrics.NAME] with row_id = "..."',
 }
 
 
@@ -272,6 +275,11 @@ class Spec(SpecPart):
                 "cluster",
             )
         for name, metric in self.metrics.items():
+            if metric.name != name:
+                raise SettingError(
+                    f"a metric's name is that of its table, [metrics.{name}]; leave name out",
+                    ("metrics", name, "name"),
+                )
             if metric.column in (*self.features.columns, self.cluster):
                 raise SettingError(
                     f"metrics.{name} has the column {metric.column!r}, which is also a column of "
@@ -322,9 +330,10 @@ class Spec(SpecPart):
     @property
     def beside(self) -> dict[str, Kind]:
         """Columns stored for rules and strata that are neither features nor ids."""
-        alone = [rule.name for rule in self.rules.values() if isinstance(rule, BooleanColumn)]
-        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
-        used |= dict.fromkeys(alone, "yes or no")
+        rules = self.rules.values()
+        used: dict[str, Kind] = {r.name: "text" for r in rules if isinstance(r, Missing)}
+        used |= dict.fromkeys(self.strata, "text")
+        used |= {rule.name: "yes or no" for rule in rules if isinstance(rule, BooleanColumn)}
         known = {*self.features.columns, self.cluster}
         return {name: kind for name, kind in (used | self.columns).items() if name not in known}
 
@@ -354,10 +363,16 @@ def _unit(value: Any) -> Any:
 
 def _metrics(value: Any) -> Any:
     """Name each metric by the key of its table."""
+    if isinstance(value, list):
+        raise ValueError(
+            "must be one table for each metric: [metrics.NAME] in place of [[metrics]]"
+        )
     if not isinstance(value, Mapping):
         return value
+    if "" in value:
+        raise ValueError("must each have a name, as in [metrics.purchase]")
     return {
-        name: {**metric, "name": name} if isinstance(metric, Mapping) else metric
+        name: {"name": name, **metric} if isinstance(metric, Mapping) else metric
         for name, metric in value.items()
     }
 

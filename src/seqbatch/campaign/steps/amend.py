@@ -21,6 +21,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
 from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
 from seqbatch.campaign.steps.create import keeps_control, require_room
@@ -163,7 +164,8 @@ class Amending:
         }
         after = amended(now, payload)
         payload["changes"] = changes(now, after)
-        self._learn_again(after, payload, why or adopted_text(wanted))
+        said = adopted_text(wanted, Measure.of_objective(now.spec))
+        self._learn_again(after, payload, why or said)
         return wanted
 
     def _adopted(self) -> bool:

@@ -1,6 +1,6 @@
 """Close a wave: check its outcomes (rows or sums), learn from them, and open the next wave."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from seqbatch.campaign.decide.action_counts import ChiSquare, Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import ChiSquare, Counts
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
@@ -22,6 +22,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Absentees, Ledger, News, absences, absentees
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.record.stored_units import walk
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core.arrays import AnyArray
@@ -71,11 +72,13 @@ class Closed:
         Late outcomes of units that earlier estimates counted as absent.
     corrected
         Outcomes used by earlier estimates and corrected since.
-    absent_value, unit
-        The outcome assumed for absent units (None if no units count as absent), and the reward's
-        unit.
+    absent_value
+        The outcome assumed for absent units (None if no units count as absent).
+    measure
+        The objective: what outcomes are.
     metrics
-        The wave's metrics by action, with their guardrails.
+        How many values of each metric were recorded in the wave, by metric and action. They are
+        counts: findings have the means and the guardrails.
     stopping
         The look of the declared rule; None if no rule was declared or all outcomes are equal.
     inflated
@@ -108,8 +111,8 @@ class Closed:
     replaced: int
     corrected: int
     absent_value: float | None
-    unit: str | None
-    metrics: tuple[MetricRow, ...]
+    measure: Measure
+    metrics: dict[str, dict[str, int]]
     stopping: LookTaken | None
     inflated: float | None
     proposal: Proposal | None
@@ -121,7 +124,7 @@ class Closed:
     hash: str
 
     @classmethod
-    def of(cls, event: Event) -> "Closed":
+    def of(cls, event: Event, now: Situation) -> "Closed":
         """Return the result from a close event."""
         payload = event.payload
         return cls(
@@ -137,8 +140,8 @@ class Closed:
             replaced=payload["replaced"],
             corrected=payload["corrected"],
             absent_value=payload["absent_value"],
-            unit=payload["unit"],
-            metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
+            measure=Measure.of_objective(now.spec),
+            metrics=payload["metrics"],
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             inflated=payload.get("inflated"),
             proposal=Proposal.of(found) if (found := payload.get("proposal")) else None,
@@ -236,11 +239,8 @@ class Lesson:
             "replaced": self.replaced,
             "corrected": self.corrected,
             "absent_value": now.absent,
-            "unit": now.spec.reward.unit,
             "waiting": [list(each) for each in self.waiting],
-            "metrics": [
-                asdict(row) for row in counts.metrics.rows([each.name for each in now.actions])
-            ],
+            "metrics": counts.recorded(now),
             "late": self.late,
             "stopping": None if self.stopping is None else self.stopping.plain(),
             "inflated": inflated(now, waves=now.wave),
@@ -330,7 +330,7 @@ def _closed(
         rows=[*lesson.records, saved.hash],
         at=at,
     )
-    return Closed.of(event)
+    return Closed.of(event, now)
 
 
 # ----------------------------------------------------------------------
@@ -353,7 +353,7 @@ def close(
         now = current(change)
         # If the first answer was lost, a repeated call returns it again and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
-            return Closed.of(change.event(now.closes[wave - 1]))
+            return Closed.of(change.event(now.closes[wave - 1]), now)
         now.require_rows()
         _refuse_wrong_wave(now, wave)
         now.require_open()

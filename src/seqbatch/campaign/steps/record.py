@@ -143,11 +143,26 @@ class OutcomeRows:
     def __init__(self, source: Source, spec: Spec, spool: IO[bytes] | None) -> None:
         self.source = source
         self.columns = OutcomeColumns.of(spec, source)
+        self._keep_one(spec)
         self._spool, self._end = spool, 0
         self._metrics = spec.metrics
         formats = declared_formats(self.columns)
         plain = tuple(column for column, example in formats.items() if example is None)
         self._unclear = UnclearDots(source, plain)
+
+    def _keep_one(self, spec: Spec) -> None:
+        """Refuse ids that Excel has changed, and read one row of each id if that was asked for."""
+        row_id = self.columns.row_id
+        ids = (*spec.unit, *([row_id] if row_id else []))
+        if changed := self.source.changed_ids(ids):
+            raise self.source.invalid(changed, NOTHING)
+        if self.source.dedupe is not None and self.columns.logged and row_id is None:
+            combined = ", ".join(one.name for one in self.columns.metrics if one.logged)
+            raise InvalidArgumentError(
+                "dedupe", f"left out: {combined} counts all rows of a unit", self.source.dedupe,
+                "To count a row that was delivered twice once, declare row_id.",
+            )  # fmt: skip
+        self.source.keep_one(ids)
 
     def read(self, report: Callable[[int], None]) -> None:
         """Read the file once, and refuse values of a wrong type."""

@@ -20,10 +20,10 @@ PUBLIC = frozenset((
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
-    "actions", "budget", "capacity", "cluster", "columns", "control", "draw", "draws", "eligible",
-    "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
-    "on_unseen_category", "outcome", "policy", "randomised", "report", "required_outcomes",
-    "reward", "rows", "start", "stopping", "strata", "sums", "unit",
+    "actions", "budget", "capacity", "cluster", "columns", "control", "currency", "draw", "draws",
+    "eligible", "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
+    "objective", "on_unseen_category", "policy", "randomised", "report", "required_outcomes",
+    "rows", "start", "stopping", "strata", "sums", "unit",
 ))  # fmt: skip
 
 

@@ -133,6 +133,9 @@ def require_summable(now: Situation) -> None:
         f"({', '.join(spec.features.learning)})": now.wave == 1 and bool(spec.features.learning),
         "absent outcomes count only after a wait (after)": spec.reward.after is not None,
         "a metric has a format": any(one.format is not None for one in spec.reward.terms),
+        "rows are combined or must be in time (rows, within)": any(
+            one.rows is not None or one.within is not None for one in spec.reward.terms
+        ),
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise CampaignStateError(
