@@ -121,41 +121,79 @@ def compared_by_id(
     new = (np.isnan(known.contents) & ~np.isnan(contents)).any(axis=1)
     here = there & (known.events == event)
     held = owned | (here & (clash | new)) | (there & clash & (not correct))
-    verdicts = np.where(held, OTHER, np.where(~there | clash | new, COUNTS, SAME))
+    found = _Found(
+        verdicts=np.where(held, OTHER, np.where(~there | clash | new, COUNTS, SAME)),
+        versions=known.versions + 1,
+        contents=merged(known.contents, contents),
+        whys=[""] * len(rows),
+    )
     for row in np.flatnonzero(held & alone).tolist():
-        more, kind = "", OWNED if owned[row] else TWICE if here[row] else RECORDED
-        if kind == RECORDED:
-            more = f" ({_difference(spec, known.contents[row], contents[row])})"
-        _hold(judged, int(rows[row]), name, kind, more)
-    _judge_later(judged, rows, contents, first, verdicts, name)
-    judged.repeated = int(((verdicts == SAME) & (~alone | here)).sum())
-    judged.verdicts[rows] = verdicts
-    judged.versions[rows] = np.where(verdicts == COUNTS, known.versions + 1, 0)
-    return merged(known.contents, contents)
+        why = OWNED if owned[row] else TWICE if here[row] else RECORDED
+        found.whys[row] = why + _more(spec, why, known.contents[row], contents[row])
+    _compare_later(spec, judged, contents, known, first, found, here=here, correct=correct)
+    for row in np.flatnonzero(found.verdicts == OTHER).tolist():
+        why = found.whys[row]
+        reason = f"{name} {judged.ids[int(rows[row])].as_py()!r} {why}"
+        judged.hold(int(rows[row]), OTHER, reason, kind=f"{name} {why.partition(' (')[0]}")
+    judged.repeated = int(((found.verdicts == SAME) & (~alone | here)).sum())
+    judged.verdicts[rows] = found.verdicts
+    judged.versions[rows] = np.where(found.verdicts == COUNTS, found.versions, 0)
+    return found.contents
 
 
-def _judge_later(
-    judged: Judged, rows: Integers, contents: Floats, first: Integers, verdicts: Integers,
-    name: str,
+@dataclass(frozen=True)
+class _Found:
+    """The verdicts on candidates, the versions and contents to log, and why rows are held."""
+
+    verdicts: Integers
+    versions: Integers
+    contents: Floats
+    whys: list[str]
+
+
+def _compare_later(
+    spec: Spec, judged: Judged, contents: Floats, known: KnownRows, first: Integers, found: _Found,
+    *, here: Bools, correct: bool,
 ) -> None:  # fmt: skip
-    """Give their verdict to rows whose id is in an earlier row of the same piece."""
+    """Compare the later rows of an id that is several times in one piece of the file."""
+    rows = judged.candidates
     later = np.flatnonzero(first != np.arange(len(rows)))
-    places = first[later]
-    same = equal(contents[later], contents[places])
-    same &= judged.numbers[rows[later]] == judged.numbers[rows[places]]
-    verdicts[later] = np.where(same & (verdicts[places] != OTHER), SAME, OTHER)
-    for row, place, alike in zip(later.tolist(), places.tolist(), same.tolist(), strict=True):
-        if alike and verdicts[row] == OTHER:
-            reason, kind = (of[int(rows[place])] for of in (judged.reasons, judged.kinds))
-            judged.hold(int(rows[row]), OTHER, reason, kind=kind)
-        elif verdicts[row] == OTHER:
-            _hold(judged, int(rows[row]), name, TWICE)
+    places, numbers = first[later], judged.numbers[rows]
+    same = equal(contents[later], contents[places]) & (numbers[later] == numbers[places])
+    if (same & (found.verdicts[places] != OTHER)).all():
+        found.verdicts[later] = SAME
+        return
+    # What stands of an id so far: its content, unit and version, and whether it is of this file.
+    so_far: dict[int, tuple[Floats, int, int, bool]] = {}
+    for row, place in zip(later.tolist(), places.tolist(), strict=True):
+        if place not in so_far and found.verdicts[place] == COUNTS:
+            stood = found.contents[place], int(numbers[place]), int(found.versions[place]), True
+        else:
+            stood = (known.contents[place], int(known.numbers[place]), int(known.versions[place]),
+                     bool(here[place]))  # fmt: skip
+        content, number, version, own = so_far.get(place, stood)
+        differs = bool(clashes(content, contents[row]).any())
+        more = bool((np.isnan(content) & ~np.isnan(contents[row])).any())
+        why = _against(numbers[row] != number, differs, more, own=own, correct=correct)
+        found.verdicts[row] = OTHER if why else COUNTS if differs or more else SAME
+        found.whys[row] = why + _more(spec, why, content, contents[row])
+        if found.verdicts[row] == COUNTS:
+            found.contents[row], found.versions[row] = merged(content, contents[row]), version + 1
+            so_far[place] = found.contents[row], int(numbers[row]), version + 1, True
 
 
-def _hold(judged: Judged, row: int, name: str, why: str, more: str = "") -> None:
-    assert judged.ids is not None
-    reason = f"{name} {judged.ids[row].as_py()!r} {why}{more}"
-    judged.hold(row, OTHER, reason, kind=f"{name} {why}")
+def _against(owned: bool, differs: bool, more: bool, *, own: bool, correct: bool) -> str:
+    """Return why a row is held whose id is known; "" if it is not."""
+    if owned:
+        return OWNED
+    if own and (differs or more):
+        return TWICE
+    return RECORDED if differs and not correct else ""
+
+
+def _more(spec: Spec, why: str, known: Floats, received: Floats) -> str:
+    """Return the details of a row whose id is recorded with other values."""
+    return f" ({_difference(spec, known, received)})" if why == RECORDED else ""
 
 
 def _difference(spec: Spec, known: Floats, received: Floats) -> str:
