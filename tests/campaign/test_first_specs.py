@@ -141,7 +141,7 @@ def options(draw, names):
     ]))  # fmt: skip
     made = {"actions": actions, "waves": draw(st.integers(1, 3))}
     if draw(st.booleans()):
-        made["metric"] = draw(st.sampled_from(names))
+        made["metric"] = draw(st.sampled_from([name for name in names if name] or ["y"]))
     if draw(st.booleans()):
         made["max_features"] = draw(st.integers(1, 12))
     if not draw(st.integers(0, 3)):

@@ -54,7 +54,7 @@ def test_a_wave_is_drawn():
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
      "--rest must be left out if draw is given; received r.csv"),
     (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be a file other than"),
-    (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
+    (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "doc"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
     (("amend", "spring", "--retire", "nix", "--reason", "x"), "--retire must be one of"),
     (("amend", "spring", "--units", "1", "--reason", "x"), "--units must be at least"),
@@ -350,7 +350,7 @@ def test_init_says_what_its_plan_assumed():
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
     assert "Assumed: a yes/no outcome, yes for 4% of units without any action, lifted by" in text
     assert "gains about 0.005 per unit, give or take a factor of 2.5" in text
-    assert "range = [0, 1]" in text
+    assert 'kind = "yes/no"' in text
     run("init", "customers.csv", "--out", "new.toml", "--base-rate", "4%", "--force", code=2)
 
 

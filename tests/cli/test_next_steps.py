@@ -93,7 +93,7 @@ def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
     text = SPEC.replace("[metrics.visit]", f"[metrics.visit]\n{declared}")
     Path("my spec.toml").write_text(HEADING + text, encoding="utf-8")
     closing = (
-        "Once you expect no more outcomes, close wave 1: a unit without one then counts as 0"
+        "Once you expect no more outcomes, close wave 1: a unit without one then counts as 0 visit"
         f"{when}."
     )
     run("seqbatch campaign create 'my spec.toml'")

@@ -72,7 +72,8 @@ class Campaign:
     >>> from seqbatch.storage import open_store
     >>> spec = {
     ...     "name": "spring", "seed": 7, "actions": ["none", "mail"], "grid": {"sizes": [4, 4]},
-    ...     "reward": {"column": "visit", "range": [0, 1]}, "features": {"numeric": {"age": "raw"}},
+    ...     "metrics": {"visit": {"kind": "yes/no"}}, "objective": {"maximise": "visit"},
+    ...     "features": {"numeric": {"age": "raw"}},
     ... }
     >>> folder = TemporaryDirectory()
     >>> campaign = Campaign.create(spec, store=open_store(f"{folder.name}/campaigns.db"))

@@ -201,6 +201,7 @@ def create(
         return
     from seqbatch.campaign.decide.stopping import unlooked
     from seqbatch.campaign.spec.constraints_text import constraints_said
+    from seqbatch.campaign.spec.measure import objective_said
     from seqbatch.policies.registry import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
@@ -212,6 +213,8 @@ def create(
         )
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
+    for line in objective_said(now.spec):
+        say(line)
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
     for line in constraints_said(now.spec):
         say(line)

@@ -300,6 +300,7 @@ class MetricFinding(BaseModel):
     unit: str | None
     recorded: int
     absent: int
+    absent_value: float | None
     means: list[ActionAnswer]
     lifts: list[ActionAnswer]
     guardrail: GuardrailVerdicts | None

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.spec.metrics import COMBINATIONS, SENSIBLE, Guardrail, guardrail_words
+from seqbatch.campaign.spec.metrics import COMBINATIONS, SENSIBLE, Guardrail
 from seqbatch.campaign.spec.toml import check_spec, parse_spec
 from seqbatch.errors import InvalidSpecError
 from tests.campaign.specs import about, profit
@@ -82,7 +82,7 @@ def test_costs_do_not_touch_a_conversion(said, budget):
     spec = declared(YES_NO, COSTS, objective=objective, budget=budget)
     assert [spec.charge(action) for action in spec.actions] == [0.0, 0.0]
     assert [action.cost for action in spec.actions] == [0.0, 4.5]
-    assert spec.reward.binary
+    assert spec.reward.terms[0].kind == "yes/no"
     assert not spec.reward.money
 
 
@@ -325,16 +325,15 @@ def test_a_metric_is_better_the_lower_if_it_is_bounded_from_above():
     assert both.metrics["z"].direction == "min"
 
 
-@pytest.mark.parametrize(("bound", "expected", "words"), [
-    ({"at_most": 0.02}, (False, True, 0.02), "at most 0.02"),
-    ({"at_least": 0}, (False, False, 0.0), "at least 0"),
-    ({"at_most_control_plus": 0.5}, (True, True, 0.5), "at most 0.5 above the control's"),
-    ({"at_least_control_minus": 0.5}, (True, False, -0.5), "at most 0.5 below the control's"),
+@pytest.mark.parametrize(("bound", "expected"), [
+    ({"at_most": 0.02}, (False, True, 0.02)),
+    ({"at_least": 0}, (False, False, 0.0)),
+    ({"at_most_control_plus": 0.5}, (True, True, 0.5)),
+    ({"at_least_control_minus": 0.5}, (True, False, -0.5)),
 ])  # fmt: skip
-def test_guardrails_bound_one_side(bound, expected, words):
+def test_guardrails_bound_one_side(bound, expected):
     rail = Guardrail(**bound)
     assert (rail.relative, rail.upper, rail.bound) == expected
-    assert guardrail_words(rail) == words
 
 
 def test_a_spec_survives_being_stored():

@@ -476,9 +476,7 @@ def test_a_metric_counts_what_was_recorded(store):
 def test_metrics_are_told_in_tables_and_json(store):
     found = with_metrics(store, sizes=(240, 160, 200)).findings()
     titles = {table.title: table for table in found.tables()}
-    left = titles[
-        "left per 100 customers; guardrail: at most 30 more left per 100 customers than none"
-    ]
+    left = titles["left per 100 customers; guardrail: at most 30 more than none"]
     assert left.columns[0] == "action"
     assert left.columns[-1] == "guardrail"
     assert [row[0] for row in left.cells()] == ["none", "call", "mail"]

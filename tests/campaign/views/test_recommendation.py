@@ -183,7 +183,8 @@ def test_going_on_is_spoken_of_only_while_it_is_possible(shop, store):
     assert any("stop for success. You can continue only with a reason" in each for each in what)
     ended = run(store, "ended", waves=3)
     guarded, what = [part.items for part in told(ended, store) if isinstance(part, Items)]
-    assert guarded[0].startswith("left (at most 30 left per 100 customers): none (control) kept, 0")
+    assert guarded[0].startswith("left per 100 customers (at most 30): BROKEN under call (49")
+    assert "; kept under none (control) (0.00) and mail (10" in guarded[0]
     assert "The stopping rule declared beforehand says: stop for success." in what
     aborted = run(store, "aborted", waves=1)
     aborted.abort(reason="a letter from the press")

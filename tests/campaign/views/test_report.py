@@ -273,9 +273,7 @@ def test_amendments_guardrails_and_stopping(store, tmp_path):
     assert "rule declared beforehand says: stop for success." in section(text, "answer")
     first = section(text, "answer")
     assert "Guardrail broken under none (control): " in first
-    assert (
-        "unsubscribed (at most 50 unsubscribed per 100 customers): none (control) BROKEN" in first
-    )
+    assert "unsubscribed per 100 customers (at most 50): BROKEN under none (control) (" in first
     assert "every other action breaks a guardrail" in first
     metrics = section(text, "metrics")
     assert "unsubscribed per 100 customers; guardrail: at most 50" in metrics

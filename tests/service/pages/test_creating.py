@@ -202,7 +202,7 @@ def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):
     at = uploaded(visit, content)
     page = visit.get(at).text
     assert page.count("rule: who may get an action (proposed)") == 2
-    fields = dict(chosen(page, at)) | {"name": "asked", "reward": "spend"}
+    fields = dict(chosen(page, at)) | {"name": "asked", "metric": "spend"}
     fields |= {"action": ["none", "mail", "call"], "cost": ["", "", ""]}
     spec = spec_of(visit.send(at, fields).text)
     rules = {"mail": "not opt_out", "call": "not opt_out and telefon_erlaubt"}

@@ -443,13 +443,21 @@ class Logged:
         return bool(self.now.spec.eligible)
 
     def partitions(self) -> list[Partition]:
+        """Return partitions of the units by eligibility, also within each column of segments."""
+        if not self.restricted:
+            return []
+        others = range(1, len(self.order))
+        return [
+            *self.eligibility(),
+            *(self.within(name, a) for name in self.segments for a in others),
+        ]
+
+    def eligibility(self) -> list[Partition]:
         """Return partitions of the units by eligibility, one for each mean and each lift."""
         if not self.restricted:
             return []
         places = range(len(self.order))
-        by_segment = [self.within(name, a) for name in self.segments for a in places if a]
-        both = [Eligible((0, a)) for a in places if a]
-        return [*(Eligible((a,)) for a in places), *both, *by_segment]
+        return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
 
     def within(self, segment: str, action: int) -> Partition:
         """Return the partition by a column of segments for the lift of an action."""

@@ -30,7 +30,7 @@ from seqbatch.errors import CampaignError
 #: The seconds that the child may take for one piece of a file, ...
 SECONDS = 60.0
 #: ... plus this many for each byte of a workbook, whose sheet is read before its first piece.
-SECONDS_PER_BYTE = 1e-6
+SECONDS_PER_BYTE = 5e-6
 #: The bytes of memory that the child may use for a file, ...
 MEMORY = 2 << 30
 #: ... plus this many for each byte of the file: its rows may have to be unpacked at once.

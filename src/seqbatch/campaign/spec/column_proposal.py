@@ -497,18 +497,18 @@ def _categorical(column: ColumnProfile) -> ColumnProposal:
     if least > 1:
         settings["least"] = least
     settings["other"] = True
-    why = [f"{counted(there, 'level')}, the most frequent first"]
+    reasons = [f"{counted(there, 'level')}, the most frequent first"]
     if words:
-        why.append(f"kept as a level: {', '.join(map(_short, words))}")
+        reasons.append(f"kept as a level: {', '.join(map(_short, words))}")
     if there > len(levels):
         rarer = column.rows - column.empty - covered - sum(words.values())
-        why.append(f"rarer levels ({counted(rarer, 'row')}) count as other")
+        reasons.append(f"rarer levels ({counted(rarer, 'row')}) count as other")
     if column.empty:
         settings["missing"] = "level"
-        why.append(f"{_missing(column)} a separate level")
+        reasons.append(f"{_missing(column)} a separate level")
     if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
-        why.append(f"{CHECK} {spelled}; use one spelling in the file")
-    return ColumnProposal(column.name, "categorical", value(settings), _joined(*why))
+        reasons.append(f"{CHECK} {spelled}; use one spelling in the file")
+    return ColumnProposal(column.name, "categorical", value(settings), _joined(*reasons))
 
 
 def _is_whole(column: ColumnProfile) -> bool:

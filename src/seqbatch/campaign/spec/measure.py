@@ -213,24 +213,47 @@ class Measure:
         """Whether a difference of this sign is an improvement."""
         return value > 0 if self.direction == "max" else value < 0
 
-    def allowed(self, rail: Guardrail, control: str) -> str:
+    def allowed(self, rail: Guardrail, control: str, *, brief: bool = False) -> str:
         """Return what a guardrail allows: "at most 0.5 more visits per 100 customers than none".
+
+        With `brief`, leave out what is measured: it is to follow the heading.
 
         >>> left = Measure(name="left", kind="yes/no", direction="min", of="customer")
         >>> left.allowed(Guardrail(at_most=0.02), "none")
         'at most 2 left per 100 customers'
         >>> left.allowed(Guardrail(at_most_control_plus=0.005), "none")
         'at most 0.5 more left per 100 customers than none'
+        >>> left.allowed(Guardrail(at_most_control_plus=0.005), "none", brief=True)
+        'at most 0.5 more than none'
         """
         size = short(abs(rail.bound) * self.scale)
+        what = "" if brief else f" {self.noun} per {self.per}"
         if not rail.relative:
             minus = "-" if rail.bound < 0 else ""
             side = "at most" if rail.upper else "at least"
-            return f"{side} {minus}{size} {self._unit}{self.noun} per {self.per}"
+            return f"{side} {minus}{size} {self._unit}".rstrip() + what
         if not rail.bound:
-            return f"no {'more' if rail.upper else self.way(-1)} {self.noun} than {control}"
+            return f"no {'more' if rail.upper else self.way(-1)}{what} than {control}"
         side = "at most" if (rail.bound > 0) == rail.upper else "at least"
-        return f"{side} {size} {self._much(self.way(rail.bound))} than {control}"
+        return f"{side} {size} {self._unit}{self.way(rail.bound)}{what} than {control}"
+
+
+def objective_said(spec: Spec) -> list[str]:
+    """Describe what a campaign maximises or minimises, and its guardrails."""
+    measure, control = Measure.of_objective(spec), control_name(spec)
+    return [
+        f"Objective: {measure.head}; {measure.wanted}.",
+        *(
+            f"Guardrail: {Measure.of_metric(spec, metric).allowed(metric.guardrail, control)}."
+            for metric in spec.metrics.values()
+            if metric.guardrail is not None
+        ),
+    ]
+
+
+def control_name(spec: Spec) -> str:
+    """Return the control, or what actions are compared with if none was declared."""
+    return spec.control or ("the control" if spec.masked else spec.actions[0].name)
 
 
 def _objective(reward: Reward) -> str:

@@ -598,6 +598,7 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
         MetricAnswer(
             measure=Measure.of_metric(asking.data.now.spec, metric),
             **_counts(asking.data, metric, found),
+            absent_value=metric.absent,
             means=asked[name].means(),
             lifts=asked[name].single_lifts(),
             rail=metric.guardrail,
@@ -630,7 +631,7 @@ def _about_metric(asking: Asking, metric: Metric) -> Asking:
         summaries = summarise(
             asking.data.each_wave_of(metric.name),
             contrasts=[*map(Mean, range(K)), *map(Lift, range(1, K))],
-            partitions=asking.data.partitions(),
+            partitions=asking.data.eligibility(),
         )
     yes_no = metric.kind == YES_NO
     return replace(asking, summaries=summaries, looks=None, scale=1.0, yes_no=yes_no)

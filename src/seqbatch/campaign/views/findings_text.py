@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.views.metrics import broken_sentences, metric_notes, metric_tables
+from seqbatch.campaign.views.metrics import (
+    broken_names,
+    broken_sentences,
+    metric_notes,
+    metric_tables,
+)
 from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import cell, counted, number, percent
@@ -302,6 +307,8 @@ def _headline(found: "Findings") -> str:
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
     lead = compared(found, best.action, best.around) + among(found, best)
+    if best.action in found.barred:
+        lead += f", but it breaks the guardrail on {broken_names(found, best.action)}"
     run = found.run
     if run is None or not run.over_random.known:
         return f"{lead}."

@@ -1,12 +1,12 @@
 """Metrics in findings: the means and lifts of each, its guardrail, and both in words and tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import Guardrail
-from seqbatch.display import percent
+from seqbatch.display import cell, enumerated, percent
 from seqbatch.document import Table
 from seqbatch.inference import Guarded, Interval
 
@@ -45,8 +45,8 @@ class MetricAnswer:
     ----------
     measure
         What the numbers are.
-    recorded, absent
-        How many units have a recorded value, and how many count as absent.
+    recorded, absent, absent_value
+        How many units have a recorded value; how many count as absent, and as what.
     means, lifts
         Answers by action, as those of the objective: means with the control first.
     rail, guardrail
@@ -58,6 +58,7 @@ class MetricAnswer:
     measure: Measure
     recorded: int
     absent: int
+    absent_value: float | None
     means: "tuple[Answer, ...]"
     lifts: "tuple[Answer, ...]"
     rail: Guardrail | None = None
@@ -91,6 +92,7 @@ WORDS = {
     Guarded.NOT_CLEAR: "not clear yet",
     Guarded.TOO_FEW: "too few events to judge",
 }
+WORST_FIRST = (Guarded.BROKEN, Guarded.NOT_CLEAR, Guarded.TOO_FEW, Guarded.KEPT)
 
 
 def metric_tables(found: "Findings") -> list[Table]:
@@ -120,23 +122,25 @@ def _title(found: "Findings", metric: MetricAnswer) -> str:
     measure = metric.measure
     if metric.rail is None:
         return f"{measure.head}; {measure.wanted}"
-    return f"{measure.head}; guardrail: {measure.allowed(metric.rail, found.control)}"
+    allowed = measure.allowed(metric.rail, found.control, brief=True)
+    return f"{measure.head}; guardrail: {allowed}"
 
 
 def metric_notes(found: "Findings") -> list[str]:
-    """Say what the tables of metrics rest on, and why numbers are missing."""
-    return [
-        f"{metric.name}: {said}"
-        for metric in found.metrics
-        if metric.shown
-        for said in _notes(found, metric)
-    ]
+    """Say what the numbers of metrics rest on, and why some are missing."""
+    told: dict[str, list[str]] = {}
+    for metric in found.metrics:
+        if metric.shown:
+            for said in _notes(found, metric):
+                told.setdefault(said, []).append(metric.name)
+    return [f"{enumerated(names)}: {said}" for said, names in told.items()]
 
 
 def _notes(found: "Findings", metric: MetricAnswer) -> Iterable[str]:
     missing = found.units - metric.recorded - metric.absent
     counts = [f"{metric.recorded:,} recorded"]
-    counts += [f"{metric.absent:,} absent and counted as declared"] if metric.absent else []
+    if metric.absent:
+        counts.append(f"{metric.absent:,} absent and counted as {cell(metric.absent_value)}")
     counts += [f"{missing:,} missing"] if missing else []
     yield f"of {found.units:,} {found.measure.of}s, {', '.join(counts)}."
     unknown = {
@@ -145,14 +149,45 @@ def _notes(found: "Findings", metric: MetricAnswer) -> Iterable[str]:
     yield from sorted(unknown)
 
 
+def guardrail_summary(found: "Findings") -> list[str]:
+    """Return one short line for each guardrail: the actions by verdict, with their estimates."""
+    lines = []
+    for metric in found.metrics:
+        if metric.rail is not None and metric.guardrail:
+            said = [
+                f"{WORDS[code]} under {enumerated([_estimated(found, metric, one) for one in own])}"
+                for code in WORST_FIRST
+                if (own := [one for one in metric.guardrail if one.code is code])
+            ]
+            lines.append(f"{_bounded(found, metric)}: {'; '.join(said)}.")
+    return lines
+
+
+def _bounded(found: "Findings", metric: MetricAnswer) -> str:
+    assert metric.rail is not None
+    allowed = metric.measure.allowed(metric.rail, found.control, brief=True)
+    return f"{metric.measure.column} ({allowed})"
+
+
+def _estimated(found: "Findings", metric: MetricAnswer, one: GuardrailAnswer) -> str:
+    who = _named(found, one.action)
+    if not one.interval.known:
+        return who
+    return f"{who} ({_plus(metric, one)}{metric.measure.signed(one.interval).partition(' ')[0]})"
+
+
+def _plus(metric: MetricAnswer, one: GuardrailAnswer) -> str:
+    relative = metric.rail is not None and metric.rail.relative
+    return "+" if relative and one.interval.estimate > 0 else ""
+
+
 def guardrail_lines(found: "Findings") -> list[str]:
     """Return one line for each guardrail: what is allowed, and the verdict for each action."""
     lines = []
     for metric in found.metrics:
         if metric.rail is not None and metric.guardrail:
-            allowed = metric.measure.allowed(metric.rail, found.control)
             said = "; ".join(_judged(found, metric, one) for one in metric.guardrail)
-            lines.append(f"{metric.name} ({allowed}): {said}.")
+            lines.append(f"{_bounded(found, metric)}: {said}.")
     return lines
 
 
@@ -161,10 +196,7 @@ def _judged(found: "Findings", metric: MetricAnswer, one: GuardrailAnswer) -> st
     who = _named(found, one.action)
     if not one.interval.known:
         return f"{who} {WORDS[one.code]}"
-    measure, interval = metric.measure, one.interval
-    relative = metric.rail is not None and metric.rail.relative
-    plus = "+" if relative and interval.estimate > 0 else ""
-    return f"{who} {WORDS[one.code]}, {plus}{measure.signed(interval)}"
+    return f"{who} {WORDS[one.code]}, {_plus(metric, one)}{metric.measure.signed(one.interval)}"
 
 
 def _named(found: "Findings", action: str) -> str:
@@ -197,7 +229,7 @@ def _measured(found: "Findings", metric: MetricAnswer, interval: Interval) -> st
 def broken_names(found: "Findings", action: str) -> str:
     """Return the metrics whose guardrails an action breaks."""
     codes = guardrail_codes(found.metrics, action)
-    return " and ".join(name for name, code in codes.items() if code is Guarded.BROKEN)
+    return enumerated([name for name, code in codes.items() if code is Guarded.BROKEN])
 
 
 def guardrails_of(found: "Findings", action: str) -> list[str]:
@@ -205,10 +237,9 @@ def guardrails_of(found: "Findings", action: str) -> list[str]:
     codes = guardrail_codes(found.metrics, action)
     if not codes:
         return []
-    order: Sequence[Guarded] = tuple(WORDS)
     said = [
-        f"{' and '.join(names)} {WORDS[code]}"
-        for code in order
+        f"{enumerated(names)} {WORDS[code]}"
+        for code in WORDS
         if (names := [name for name, own in codes.items() if own is code])
     ]
     return [f"Guardrails of {_named(found, action)}: {', '.join(said)}."]

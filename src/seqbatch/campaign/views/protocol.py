@@ -16,7 +16,7 @@ from seqbatch.campaign.spec.constraints_text import (
     rules_said,
 )
 from seqbatch.campaign.spec.limits import Capacity
-from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.history import what_was_done
@@ -37,8 +37,10 @@ def analysis(now: Situation) -> Iterator[Part]:
     yield (
         "Each wave is estimated separately by doubly robust scores: G(a) = m(a) + 1{A = a} "
         "(Y - m(A)) / (p(A) q(A)), with a model m of the outcomes, the logged probability p "
-        "and the share q of outcomes that are recorded. Waves are pooled with shares of the "
-        "variance that are fixed here, before the campaign:"
+        "and the share q of outcomes that are recorded. Reported means and lifts are averages over "
+        "the campaign's units: each wave counts by its size. Tests of a lift that is the same in "
+        "every wave, and the stopping rule, pool waves with shares of the variance that are fixed "
+        "here, before the campaign:"
     )
     shares = planned(now).shares
     rows = [[wave, percent(round(share, 4))] for wave, share in enumerate(shares, start=1)]
@@ -48,7 +50,10 @@ def analysis(now: Situation) -> Iterator[Part]:
         if others > 1
         else ""
     )
-    yield f"Intervals are two-sided with 95% coverage, by Student's t.{several}"
+    yield (
+        "Intervals are two-sided with 95% coverage, by Student's t, or, if most outcomes are 0, by "
+        f"score limits that allow for few and unequal events.{several}"
+    )
     yield from _stopping(now, others)
     yield from _metrics(now)
     if now.spec.report.segments:
@@ -330,7 +335,11 @@ class _Writing:
         yield f"The objective is {self.measure.head}."
         if reward.range is not None:
             low, high = map(cell, reward.range)
-            yield f"It lies between {low} and {high}: a row outside this range is held, not used."
+            before = "Before costs it" if self.measure.costs else "It"
+            yield (
+                f"{before} lies between {low} and {high}: a row outside this range is held, not "
+                "used."
+            )
         if reward.cap is not None:
             yield f"Amounts above {cell(reward.cap)} count as {cell(reward.cap)}."
         if reward.absent is None:
@@ -385,8 +394,7 @@ def _metric(spec: Spec, metric: Metric) -> str:
         said += f" after {metric.after or metric.within}" if metric.wait is not None else ""
     if metric.guardrail is None:
         return f"{said}; {measure.wanted}."
-    control = spec.control or ("the control" if spec.masked else spec.actions[0].name)
-    return f"{said}; guardrail: {measure.allowed(metric.guardrail, control)}."
+    return f"{said}; guardrail: {measure.allowed(metric.guardrail, control_name(spec))}."
 
 
 def _sentence(clause: str) -> str:

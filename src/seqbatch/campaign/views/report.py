@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed, says
-from seqbatch.campaign.views.metrics import broken_sentences, guardrail_lines
+from seqbatch.campaign.views.metrics import broken_sentences, guardrail_summary
 from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.report_conduct import (
     allocation,
@@ -191,7 +191,7 @@ def first_screen(of: Material) -> Section:
     parts: list[Part] = [*_told(found), _basis(of)]
     if drawn := [lift for lift in found.lifts if lift.interval.known]:
         parts.append(lifts_picture(found, drawn))
-    if guarded := guardrail_lines(found):
+    if guarded := guardrail_summary(found):
         parts += [Heading("Guardrails"), Items(guarded)]
     parts += [Heading("What to do next"), Items(what_to_do(of))]
     if drawn:

@@ -18,7 +18,7 @@ from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.status_picture import PICTURED, picture
-from seqbatch.display import alike, counted
+from seqbatch.display import alike, counted, enumerated
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, StoreError, UnknownCampaignError
 from seqbatch.planning.replanning import Proposal
@@ -519,8 +519,7 @@ def wave_list(waves: Sequence[int]) -> str:
     >>> wave_list([2]), wave_list([1, 2, 3])
     ('wave 2', 'waves 1, 2 and 3')
     """
-    *first, last = map(str, waves)
-    return f"waves {', '.join(first)} and {last}" if first else f"wave {last}"
+    return f"{'waves' if len(waves) > 1 else 'wave'} {enumerated([str(one) for one in waves])}"
 
 
 def absences(recorded: int, absent: int, value: float | None, measure: Measure) -> str:

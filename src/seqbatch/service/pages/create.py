@@ -17,7 +17,7 @@ from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.spec.draft import ACTIONS, Choices, Draft
-from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.measure import objective_said
 from seqbatch.campaign.spec.metrics import COMBINATIONS, SENSIBLE, YES_NO
 from seqbatch.campaign.spec.template import FirstSpec, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
@@ -86,11 +86,10 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     names = ", ".join(action.name for action in now.actions)
-    measure = Measure.of_objective(now.spec)
     summary = [
         f"{counted(len(now.actions), 'action')}: {names}.",
         f"Compared with: {now.spec.control or now.actions[0].name}.",
-        f"Objective: {measure.head}; {measure.wanted}.",
+        *objective_said(now.spec),
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
         *constraints_said(now.spec),
