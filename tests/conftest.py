@@ -13,6 +13,8 @@ from hypothesis import Phase, settings
 
 from seqbatch.campaign.spec import draft, spec
 from seqbatch.campaign.steps import create
+from seqbatch.planning import request
+from seqbatch.planning.gaussian_model import Model
 from seqbatch.storage import open_store, stores
 
 # The same examples every time, however busy the machine: a red test must mean a wrong program.
@@ -70,6 +72,21 @@ def pytest_runtest_setup(item):
     draws = getattr(getattr(item, "module", None), "random", None)
     if isinstance(draws, np.random.Generator):
         draws.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
+@pytest.fixture
+def few_trials(monkeypatch):
+    """Plan with an eighth of the trials, where a test is not about the precision of plans."""
+    fewer = {
+        key: (total // 8, least // 2, most // 8)
+        for key, (total, least, most) in request.TRIALS.items()
+    }
+    monkeypatch.setattr(request, "TRIALS", fewer)
+    monkeypatch.setattr(request, "SIMPLE", {key: n // 8 for key, n in request.SIMPLE.items()})
+    thinned = Model.thinned
+    monkeypatch.setattr(
+        Model, "thinned", lambda self, number, **more: thinned(self, min(number, 20), **more)
+    )
 
 
 @pytest.fixture(scope="session")

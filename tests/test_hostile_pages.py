@@ -108,6 +108,7 @@ def test_notebooks_run_nothing(campaign, tmp_path, opened):
     assert "<title>notebook</title>" in opened(written(tmp_path, "".join(parts)))
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_plan_runs_nothing(tmp_path, opened):
     values = np.random.default_rng(1).normal(size=(200, len(SCRIPTS)))
     made = plan(units=2_000, actions=2, features=Sample(values, SCRIPTS), batches=2, effect=0.3,

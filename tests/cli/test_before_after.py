@@ -336,6 +336,7 @@ def test_one_wave_is_not_several():
     assert "; 1 wave of 60 units." in run("create", "spec.toml").stdout
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_init_says_what_its_plan_assumed():
     years = [1893 + number % 113 for number in range(200)]
     units(200).select("id").with_columns(born=pl.Series(years)).write_csv("customers.csv")

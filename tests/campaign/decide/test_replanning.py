@@ -30,6 +30,8 @@ SPEC = {
     "randomised": 0.1,
 }  # fmt: skip
 EFFECTS = {"a": (0.0, 0.0), "b": (0.02, 0.1)}
+#: Proposals are compared with each other, not with the truth.
+pytestmark = pytest.mark.usefixtures("few_trials")
 
 
 def adaptive(store, **changes):

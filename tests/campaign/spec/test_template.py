@@ -393,6 +393,7 @@ def test_choices_are_checked_by_the_rules_of_a_spec():
     assert parse_spec(starting_spec(actions=many)).floor == 0.0025
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_sizes_by_a_plan(tmp_path):
     path = write(tmp_path / "u.csv", {"id": ids(), "age": column(30, 40, 55, 61)})
     known = {"plan": True, "base_rate": "4%", "smallest_lift": "0.5pp"}

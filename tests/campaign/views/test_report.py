@@ -337,6 +337,7 @@ def test_hostile_names_act_in_no_format(store, tmp_path):
             assert not re.search(r"<(script|svg|img src=x)", text)
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_plan_is_set_beside_what_was_measured(store, tmp_path):
     plan = {"units": 1800, "batches": 2, "max_batches": 2, "effect": 0.2, "noise": 0.45}
     campaign = Campaign.create({**SPEC, "grid": {"plan": plan}}, store=store)
