@@ -1,5 +1,8 @@
 """Metrics and the objective: what is refused, what follows from them, and where costs count."""
 
+import re
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -10,6 +13,7 @@ from seqbatch.errors import InvalidSpecError
 from tests.campaign.specs import about, profit
 from tests.refusals import refused
 
+ROOT = Path(__file__).parents[3]
 #: Calls cost money, and what counts is how many customers buy.
 CALLS = """\
 name = "autumn"
@@ -347,6 +351,19 @@ def test_a_spec_survives_being_stored():
 
 # ----------------------------------------------------------------------
 # What a newcomer reads.
+
+
+def test_the_documented_objectives_are_what_they_are_called():
+    page = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Metrics, objective and costs\n")[2].partition("\n## ")[0]
+    heading = 'name = "autumn"\ngrid = {sizes = [10, 20]}\n'
+    texts = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)
+    conversion, revenue, gain = (parse_spec(heading + text) for text in texts)
+    assert [one.reward.money for one in (conversion, revenue, gain)] == [False, True, True]
+    charges = [[each.charge(action) for action in each.actions] for each in (conversion, revenue)]
+    assert charges == [[0.0, 0.0], [0.0, 0.0]]
+    assert [gain.charge(action) for action in gain.actions] == [0.0, 4.5]
+    assert gain.reward.weights == (12.5,)
 
 
 @pytest.mark.parametrize(("old", "new", "field", "line"), [

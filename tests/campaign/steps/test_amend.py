@@ -194,6 +194,7 @@ def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
     ({"y": {"range": [0, 1]}}, "metrics.y"),
     ({"y": {"kind": "yes/no"}}, "metrics.y"),
     ({"y": {}}, "amendment"),
+    ({"y": 3}, "metrics.y"),
     ({"calls": {"format": "1.234,56"}}, "metrics"),
 ])  # fmt: skip
 def test_settings_of_metrics_that_cannot_be_amended(store, metrics, field):

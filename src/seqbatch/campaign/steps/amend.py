@@ -48,6 +48,9 @@ def metric_changes(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> dict[s
     for name, settings in given.items():
         if name not in spec.metrics:
             raise InvalidArgumentError("metrics", f"one of {', '.join(spec.metrics)}", repr(name))
+        if not isinstance(settings, Mapping):
+            rule = "settings with their new values, such as {'absent': 0}"
+            raise InvalidArgumentError(f"metrics.{name}", rule, repr(settings))
         for setting, to in settings.items():
             if setting not in AMENDABLE:
                 rule = f"one of the settings {', '.join(AMENDABLE)}"
@@ -60,10 +63,11 @@ def metric_changes(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> dict[s
     try:
         with_metrics(spec, made)
     except InvalidSpecError as error:
-        place, said = error.places[0] if error.places else ((), str(error))
-        raise InvalidArgumentError(
-            ".".join(place) or "metrics", "a valid setting", repr(dict(given)), f"{said}."
-        ) from None
+        place, said = error.places[0] if error.places else (("metrics",), str(error))
+        _, name, setting, *_ = (*place, "", "")
+        received = given.get(name, {}).get(setting, dict(given))
+        rule = "a setting that the spec allows"
+        raise InvalidArgumentError(".".join(place), rule, repr(received), f"{said}.") from None
     return made
 
 
