@@ -50,7 +50,7 @@ def steps(case, *, reward="outcome"):
     """Return the commands from a file of units to its first wave, as an analyst types them."""
     path = str(CORPUS / case["file"])
     init = ["init", path, "--name", "corpus", "--actions", "none,offer", "--waves", "1"]
-    init += ["--seed", "1"]
+    init += ["--seed", "1", *case.get("options", ())]
     return [
         [*init, "--reward", reward],
         ["validate", "spec.toml", path],
