@@ -30,7 +30,7 @@ NEITHER = [
     "phone_no", "Telefon",
     "mailbox_size", "emails_opened", "Kreditsperre", "account_blocked", "Liefersperre",
     "newsletter", "block_house", "allowed_discount", "may_sales", "accepted_offers", "age",
-    "no_orders", "Nr", "call",
+    "no_orders", "Nr", "call", "Robinsons points",
 ]  # fmt: skip
 
 
