@@ -15,8 +15,8 @@ PUBLIC = frozenset((
     "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
     "key", "late", "learned", "left_out", "limits", "logged", "metrics", "missingness", "notes",
     "observed", "outside", "policy", "proposal", "randomised", "reasons", "replaced", "retire",
-    "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown", "waiting", "wave",
-    "windows",
+    "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown", "waiting",
+    "wave", "windows",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
