@@ -67,7 +67,7 @@ class CsvRows:
 
     def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
         """Record the lines of records that are not as long as the header."""
-        odd = np.flatnonzero(~fits)[1 if header else 0 :]
+        odd = np.flatnonzero(~fits)[1 if header else 0 :][: MOST_PROBLEMS + 1]
         for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
             reason = f"the row has {cells} cells, the header {width}"
             self.ragged.append(RowProblem(line, "", reason, "cell-count"))

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -372,6 +371,7 @@ class ReaderProcess:
         self._kill()
         self.close_pipes()
         self._process.wait()
+        _children.discard(self)
 
     def close_pipes(self) -> None:
         """Close this end of the pipes."""
@@ -472,7 +472,9 @@ def _failed(reason: str) -> CampaignError:
 
 
 _READING = pa.ipc.IpcReadOptions(use_threads=False)
-_children: "weakref.WeakSet[ReaderProcess]" = weakref.WeakSet()
+#: The children that run. A strong reference: the one who reads ends its child also where Python
+#: collects both at once, in an order of its own.
+_children: set[ReaderProcess] = set()
 _waiting: list[ReaderProcess] = []
 _lock = threading.Lock()
 
