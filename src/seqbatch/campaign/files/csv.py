@@ -509,8 +509,9 @@ def _delimiter(text: str, skipped: int) -> str:
     """
     best: tuple[bool, float, int] = (False, 0.0, 1)
     chosen, above, other = ",", 0, ""
+    shown, final = text[:LOOKED_AT], len(text) <= LOOKED_AT
     for mark in DELIMITERS:
-        widths, lines = record_widths(text, mark, final=len(text) <= LOOKED_AT)
+        widths, lines = record_widths(shown, mark, final=final)
         if not len(widths):
             continue
         usual, often = Counter(widths[1:] or widths).most_common(1)[0]
