@@ -79,3 +79,16 @@ def test_from_a_workbook_to_lists_and_back():
 def test_wrong_options_are_named(words, said):
     assert said in " ".join(run("init", "units.xlsx", *words, code=2).stderr.split())
     assert not Path("spec.toml").exists()
+
+
+@pytest.mark.parametrize("differs", ["Geändert am", "Umsatz", "Bemerkung"])
+def test_a_few_repeated_customers_are_asked_about_and_never_become_two_units(differs):
+    cells = {"Geändert am": "{:02}.03.2026", "Umsatz": "{}", "Bemerkung": "Nr {}"}
+    lines = [f"{n:04};{cells[differs].format(n % 20 + 1)}" for n in range(100)]
+    lines += [f"{n:04};{cells[differs].format(n % 20 + 3)}" for n in (3, 7)]
+    Path("kunden.csv").write_text("\n".join([f"Kunden-Nr;{differs}", *lines]), encoding="utf-8")
+    asked = json.loads(run("init", "kunden.csv", "--json", code=2).stderr)
+    assert "repeated" in json.dumps(asked)
+    assert "dedupe" in json.dumps(asked)
+    made = json.loads(run("init", "kunden.csv", "--dedupe", "last", "--json").stdout)
+    assert made["unit"] == ["Kunden-Nr"]
