@@ -279,6 +279,21 @@ def test_a_late_order_is_a_correction_of_the_estimate(store):
     assert_sound(campaign)
 
 
+def test_close_names_the_day_when_the_last_window_ends(store):
+    clock = Clock()
+    settings = {"absent": 0, "date": "ordered", "within": "14 days"}
+    spec = spec_of(of_orders(**settings), required_outcomes=0.9)
+    campaign = Campaign.create(spec, store=store, clock=clock)
+    campaign.assign(pl.DataFrame({"id": IDS[:6]}), partial=True)
+    clock.time += timedelta(days=2)
+    campaign.assign(pl.DataFrame({"id": IDS[6:]}))
+    campaign.record(frame([o(1, "c00", 10.0, date(2026, 3, 2))], dated=True))
+    with refused("too-few-outcomes", match="2026-03-17 12:00 UTC"):
+        campaign.close()
+    clock.time += timedelta(days=14)
+    assert sum(campaign.close().absent.values()) == 11
+
+
 def test_rows_outside_the_window_are_counted_and_told(store, tmp_path):
     campaign = shop(store, date="ordered", within="14 days")
     rows = [
