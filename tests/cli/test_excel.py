@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import python_calamine as calamine
+import xlsxwriter
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
@@ -92,3 +93,15 @@ def test_a_few_repeated_customers_are_asked_about_and_never_become_two_units(dif
     assert "--dedupe last" in asked
     made = json.loads(run("init", "kunden.csv", "--dedupe", "last", "--json").stdout)
     assert made["unit"] == ["Kunden-Nr"]
+
+
+def test_a_sheet_with_a_title_alone_is_not_the_data():
+    book = xlsxwriter.Workbook("two.xlsx")
+    book.add_worksheet("Titel").write(0, 0, "Kunden, Stand heute")
+    sheet = book.add_worksheet("Daten")
+    for row, cells in enumerate([["Kunde", "Umsatz"], *([f"k{n}", n % 7] for n in range(40))]):
+        sheet.write_row(row, 0, cells)
+    book.close()
+    made = json.loads(run("init", "two.xlsx", "--json").stdout)
+    assert made["unit"] == ["Kunde"]
+    assert "'Daten'" in made["read_as"]

@@ -138,7 +138,7 @@ Encoding = Annotated[
 ]
 Sheet = Annotated[
     str | None,
-    typer.Option(help="Sheet of a workbook (default: the first visible one with cells)."),
+    typer.Option(help="Sheet of a workbook (default: the first visible one with rows)."),
 ]
 SkipRows = Annotated[
     int, typer.Option(min=0, help="Number of lines, or rows of a sheet, above the header.")

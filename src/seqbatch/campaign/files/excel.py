@@ -100,7 +100,7 @@ class _Chosen:
 
 
 def _chosen(book: Any, wanted: str | None) -> _Chosen:
-    """Return the sheet of a name, or the first visible one with cells."""
+    """Return the sheet of a name, or the first visible one with rows below a header, or cells."""
     kind = calamine.SheetTypeEnum.WorkSheet
     sheets = [each for each in book.sheets_metadata if each.typ == kind]
     names = [each.name for each in sheets]
@@ -108,10 +108,17 @@ def _chosen(book: Any, wanted: str | None) -> _Chosen:
         some = ", ".join(repr(name[:60]) for name in names[:10])
         raise WorkbookError(f"the workbook has no sheet {wanted!r}; it has {some}", "no-such-sheet")
     visible = [each.name for each in sheets if each.visible == calamine.SheetVisibleEnum.Visible]
-    for name in visible if wanted is None else [wanted]:
+    if wanted is not None:
+        return _Chosen(_sheet(book, wanted), wanted, [each for each in visible if each != wanted])
+    titles: list[_Chosen] = []
+    for name in visible:
         found = _sheet(book, name)
-        if found.height or wanted is not None:
-            return _Chosen(found, name, [each for each in visible if each != name])
+        chosen = _Chosen(found, name, [each for each in visible if each != name])
+        if found.height > 1:
+            return chosen
+        titles += [chosen] if found.height else []
+    if titles:
+        return titles[0]
     raise WorkbookError("no visible sheet of the workbook has cells", "no-columns")
 
 
