@@ -25,6 +25,12 @@ def test_version():
     assert run("--version").stdout.strip() == seqbatch.__version__
 
 
+def test_the_package_runs_as_a_module():
+    words = [sys.executable, "-m", "seqbatch", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == seqbatch.__version__
+
+
 def test_grid():
     assert "3,485" in run("grid", "--units", "50000", "--dim", "10", "--batches", "3").stdout
     rows = json.loads(

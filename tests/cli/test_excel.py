@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import python_calamine as calamine
+import xlsxwriter
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
@@ -79,3 +80,28 @@ def test_from_a_workbook_to_lists_and_back():
 def test_wrong_options_are_named(words, said):
     assert said in " ".join(run("init", "units.xlsx", *words, code=2).stderr.split())
     assert not Path("spec.toml").exists()
+
+
+@pytest.mark.parametrize("differs", ["Geändert am", "Umsatz", "Bemerkung"])
+def test_a_few_repeated_customers_are_asked_about_and_never_become_two_units(differs):
+    cells = {"Geändert am": "{:02}.03.2026", "Umsatz": "{}", "Bemerkung": "Nr {}"}
+    lines = [f"{n:04};{cells[differs].format(n % 20 + 1)}" for n in range(100)]
+    lines += [f"{n:04};{cells[differs].format(n % 20 + 3)}" for n in (3, 7)]
+    Path("kunden.csv").write_text("\n".join([f"Kunden-Nr;{differs}", *lines]), encoding="utf-8")
+    asked = " ".join(run("init", "kunden.csv", code=2).stderr.split())
+    assert "column 'Kunden-Nr': repeats the id '0003' of line 5" in asked
+    assert "--dedupe last" in asked
+    made = json.loads(run("init", "kunden.csv", "--dedupe", "last", "--json").stdout)
+    assert made["unit"] == ["Kunden-Nr"]
+
+
+def test_a_sheet_with_a_title_alone_is_not_the_data():
+    book = xlsxwriter.Workbook("two.xlsx")
+    book.add_worksheet("Titel").write(0, 0, "Kunden, Stand heute")
+    sheet = book.add_worksheet("Daten")
+    for row, cells in enumerate([["Kunde", "Umsatz"], *([f"k{n}", n % 7] for n in range(40))]):
+        sheet.write_row(row, 0, cells)
+    book.close()
+    made = json.loads(run("init", "two.xlsx", "--json").stdout)
+    assert made["unit"] == ["Kunde"]
+    assert "'Daten'" in made["read_as"]

@@ -77,6 +77,29 @@ def test_status_names_files_that_are_there():
     assert json.loads(run("seqbatch campaign status spring --json").stdout)["next"]
 
 
+def test_the_options_of_reading_a_file_are_repeated():
+    every = pl.concat([units(150), units(150).head(3)]).write_csv(separator=";")
+    Path("messy.csv").write_text(f"All customers\n{every}", encoding="utf-8")
+    reading = "--skip-rows 1 --dedupe last"
+    spec = f"--name spring --actions none,mail --maximise visit --waves 2 {reading}"
+    line = pasted(run(f"seqbatch campaign init messy.csv {spec}"))
+    assert line == f"seqbatch campaign validate spec.toml messy.csv {reading}"
+    line = pasted(run(pasted(run(line))))
+    said = f"seqbatch campaign assign spring messy.csv {reading} --draw --out assignments.csv"
+    assert line == said
+    run(line)
+    rows = pl.read_csv("assignments.csv", separator=";", infer_schema=False).to_arrow()
+    outcomes(rows).write_csv("outcomes.csv")
+    run("seqbatch campaign record spring outcomes.csv")
+    line = pasted(run("seqbatch campaign close spring"))
+    assert line == said.replace("assignments.csv", "assignments-2.csv")
+    assert "75 units assigned" in run(line).stdout
+    Path("spec.toml").write_text(
+        Path("spec.toml").read_text(encoding="utf-8").replace("skip_rows", "skip"), encoding="utf-8"
+    )
+    assert "reading.skip" in run("seqbatch campaign validate spec.toml", code=2).stderr
+
+
 def test_json_has_it_too():
     created = json.loads(run("seqbatch campaign create 'my spec.toml' --json").stdout)
     assigned = json.loads(run(f"{created['next']} --json").stdout)

@@ -577,8 +577,9 @@ class Campaign:
             The smallest probability of each action from now on.
         metrics
             New settings of metrics, by metric, as in a spec: `column`, `format`, `absent`, `after`,
-            `rows`, `row_id`, `date` and `within`. They apply to files recorded from now on, and to
-            units that count as absent from now on. You may change them within a wave, too.
+            `rows`, `row_id`, `date`, `date_format` and `within`. They apply to files recorded from
+            now on, and to units that count as absent from now on. You may change them within a
+            wave, too.
         force
             Amend even though later waves may then give the control to no unit.
         """

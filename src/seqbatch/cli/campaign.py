@@ -21,7 +21,7 @@ from seqbatch.cli.console import (
     say_read_as,
     show,
 )
-from seqbatch.cli.messages import STORE, About, command, in_options
+from seqbatch.cli.messages import STORE, About, command, in_options, reading_options
 from seqbatch.display import counted
 from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
@@ -66,7 +66,8 @@ def _words(now: "Situation") -> list[str]:
     words = [step, now.name]
     if step == "assign":
         # Suggest only a file that this campaign has used: other files would be a guess.
-        words.append(now.listed if _fits(now.listed, now) else "YOUR-UNITS.csv")
+        known = _fits(now.listed, now)
+        words += [now.listed, *reading_options(now.reading)] if known else ["YOUR-UNITS.csv"]
         words += [] if now.left is None else ["--draw"]
         words += ["--out", _new_file("assignments", now.wave)]
     elif step == "sql":
@@ -85,7 +86,7 @@ def _fits(file: str, now: "Situation") -> bool:
     if not file or not Path(file).is_file():
         return False
     try:
-        with Source(file) as opened:
+        with Source(file, **now.reading) as opened:
             return set(now.encoder(wave=now.wave).columns) <= set(opened.columns())
     except (SeqbatchError, OSError):
         return False
@@ -138,7 +139,7 @@ Encoding = Annotated[
 ]
 Sheet = Annotated[
     str | None,
-    typer.Option(help="Sheet of a workbook (default: the first visible one with cells)."),
+    typer.Option(help="Sheet of a workbook (default: the first visible one with rows)."),
 ]
 SkipRows = Annotated[
     int, typer.Option(min=0, help="Number of lines, or rows of a sheet, above the header.")

@@ -27,7 +27,7 @@ from seqbatch.cli.console import (
     show,
     waiting,
 )
-from seqbatch.cli.messages import STORE, command
+from seqbatch.cli.messages import STORE, command, reading_options
 from seqbatch.cli.validate import app
 from seqbatch.display import counted
 from seqbatch.document import Table
@@ -187,13 +187,7 @@ def init(
                 columns=None if columns is None else names_in(columns),
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
-    files = [] if units is None or units == "-" else [units]
-    reading = {
-        "--delimiter": delimiter, "--encoding": encoding, "--sheet": sheet,
-        "--skip-rows": str(skip_rows) if skip_rows else None, "--dedupe": dedupe,
-    }  # fmt: skip
-    for option, given in reading.items():
-        files += [option, given] if files and given is not None else []
+    files = [] if units is None or units == "-" else [units, *reading_options(made.draft.reading)]
     then = command("validate", str(out), *files, store=STORE)
     say_read_as(made.read_as)
     if as_json:

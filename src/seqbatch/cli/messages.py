@@ -17,6 +17,8 @@ YOURS = {
 #: Remedies that are separate commands, and options that are positional arguments.
 COMMANDS = ("abort", "amend", "close", "continue", "delete", "record-sums", "sql")
 BARE = ("sums",)
+#: Options of commands that are called otherwise in the library.
+CALLED = {"file_format": "format"}
 
 
 class About(NamedTuple):
@@ -38,6 +40,15 @@ def command(*words: str, store: str, group: str = "campaign") -> str:
     text = shlex.join(["seqbatch", group, *words, *named])
     # Do not show a password.
     return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
+
+
+def reading_options(reading: Mapping[str, Any]) -> list[str]:
+    """Return the options by which a file is read the same way again.
+
+    >>> reading_options({"file_format": "csv", "skip_rows": 2, "dedupe": "newest-by changed"})
+    ['--format', 'csv', '--skip-rows', '2', '--dedupe', 'newest-by changed']
+    """
+    return list(_options({CALLED.get(name, name): value for name, value in reading.items()}))
 
 
 def remedy_command(remedy: Remedy, about: About) -> str:

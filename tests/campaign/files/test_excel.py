@@ -81,6 +81,19 @@ def test_a_column_of_one_type_has_it_and_others_are_text(tmp_path, cells, kind, 
     assert found.to_pylist() == values
 
 
+@pytest.mark.parametrize("others", [(DAY,), (DAY, None, MOMENT)])
+def test_the_day_zero_of_the_calendar_among_dates_is_the_first_of_january(tmp_path, others):
+    """Programs write 1900-01-01 for it; the reader returns a time of day."""
+    found = column(tmp_path, (0, "dd.mm.yyyy"), *others, (0, "dd.mm.yyyy"), (1, "dd.mm.yyyy"))
+    assert pa.types.is_temporal(found.type)
+    first = [cell.strftime("%Y-%m-%d") for cell in found.to_pylist() if cell is not None]
+    assert (first[0], first[-2:]) == ("1900-01-01", ["1900-01-01"] * 2)
+    # A time of day is none: it stays text, and its row is refused where a date is needed.
+    mixed = column(tmp_path, DAY, (0.5, "dd.mm.yyyy"), (0, "dd.mm.yyyy"))
+    assert mixed.to_pylist() == ["2024-02-29", "12:00:00", "00:00:00"]
+    assert column(tmp_path, "a", DAY, (0, "hh:mm")).to_pylist() == ["a", "2024-02-29", "00:00:00"]
+
+
 def test_a_title_keeps_its_row_where_cells_are_empty(tmp_path):
     rows = [[], ["id", None, "x"], [], ["a", None, 1], [None, None, None], ["b", None, 2]]
     opened, table = read(write_workbook(tmp_path / "u.xlsx", rows, left=2))

@@ -371,6 +371,10 @@ def test_the_documented_objectives_are_what_they_are_called():
     ("absent = 0", "absent = 2", "metrics.purchase.absent", "absent = 2"),
     ("absent = 0", 'rows = "sum"', "metrics.purchase.rows", 'rows = "sum"'),
     ("absent = 0", 'within = "14 days"', "metrics.purchase.within", 'within = "14 days"'),
+    (
+        "absent = 0", 'date_format = "%d.%m.%Y"', "metrics.purchase.date_format",
+        'date_format = "%d.%m.%Y"',
+    ),
     ("absent = 0", "guardrail = 0.1", "metrics.purchase.guardrail", "guardrail = 0.1"),
     ('unit = "EUR"', 'column = "unit"', "metrics.revenue", "[metrics.revenue]"),
     ('maximise = "purchase"', 'maximise = "buy"', "objective.maximise", 'maximise = "buy"'),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.views.status import remarks
+from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.crashing import Nursery, order
 from tests.oracles.orders import Order, Orders
@@ -278,6 +279,21 @@ def test_a_late_order_is_a_correction_of_the_estimate(store):
     assert_sound(campaign)
 
 
+def test_close_names_the_day_when_the_last_window_ends(store):
+    clock = Clock()
+    settings = {"absent": 0, "date": "ordered", "within": "14 days"}
+    spec = spec_of(of_orders(**settings), required_outcomes=0.9)
+    campaign = Campaign.create(spec, store=store, clock=clock)
+    campaign.assign(pl.DataFrame({"id": IDS[:6]}), partial=True)
+    clock.time += timedelta(days=2)
+    campaign.assign(pl.DataFrame({"id": IDS[6:]}))
+    campaign.record(frame([o(1, "c00", 10.0, date(2026, 3, 2))], dated=True))
+    with refused("too-few-outcomes", match="2026-03-17 12:00 UTC"):
+        campaign.close()
+    clock.time += timedelta(days=14)
+    assert sum(campaign.close().absent.values()) == 11
+
+
 def test_rows_outside_the_window_are_counted_and_told(store, tmp_path):
     campaign = shop(store, date="ordered", within="14 days")
     rows = [
@@ -335,6 +351,55 @@ def test_a_date_that_cannot_be_read_is_held(store, cell):
     assert result.held[0][3].startswith(
         "ordered is missing" if not cell else "ordered must be a date"
     )
+
+
+def german(*dates):
+    count = len(dates)
+    ids = [f"o{number}" for number in range(count)]
+    return pl.DataFrame(
+        {"id": ["c00"] * count, "order_id": ids, "amount": [1.0] * count, "ordered": dates}
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "inside", "before", "after"),
+    [
+        ("%d.%m.%Y", "01.03.2026", "28.02.2026", "16.03.2026"),
+        ("%d.%m.%Y %H:%M", "01.03.2026 12:00", "01.03.2026 11:59", "15.03.2026 12:01"),
+        ("%m/%d/%y %I:%M %p", "03/01/26 12:00 PM", "03/01/26 11:59 AM", "03/15/26 12:01 PM"),
+        (
+            "%d.%m.%Y %H:%M:%S %z", "01.03.2026 13:00:00 +01:00", "01.03.2026 12:59:59 +01:00",
+            "15.03.2026 12:00:01 Z",
+        ),
+    ],
+)  # fmt: skip
+def test_a_declared_format_reads_the_dates_of_rows(store, form, inside, before, after):
+    campaign = shop(store, date="ordered", date_format=form, within="14 days")
+    result = campaign.record(german(inside, before, after, "2026-03-02"))
+    assert (result.accepted, result.quarantined) == (1, 1)
+    assert result.windows == {"14 days": (1, 1)}
+    assert_sound(campaign)
+
+
+def test_a_date_in_another_format_names_the_setting_and_amend_takes_it(store):
+    campaign = shop(store, date="ordered", within="14 days")
+    # 03/04 alone could mean March or April; the other row tells.
+    held = campaign.record(german("13/03/2026", "03/04/2026"), dry_run=True).held
+    assert [row[3].count("date_format = ") for row in held] == [1, 1]
+    assert 'date_format = "%d/%m/%Y"' in held[1][3]
+    form = {name: {"date_format": "%d/%m/%Y"} for name in COMBINED}
+    campaign.amend(reason="as the shop writes them", metrics=form)
+    result = campaign.record(german("13/03/2026", "03/04/2026"))
+    assert (result.accepted, result.windows) == (1, {"14 days": (0, 1)})
+    assert_sound(campaign)
+
+
+def test_metrics_of_one_file_share_the_format_of_dates(store):
+    campaign = shop(store, date="ordered", within="14 days")
+    campaign.amend(reason="one of them", metrics={"revenue": {"date_format": "%d.%m.%Y"}})
+    with pytest.raises(InvalidFileError) as caught:
+        campaign.record(german("13.03.2026"))
+    assert caught.value.problems[0].code == "different-date-format"
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow", "polars", "days"])

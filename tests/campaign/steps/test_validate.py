@@ -42,6 +42,15 @@ def test_a_list_of_everybody_is_larger_than_the_first_wave(scratch):
     assert found.recorded.accepted == 1_000
 
 
+def test_dedupe_is_about_the_units_only(scratch):
+    frame = units(300)
+    twice = pl.concat([frame, frame.head(3)])
+    spec = {**SPEC, "metrics": {"visit": {"rows": "sum", "range": [-10, 10]}}}
+    rows = pl.concat([values(frame), values(frame).head(2).with_columns(visit=2.0)])
+    found = validate(spec, twice, rows, scratch=scratch, dedupe="last")
+    assert (found.problems, found.units, found.recorded.accepted) == ((), 300, 302)
+
+
 def test_calendar_waves_take_any_number(scratch):
     spec = {**SPEC, "grid": {"calendar": True, "waves": 2, "units": 90}}
     found = validate(spec, units(200), scratch=scratch)

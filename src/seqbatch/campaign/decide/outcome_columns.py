@@ -30,6 +30,8 @@ class OutcomeColumns:
         The metrics that the file has, in the spec's order; the others stay as they are.
     row_id, date
         The columns with the id and the date of each row; None if no metric declares one.
+    date_format
+        How the file writes these dates; None for ISO.
     wave
         Whether the column "wave" names the units' waves.
     units
@@ -39,6 +41,7 @@ class OutcomeColumns:
     metrics: tuple[Metric, ...]
     row_id: str | None
     date: str | None
+    date_format: str | None
     wave: bool
     units: tuple[str, ...]
 
@@ -62,8 +65,10 @@ class OutcomeColumns:
         own = {name for metric in spec.metrics.values() for name in metric.columns}
         # A feature with this name has another meaning.
         wave = WAVE in there and WAVE not in (*own, *spec.unit, *spec.features.columns)
-        row_id, date = _shared(metrics, "row_id", source), _shared(metrics, "date", source)
-        return cls(metrics, row_id, date, wave, spec.unit)
+        row_id, date, form = (
+            _shared(metrics, setting, source) for setting in ("row_id", "date", "date_format")
+        )
+        return cls(metrics, row_id, date, form, wave, spec.unit)
 
     @property
     def logged(self) -> bool:
@@ -125,15 +130,15 @@ def wanted_columns(spec: Spec) -> tuple[str, ...]:
 
 
 def _shared(metrics: Sequence[Metric], setting: str, source: Source) -> str | None:
-    """Return the column that all logged metrics of a file share; refuse different ones."""
+    """Return the setting that all logged metrics of a file share; refuse different ones."""
     named = {metric.name: getattr(metric, setting) for metric in metrics if metric.logged}
     if len(set(named.values())) < 2:
         return next(iter(named.values()), None)
     said = ", ".join(f"{name} has {column or 'none'}" for name, column in named.items())
-    what = "id" if setting == "row_id" else "date"
+    what = {"row_id": "id", "date": "date", "date_format": "format of dates"}[setting]
     why = (
-        f"the rows of one file have one {what}, but the metrics in it declare different columns "
-        f"for it: {said}. Amend them, or give each file its own metrics"
+        f"the rows of one file have one {what}, but the metrics in it declare different ones in "
+        f"{setting}: {said}. Amend them, or give each file its own metrics"
     )
     problem = RowProblem(0, "", why, f"different-{setting.replace('_', '-')}")
     raise InvalidFileError(source.name, [problem], NOTHING)

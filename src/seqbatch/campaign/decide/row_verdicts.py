@@ -43,7 +43,7 @@ from seqbatch.campaign.files.column_values import (
     texts,
     undictionaried,
 )
-from seqbatch.campaign.files.date_format import read_times
+from seqbatch.campaign.files.date_format import ISO, read_times
 from seqbatch.campaign.files.ids import read_ids, with_nul
 from seqbatch.campaign.files.number_format import NO_NUMBER, NumberFormat
 from seqbatch.campaign.files.number_format import numbers as parsed
@@ -250,7 +250,7 @@ def readable(spec: Spec, columns: OutcomeColumns, batch: Any) -> Judged:
     if columns.row_id is not None:
         _read_row_ids(judged, columns.row_id, batch.column(columns.row_id))
     if columns.date is not None:
-        _read_dates(judged, columns.date, batch.column(columns.date))
+        _read_dates(judged, columns.date, batch.column(columns.date), columns.date_format or ISO)
     _hold_empty(judged, columns)
     return judged
 
@@ -300,8 +300,8 @@ def _read_row_ids(judged: Judged, name: str, column: Any) -> None:
     judged.ids = ids
 
 
-def _read_dates(judged: Judged, name: str, column: Any) -> None:
-    judged.times, judged.days, wrong = read_times(column)
+def _read_dates(judged: Judged, name: str, column: Any, form: str) -> None:
+    judged.times, judged.days, wrong = read_times(column, form=form)
     for row, why in wrong.items():
         judged.hold(row, UNFIT, f"{name} {why}", kind=f"{name} {reasoned(why).rule}")
 

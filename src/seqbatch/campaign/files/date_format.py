@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
@@ -205,6 +206,8 @@ def _unlikely(days: Integers) -> dict[int, str]:
 # Read a column of times, to compare them with other times.
 
 
+#: The code of a cell that is no date.
+NO_DATE = "not-a-date"
 TIMES_RULE = "must be dates, times or text"
 UNLIKELY_TIME = "must be a date between the years 1900 and 2200"
 #: The microseconds of a day, and those from 1970 to the years 1900 and 2200: within them, a
@@ -219,19 +222,22 @@ _PARTS = (
 )
 
 
-def read_times(column: Any) -> tuple[Floats, Bools, dict[int, str]]:
+def read_times(column: Any, *, form: str = ISO) -> tuple[Floats, Bools, dict[int, str]]:
     """Return times in microseconds since 1970, which are whole days, and the problems of rows.
 
     A time without a zone is UTC. A row that is missing or cannot be read has the time NaN.
+    Only text has a format: cells that are dates or times mean the same under any.
 
     >>> times, days, wrong = read_times(pa.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "x"]))
     >>> times.tolist(), days.tolist(), list(wrong)
     ([86400000000.0, 0.0, nan], [True, False, False], [2])
     """
     column = undictionaried(column)
+    if form != ISO and pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
     kind, count = column.type, len(column)
     if is_text(kind):
-        times, days, wrong = _parsed_times(column)
+        times, days, wrong = _parsed_times(column) if form == ISO else _formatted(column, form)
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         numbers = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
         none = np.asarray(numbers.is_null())
@@ -282,8 +288,54 @@ def _parsed_times(column: Any) -> tuple[Floats, Bools, dict[int, str]]:
         whole=day.is_not_null() & (pl.col("hour").fill_null("") == ""),
     )
     times, days = found["time"].to_numpy().copy(), found["whole"].to_numpy()
-    wrong = refused(text, np.isnan(times) & ~missing, TIME_RULE, _excel, "not-a-date")
+    unread = np.isnan(times) & ~missing
+    wrong = refused(text, unread, TIME_RULE, _time_remedy(text.filter(pa.array(unread))), NO_DATE)
     return times, days, wrong | missing_rows(missing)
+
+
+def _time_remedy(unread: Any) -> Callable[[str], str]:
+    """Return advice on cells that are no ISO dates: the formats that fit as many as possible."""
+    fitting = [set(date_formats_for(text)) for text in unread[:FEW_DATES].to_pylist()]
+    common = set.intersection(*fitting) if fitting else set()
+
+    def advice(cell: str) -> str:
+        forms = [form for form in date_formats_for(cell) if not common or form in common]
+        said = " or ".join(f'date_format = "{form}"' for form in forms)
+        return f"; {said} would accept it" if said else _excel(cell)
+
+    return advice
+
+
+def _formatted(column: Any, form: str) -> tuple[Floats, Bools, dict[int, str]]:
+    """Return times, whole days and problems of cells in a declared format."""
+    text = pc.utf8_trim_whitespace(column)
+    missing = means_missing(text)
+    timed = bool({"%H", "%I"} & set(TOKEN.findall(form)))
+    if timed:
+        times = _moments(text, form)
+    else:
+        days = read_dates(text, form=form)[0]
+        times = np.where(np.asarray(days.is_null()), np.nan, day_numbers(days) * float(DAY))
+    unread = np.isnan(times) & ~missing
+    wrong = refused(text, unread, f"must be a date in the format {form}", _excel, NO_DATE)
+    return times, np.full(len(text), not timed), wrong | missing_rows(missing)
+
+
+def _moments(text: Any, form: str) -> Floats:
+    """Return the times of cells in a format with a time of day, in microseconds; NaN if unread."""
+    import polars as pl
+
+    cells = pl.Series(pc.if_else(pc.match_substring_regex(text, cell_pattern(form)), text, None))
+    zone = None
+    if form.endswith("%z"):
+        # The parser accepts no Z.
+        cells, zone = cells.str.replace("Z$", "+0000"), "UTC"
+    chrono = form.replace(".%f", "%.f").replace("%f", "%9f")
+    read = cells.str.to_datetime(chrono, strict=False, time_unit="us", time_zone=zone)
+    if "%y" in TOKEN.findall(form):
+        read = read.to_frame("day").select(_begun_with_69(pl.col("day"))).to_series()
+    found: Floats = read.cast(pl.Int64).cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
+    return found
 
 
 # ----------------------------------------------------------------------

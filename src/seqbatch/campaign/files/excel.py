@@ -100,7 +100,7 @@ class _Chosen:
 
 
 def _chosen(book: Any, wanted: str | None) -> _Chosen:
-    """Return the sheet of a name, or the first visible one with cells."""
+    """Return the sheet of a name, or the first visible one with rows below a header, or cells."""
     kind = calamine.SheetTypeEnum.WorkSheet
     sheets = [each for each in book.sheets_metadata if each.typ == kind]
     names = [each.name for each in sheets]
@@ -108,10 +108,17 @@ def _chosen(book: Any, wanted: str | None) -> _Chosen:
         some = ", ".join(repr(name[:60]) for name in names[:10])
         raise WorkbookError(f"the workbook has no sheet {wanted!r}; it has {some}", "no-such-sheet")
     visible = [each.name for each in sheets if each.visible == calamine.SheetVisibleEnum.Visible]
-    for name in visible if wanted is None else [wanted]:
+    if wanted is not None:
+        return _Chosen(_sheet(book, wanted), wanted, [each for each in visible if each != wanted])
+    titles: list[_Chosen] = []
+    for name in visible:
         found = _sheet(book, name)
-        if found.height or wanted is not None:
-            return _Chosen(found, name, [each for each in visible if each != name])
+        chosen = _Chosen(found, name, [each for each in visible if each != name])
+        if found.height > 1:
+            return chosen
+        titles += [chosen] if found.height else []
+    if titles:
+        return titles[0]
     raise WorkbookError("no visible sheet of the workbook has cells", "no-columns")
 
 
@@ -126,6 +133,8 @@ def _sheet(book: Any, name: str) -> Any:
 # The columns of a sheet. Rows are read a part at a time: Arrow holds cells in less memory.
 
 
+#: The day 0 of the calendar, for which some programs write 1900-01-01; it comes as a time of day.
+DAY_ZERO = time()
 #: Numbers have 15 digits in Excel: those of a larger one are rounded.
 ROUNDED = 1e15
 #: The kinds of cells, and the Arrow type of a part of a column with cells of one kind.
@@ -149,6 +158,8 @@ class SheetColumn:
         #: The first row with a number that Excel has rounded; 0 for none.
         self.rounded = 0
         self._fractions = False
+        #: Whether there is a time of day that is not the day 0 of the calendar.
+        self._times = False
 
     def add(self, cells: Sequence[Any], rows: Sequence[int]) -> None:
         """Add the cells of some rows; an empty text is an empty cell."""
@@ -163,6 +174,9 @@ class SheetColumn:
             )
         if "number" in kinds:
             self._note_numbers(cells, rows)
+        if "time" in kinds:
+            times = (cell for cell in cells if KINDS[type(cell)] == "time")
+            self._times = self._times or any(cell != DAY_ZERO for cell in times)
         if kinds <= {"text"}:
             self._parts.append(pa.array(cells, pa.string()))
         elif len(kinds) == 1 and kinds <= TYPES.keys():
@@ -190,7 +204,9 @@ class SheetColumn:
 
     def _type(self) -> pa.DataType | None:
         """Return the type of the column; None if it is the text of cells of several kinds."""
-        kinds = self._first.keys()
+        kinds = set(self._first)
+        if kinds & {"date", "moment"} and not self._times:
+            kinds -= {"time"}
         if kinds == {"number"}:
             return pa.float64() if self._fractions or self.rounded else pa.int64()
         if kinds and kinds <= {"date", "moment"}:
@@ -226,7 +242,7 @@ def _moment(cell: Any) -> datetime | None:
     """Return a date as the start of its day; None for an empty cell."""
     if cell == "" or isinstance(cell, datetime):
         return cell or None
-    return datetime.combine(cell, time())
+    return datetime.combine(date(1900, 1, 1) if cell == DAY_ZERO else cell, time())
 
 
 def _shown(cell: Any) -> str:

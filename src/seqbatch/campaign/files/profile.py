@@ -467,6 +467,8 @@ def chosen_date(column: ColumnProfile, habits: Habits) -> tuple[DateSpelling, st
 
 #: The number of columns tried as the first of a pair.
 FIRSTS = 5
+#: The share of rows that may repeat an id: more of them mean that units have several rows.
+FEW_REPEATS = 0.05
 
 
 def unit_columns(
@@ -527,11 +529,20 @@ def _pair(usable: list[ColumnProfile]) -> list[ColumnProfile]:
     """Return a column named like an id, plus the column with fewest values that completes it."""
     firsts = [column for column in usable if unlikely_id(column.name) < 2 and column.distinct > 1]
     firsts.sort(key=lambda column: (unlikely_id(column.name), -column.distinct))
+    seconds = sorted(usable, key=lambda column: column.distinct)
+    if any(_nearly_unique(first) for first in firsts):
+        # A few units occur twice: what differs between their rows does not make them two units.
+        seconds = [each for each in seconds if each in firsts and not _nearly_unique(each)]
     for first in firsts[:FIRSTS]:
-        for second in sorted(usable, key=lambda column: column.distinct):
+        for second in seconds:
             if second is not first and _together_unique(first, second):
                 return [first, second]
     return []
+
+
+def _nearly_unique(column: ColumnProfile) -> bool:
+    """Return whether only a few rows repeat a value."""
+    return column.distinct >= (1 - FEW_REPEATS) * column.rows
 
 
 def _together_unique(one: ColumnProfile, two: ColumnProfile) -> bool:

@@ -134,6 +134,12 @@ class Source:
         if skip_rows > MOST_SKIPPED:
             raise InvalidArgumentError("skip_rows", f"at most {MOST_SKIPPED:,}", skip_rows)
         self.dedupe = None if dedupe is None else Dedupe.of(dedupe)
+        options: ReadingOptions = {
+            "file_format": file_format, "delimiter": delimiter, "encoding": encoding,
+            "sheet": sheet, "skip_rows": skip_rows, "dedupe": dedupe,
+        }  # fmt: skip
+        #: The options that were given, with which the file is read the same way again.
+        self.options = {name: value for name, value in options.items() if value}
         self._path: Path | None = None
         self._table: pa.Table | None = None
         #: The file's fingerprint when it was opened; None for sources that cannot change.

@@ -86,6 +86,8 @@ class Situation:
     listed
         The name of the file with further units: the file that the spec was proposed for, or the
         last one with more units than the wave had room for; "" if there is no such file.
+    reading
+        The options with which that file was read.
     stop
         The stopping rule's verdict at the last close, if it was to stop and the campaign was not
         continued since.
@@ -128,6 +130,7 @@ class Situation:
     clipped: dict[str, int] = field(default_factory=dict)
     observed: int = 0
     listed: str = ""
+    reading: dict[str, Any] = field(default_factory=dict)
     stop: str = ""
     in_wave: dict[str, int] = field(default_factory=dict)
     in_all: dict[str, int] = field(default_factory=dict)
@@ -375,6 +378,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         floor=spec.floor,
         policy=payload["policy"],
         listed=payload.get("file", ""),
+        reading=payload.get("reading", {}),
         key=payload.get("key", ""),
     )
 
@@ -392,6 +396,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 units=tuple(units),
                 clipped=_clipped(now, event),
                 listed=listed,
+                reading=payload.get("reading", {}),
                 in_wave=_more(now.in_wave, more),
                 in_all=_more(now.in_all, more),
                 prices=payload.get("limits", {}),

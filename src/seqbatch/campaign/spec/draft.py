@@ -258,6 +258,8 @@ class Draft:
         The eligibility rules that columns of consent propose, by action.
     decimal_comma
         Whether the file's decimal mark is a comma, which then may hold for outcomes too.
+    reading
+        The options with which the file was read.
     """
 
     origin: str
@@ -266,6 +268,7 @@ class Draft:
     columns: tuple[ColumnProposal, ...]
     eligible: Mapping[str, str] = field(default_factory=dict)
     decimal_comma: bool = False
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_dates(self) -> bool:
@@ -350,6 +353,7 @@ def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
         tuple(made),
         eligible=_eligible(made, choices),
         decimal_comma=bool(habits.decimal_comma),
+        reading=opened.options,
     )
 
 

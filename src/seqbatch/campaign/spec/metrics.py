@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from seqbatch.campaign.files.date_format import DateFormat
 from seqbatch.campaign.files.number_format import NumberExample
 from seqbatch.campaign.spec.base import Name, Number, SettingError, SpecPart, waiting
 
@@ -107,6 +108,8 @@ class Metric(SpecPart):
         The column that identifies a row: a row delivered twice counts once.
     date, within
         The column with a row's date, and how long after the unit's assignment rows count.
+    date_format
+        How the file writes these dates, such as "%d.%m.%Y"; by default ISO, such as 2026-03-01.
     guardrail
         A bound that no action may exceed.
     """
@@ -124,6 +127,7 @@ class Metric(SpecPart):
     rows: Combination | None = None
     row_id: Name | None = None
     date: Name | None = None
+    date_format: DateFormat | None = None
     within: str | None = None
     guardrail: Guardrail | None = None
 
@@ -200,6 +204,11 @@ class Metric(SpecPart):
             raise SettingError(
                 'within needs the column with the date of each row, as in date = "ordered_at"',
                 "within",
+            )
+        if self.date_format is not None and self.date is None:
+            raise SettingError(
+                'date_format needs the column with the date of each row, as in date = "ordered_at"',
+                "date_format",
             )
         if self.row_id == self.column and self.rows not in ("count", "any"):
             raise SettingError(

@@ -138,6 +138,17 @@ class Reported(SpecPart):
     segments: tuple[Name, ...] = Field(default=(), max_length=MOST_METRICS)
 
 
+class FileReading(SpecPart):
+    """How the file was read that the spec was drafted from, as far as that was stated."""
+
+    file_format: Name | None = None
+    delimiter: Name | None = None
+    encoding: Name | None = None
+    sheet: Name | None = None
+    skip_rows: Whole | None = None
+    dedupe: Name | None = None
+
+
 class PolicyChoice(SpecPart):
     """A policy's name and parameters."""
 
@@ -160,6 +171,7 @@ class Spec(SpecPart):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     #: The file of units that the spec was drafted from; events store it next to the spec.
     file: str = Field(default="", max_length=LONGEST_FILE, exclude=True)
+    reading: FileReading = Field(default=FileReading(), exclude=True)
     seed: Whole = Field(default_factory=lambda: fresh_seed(), ge=0, lt=2**63)
     unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
         default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS

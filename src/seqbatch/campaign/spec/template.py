@@ -236,6 +236,8 @@ def _who(choices: Choices, draft: Draft) -> str:
     made = setting("name", quoted(choices.name))
     if draft.origin:
         made += setting("file", quoted(draft.origin), "the units that this spec was proposed for")
+    if draft.origin and draft.reading:
+        made += setting("reading", value(draft.reading), "how that file was read")
     made += setting(
         "seed",
         str(choices.seed),

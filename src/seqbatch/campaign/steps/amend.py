@@ -35,7 +35,9 @@ from seqbatch.planning.replanning import Proposal
 
 
 #: The settings of a metric that can be amended: how files are read, not what is measured.
-AMENDABLE = ("column", "format", "absent", "after", "rows", "row_id", "date", "within")
+AMENDABLE = (
+    "column", "format", "absent", "after", "rows", "row_id", "date", "date_format", "within",
+)  # fmt: skip
 
 
 def metric_changes(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -407,7 +407,7 @@ class Assigning:
         # The decisions always use the checked units. But if the file changed while it was read,
         # the user meant to assign other units.
         source.require_unchanged()
-        event = self._finish(source.left_out)
+        event = self._finish(source)
         left, drawing = self.now.left, self._drawing
         return Assigned(
             wave=self.now.last_opened,
@@ -553,15 +553,17 @@ class Assigning:
                 code="too-many-units",
             )
 
-    def _finish(self, left_out: dict[str, Any]) -> int | None:
+    def _finish(self, source: Source) -> int | None:
         if not self._new:
             return None
         names = [action.name for action in self.now.actions]
         payload: dict[str, Any] = {
-            "wave": self.now.wave, "chunks": len(self._hashes), **left_out,
+            "wave": self.now.wave, "chunks": len(self._hashes), **source.left_out,
         }  # fmt: skip
         if self.file:
             payload["file"] = self.file
+            if source.options:
+                payload["reading"] = source.options
         if self._drawing is not None and self._drawing.limit is not None:
             # With the list and this lot, the draw can be verified.
             payload["draw"] = {

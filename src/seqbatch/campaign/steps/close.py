@@ -1,7 +1,7 @@
 """Close a wave: check its outcomes (rows or sums), learn from them, and open the next wave."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -169,6 +169,10 @@ class WaveEvidence(Protocol):
     def by_force(self) -> Remedy:
         """The remedy that closes the wave although it is incomplete."""
 
+    @property
+    def more_outcomes(self) -> str:
+        """What to do about too few outcomes, in a sentence."""
+
     def size_problem(self, size: int) -> tuple[str, str]:
         """Return the error code and message for a wave without its planned number of units."""
 
@@ -295,7 +299,7 @@ def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
         raise CampaignStateError(
             f"{wave} has outcomes for {outcomes:,} of its {units:,} units "
             f"({outcomes / units:.1%}); at least {now.spec.required_outcomes:.1%} are needed. "
-            "Record more. Or close it anyway",
+            f"{evidence.more_outcomes} Or close it anyway",
             evidence.by_force,
             code="too-few-outcomes",
         )
@@ -427,6 +431,20 @@ class RowEvidence:
     def by_force(self) -> Remedy:
         """What closes the wave as it is."""
         return BY_FORCE
+
+    @property
+    def more_outcomes(self) -> str:
+        """Record more; or wait until the units without a row count as absent."""
+        events = [event for wave, event in self.gone.waiting if wave == self.now.wave]
+        wait = self.now.spec.reward.wait
+        if not events or wait is None:
+            return "Record more."
+        assigned = max(datetime.fromisoformat(self.change.event(event).at) for event in events)
+        over = (assigned + wait).astimezone(UTC)
+        return (
+            f"Units without a row count as {self.now.absent:g} from {over:%Y-%m-%d %H:%M} UTC on, "
+            "when the wait after the last assignment is over: close it then."
+        )
 
     @property
     def _first(self) -> int:
@@ -648,6 +666,11 @@ class SumEvidence:
     def by_force(self) -> Remedy:
         """What closes the wave as it is."""
         return SUMS_BY_FORCE
+
+    @property
+    def more_outcomes(self) -> str:
+        """Record more: no unit is waited for."""
+        return "Record more."
 
     def size_problem(self, size: int) -> tuple[str, str]:
         """Return the error code and message for sums over more or fewer units than planned."""

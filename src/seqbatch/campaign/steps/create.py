@@ -87,6 +87,8 @@ def prepare(
         }  # fmt: skip
         if text and spec.file:
             payload["file"] = spec.file
+            if reading := spec.reading.model_dump(exclude_none=True):
+                payload["reading"] = reading
         now, key = begun(payload), None
         if spec.masked:
             # Check the spec as declared, but store it with codes.

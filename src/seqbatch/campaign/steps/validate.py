@@ -217,10 +217,14 @@ def validate(
     report
         Called regularly with the current step and the number of rows done.
     reading
-        How to read both files; see :class:`~seqbatch.campaign.files.reading.Source`.
+        How to read both files; see :class:`~seqbatch.campaign.files.reading.Source`. `dedupe` is
+        about the units only.
     """
     files: list[Source | None] = []
     for what, given in (("units", units), ("outcomes", outcomes)):
+        if what == "outcomes":
+            # Several rows of a unit are what its metrics say, not repeats.
+            reading["dedupe"] = None
         made = None if given is None else source_of(given, **reading)
         if made is not None and made.is_pipe:
             raise InvalidArgumentError(what, "a file, since it is read more than once", "-")

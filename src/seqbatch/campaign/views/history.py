@@ -14,9 +14,9 @@ PUBLIC = frozenset((
     "assigned", "changes", "chunks", "codes", "control", "correct", "corrected",
     "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
     "key", "late", "learned", "left_out", "limits", "logged", "metrics", "missingness", "notes",
-    "observed", "outside", "policy", "proposal", "randomised", "reasons", "replaced", "retire",
-    "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown", "waiting",
-    "wave", "windows",
+    "observed", "outside", "policy", "proposal", "randomised", "reading", "reasons", "replaced",
+    "retire", "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown",
+    "waiting", "wave", "windows",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((

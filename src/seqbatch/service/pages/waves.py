@@ -378,7 +378,7 @@ def _settings(form: Form, now: Situation) -> dict[str, dict[str, Any]]:
             made.setdefault(name, {})["format"] = text
         if (absent := form.number(f"absent{place}")) is not None:
             made.setdefault(name, {})["absent"] = absent
-        for setting in COMBINING:
+        for setting in (*COMBINING, "date_format"):
             if text := form.text(f"{setting}{place}"):
                 made.setdefault(name, {})[setting] = text
     return made
