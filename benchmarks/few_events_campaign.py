@@ -128,12 +128,14 @@ class Setting:
     def situation(self, rule: str = RULES[0]) -> Situation:
         """Return such a campaign as it is created, after all checks of its spec."""
         adaptive = self.randomised < 1
+        verb = "maximise" if self.direction == "max" else "minimise"
         actions = [{"name": f"a{n}", "cost": cost} for n, cost in enumerate(self.costs)]
         spec = {
             "name": "few", "unit": "customer", "actions": actions, "control": "a0",
             "randomised": self.randomised if adaptive else 0.0,
             "policy": {"kind": "SBPE" if adaptive else "UniformRandom"},
-            "reward": {"column": "sale", "direction": self.direction},
+            "currency": "EUR", "metrics": {"sale": {"unit": "EUR"}},
+            "objective": {verb: "sale", "less_costs": True},
             "grid": {"sizes": list(self.sizes)}, "stopping": {"rule": rule, "alpha": ALPHA},
         }  # fmt: skip
         return prepare(spec).now

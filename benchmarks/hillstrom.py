@@ -24,7 +24,8 @@ SPEC: dict[str, Any] = {
     "randomised": 0.1,
     "floor": 0.02,
     "required_outcomes": 0.2,
-    "reward": {"column": "visit", "unit": "visits"},
+    "metrics": {"visit": {"unit": "visits"}},
+    "objective": {"maximise": "visit"},
     "features": {
         "numeric": {"recency": "learn", "history": "learn", "mens": "raw", "womens": "raw"},
         "categorical": {"zip_code": ["Rural", "Surburban", "Urban"]},

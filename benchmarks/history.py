@@ -23,7 +23,8 @@ SPEC: dict[str, Any] = {
     "unit": "id",
     "actions": ["a", "b"],
     "randomised": 0.2,
-    "reward": {"column": "y", "range": [0, 1]},
+    "metrics": {"y": {"range": [0, 1]}},
+    "objective": {"maximise": "y"},
     "features": {"numeric": {"x": "raw"}},
     "grid": {"calendar": True, "waves": 1_500, "units": 40_000},
 }

@@ -39,7 +39,8 @@ def spec(units: int) -> dict[str, Any]:
         "actions": list(ACTIONS),
         "randomised": 0.05,
         "floor": 0.01,
-        "reward": {"column": "y", "range": [-10, 10]},
+        "metrics": {"y": {"range": [-10, 10]}},
+        "objective": {"maximise": "y"},
         "features": {
             "numeric": {f"x{n}": "learn" for n in range(NUMBERS)},
             "categorical": {f"c{n}": [f"l{k}" for k in range(LEVELS)] for n in range(CATEGORIES)},

@@ -35,7 +35,8 @@ def spec_of(**changes: Any) -> dict[str, Any]:
     number = {"scale": {"mean": 0.1, "sd": 1.1}, "range": [-6, 6]}
     return {
         "name": "bench", "unit": "id", "actions": ACTIONS, "draws": "md5", "randomised": 0.05,
-        "reward": {"column": "y", "range": [-30, 30]}, "grid": {"sizes": list(SIZES)},
+        "metrics": {"y": {"range": [-30, 30]}}, "objective": {"maximise": "y"},
+        "grid": {"sizes": list(SIZES)},
         "policy": {"kind": "SBPE", "first": "uniform"},
         "features": {
             "numeric": dict.fromkeys(NAMES, number),

@@ -43,10 +43,12 @@ randomised = 0.1
 floor = 0.02
 required_outcomes = 0.25    # a replay knows about one outcome in three
 
-[reward]
-column = "visit"
+[metrics.visit]
+kind = "yes/no"
 unit = "visits"
-range = [0, 1]
+
+[objective]
+maximise = "visit"
 
 [features.numeric]
 recency = "learn"

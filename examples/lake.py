@@ -26,7 +26,8 @@ def spec(units: int) -> dict[str, Any]:
     """Return the spec; md5 draws and exact sums are the defaults of a lake."""
     return {
         "name": "autumn", "seed": 11, "unit": "customer", "actions": list(ACTIONS),
-        "randomised": 0.1, "reward": {"column": "spent", "range": [-100, 200]},
+        "randomised": 0.1, "metrics": {"spent": {"kind": "amount", "range": [-100, 200]}},
+        "objective": {"maximise": "spent"},
         "features": {
             "numeric": {"age": "learn", "orders": "learn"},
             "categorical": {"region": list(REGIONS)},

@@ -30,7 +30,8 @@ SPEC: dict[str, Any] = {
     "draws": "md5",
     "sums": "exact",
     "rows": "elsewhere",
-    "reward": {"column": "visit", "range": [0, 1], "absent": 0},
+    "metrics": {"visit": {"kind": "yes/no", "absent": 0}},
+    "objective": {"maximise": "visit"},
     "features": {
         "numeric": {"age": {"scale": {"mean": 45, "sd": 15}, "range": [18, 100]}},
         "categorical": {"region": ["north", "south"]},

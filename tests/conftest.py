@@ -1,6 +1,6 @@
 """Settings that all tests share, and the stores that campaigns are tested on."""
 
-import os
+import gc
 import shutil
 import tempfile
 import warnings
@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import Phase, settings
 
 from seqbatch.campaign.spec import draft, spec
 from seqbatch.campaign.steps import create
-from seqbatch.storage import open_store
+from seqbatch.planning import request
+from seqbatch.planning.gaussian_model import Model
+from seqbatch.storage import open_store, stores
 
 # The same examples every time, however busy the machine: a red test must mean a wrong program.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -26,17 +29,39 @@ assert draft.fresh_seed is spec.fresh_seed
 spec.fresh_seed = lambda: 0
 # So does every campaign a salt for the hash of its first event.
 drawn_salt, create.fresh_salt = create.fresh_salt, lambda: "0" * 32
+migrate, new_in_sqlite = stores.upgrade, []
 
 
-def pytest_configure(config):
-    """Give every parallel worker, and the processes it starts, compiled kernels of its own.
+def upgraded(connection):
+    """Migrate a store; of a new one in SQLite, repeat the statements that the first one took.
 
-    Numba reads the index of its cache, adds a line and writes it back: workers that compile at the
-    same time could number two kernels alike, and load one for the other.
+    Migrations take ten times as long, and hundreds of tests begin with a new store. They are tested
+    by the first store of each process, by stores that are not new, and on PostgreSQL.
     """
-    if hasattr(config, "workerinput"):
-        folder = config.rootpath / ".pytest_cache" / "kernels" / config.workerinput["workerid"]
-        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    new = connection.dialect.name == "sqlite" and not sa.inspect(connection).get_table_names()
+    raw = connection.connection.driver_connection
+    if not new or not new_in_sqlite:
+        migrate(connection)
+        if new:
+            kept = [line for line in raw.iterdump() if not line.startswith(("BEGIN", "COMMIT"))]
+            new_in_sqlite.extend(kept)
+        return
+    for statement in new_in_sqlite:
+        raw.execute(statement)
+
+
+stores.upgrade = upgraded
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector what was imported and collected: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """Let it be collected at the end: some libraries complain about what is left over."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item):
@@ -47,6 +72,21 @@ def pytest_runtest_setup(item):
     draws = getattr(getattr(item, "module", None), "random", None)
     if isinstance(draws, np.random.Generator):
         draws.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
+@pytest.fixture
+def few_trials(monkeypatch):
+    """Plan with an eighth of the trials, where a test is not about the precision of plans."""
+    fewer = {
+        key: (total // 8, least // 2, most // 8)
+        for key, (total, least, most) in request.TRIALS.items()
+    }
+    monkeypatch.setattr(request, "TRIALS", fewer)
+    monkeypatch.setattr(request, "SIMPLE", {key: n // 8 for key, n in request.SIMPLE.items()})
+    thinned = Model.thinned
+    monkeypatch.setattr(
+        Model, "thinned", lambda self, number, **more: thinned(self, min(number, 20), **more)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -83,20 +123,26 @@ def postgres_url(postgres):
     return postgres.get_uri()
 
 
-#: Modules whose tests run on a lake too: what others ask of a store, these ask as well.
+#: Modules whose tests run on a lake too, and on PostgreSQL: what others ask of a store, these ask
+#: as well.
 ON_A_LAKE = {
     "test_amend", "test_delete", "test_races", "test_record", "test_stores",
     "test_seal", "test_together", "test_verify",
 }  # fmt: skip
+ON_POSTGRESQL = ON_A_LAKE | {
+    "test_campaign", "test_events", "test_findings", "test_idempotency", "test_sessions",
+    "test_size_limits", "test_spec",
+}  # fmt: skip
 
 
 def pytest_generate_tests(metafunc):
-    """Run what asks for a store on every kind of it."""
+    """Run what asks for a store on the kinds of it that its module is about."""
     if "store_url" in metafunc.fixturenames:
-        on_a_lake = metafunc.module.__name__.rpartition(".")[2] in ON_A_LAKE
-        kinds = ["sqlite", *(["lake"] if on_a_lake else [])]
+        module = metafunc.module.__name__.rpartition(".")[2]
         slow = pytest.param("postgresql", marks=pytest.mark.slow)
-        metafunc.parametrize("store_url", [*kinds, slow], indirect=True)
+        lake = ["lake"] if module in ON_A_LAKE else []
+        server = [slow] if module in ON_POSTGRESQL else []
+        metafunc.parametrize("store_url", ["sqlite", *lake, *server], indirect=True)
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ import polars as pl
 import pyarrow as pa
 
 import seqbatch
+from tests.campaign.specs import about, profit
 
 #: How many processes share the work.
 PROCESSES = 2
@@ -265,7 +266,7 @@ SPEC = {
     "control": "none",
     "randomised": 0.2,
     "floor": 0.02,
-    "reward": {"column": "y", "range": [-10, 10]},
+    **about("y", range=[-10, 10]),
     "features": {
         "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
         "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},
@@ -338,7 +339,7 @@ class Run:
             self.spec, store=self.store, key=key, who="ann", clock=self.clock
         )
         self.unit = self.spec["unit"] if isinstance(self.spec["unit"], list) else ["id"]
-        self.column = self.spec["reward"].get("column", "y")
+        self.column = next(iter(self.spec["metrics"]))
 
     def keep(self, what, value):
         """Keep an answer under the number of its step."""
@@ -537,9 +538,8 @@ def balanced_strata(kept):
 
 @task(0)
 def masked_then_unmasked(kept):
-    with known_chance():
-        made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
-                   key="trial.key")  # fmt: skip
+    made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
+               key="trial.key")  # fmt: skip
     key = json.loads(Path("trial.key").read_text(encoding="utf-8"))
     kept.keep("key", key)
     made.wave(300)
@@ -554,7 +554,7 @@ def masked_then_unmasked(kept):
 TRIAL = {
     "actions": ["none", "mail"],
     "policy": {"kind": "UniformRandom"},
-    "reward": {"column": "y"},
+    **about("y"),
     "features": {"boolean": {"member": False}, "numeric": {"age": "learn"}},
     "grid": {"sizes": [300, 300, 200]},
 }
@@ -595,7 +595,7 @@ def few_events(kept):
         **TRIAL,
         "actions": ["none", {"name": "mail", "cost": 0.02}],
         "stopping": {"rule": "obrien-fleming"},
-        "reward": {"column": "y", "absent": 0, "unit": "EUR"},
+        **profit("y", absent=0),
     }
     made = Run(kept, rare)
     for wave, size in enumerate((300, 300, 200)):
@@ -622,8 +622,8 @@ def calendar_waves(kept):
 
 @task(1)
 def absent_outcomes_after_a_wait(kept):
-    reward = {"column": "y", "unit": "EUR", "absent": 0, "after": "2 days"}
-    made = Run(kept, {"reward": reward, "policy": {"kind": "SBPE"}})
+    waited = about("y", unit="EUR", absent=0, after="2 days")
+    made = Run(kept, {**waited, "policy": {"kind": "SBPE"}})
     late = []
     for size in (300, 300, 200):
         first, second = made.units(size - 60), made.units(60)
@@ -646,11 +646,14 @@ def absent_outcomes_after_a_wait(kept):
 def metrics_guardrails_sums_and_costs(kept):
     declared = {
         "actions": ["none", {"name": "mail", "cost": 0.1}, {"name": "call", "cost": 0.4}],
-        "reward": {"sum": {"y": 1.0, "returned": -0.5}, "unit": "EUR"},
-        "metrics": [
-            {"column": "visits", "guardrail": 1.2, "unit": "per week"},
-            {"column": "unsubscribed", "direction": "min", "range": [0, 1], "guardrail": 0.1},
-        ],
+        "currency": "EUR",
+        "metrics": {
+            "y": {"unit": "EUR"},
+            "returned": {"unit": "EUR"},
+            "visits": {"kind": "count", "unit": "per week", "guardrail": {"at_least": 1.2}},
+            "unsubscribed": {"kind": "yes/no", "guardrail": {"at_most_control_plus": 0.1}},
+        },
+        "objective": {"maximise": {"y": 1.0, "returned": -0.5}, "less_costs": True},
         "required_outcomes": 0.5,
         "policy": {"kind": "RBGL"},
     }
@@ -675,9 +678,9 @@ def metrics_guardrails_sums_and_costs(kept):
 
 @task(0)
 def less_is_better(kept):
-    reward = {"column": "y", "direction": "min", "range": [-10, 10]}
+    about_y = profit("y", direction="min", range=[-10, 10])
     actions = ["none", {"name": "mail", "cost": 0.05}, {"name": "call", "cost": 0.1}]
-    changes = {"reward": reward, "actions": actions, "stopping": {"rule": "pocock"}}
+    changes = {**about_y, "actions": actions, "stopping": {"rule": "pocock"}}
     made = Run(kept, {**changes, "policy": {"kind": "SBUCB", "gamma": 0.3}})
     for size in (300, 300, 200):
         made.wave(size, scale=0.2)
@@ -688,7 +691,8 @@ def less_is_better(kept):
 
 @task(0)
 def corrections_late_and_held_outcomes(kept):
-    made = Run(kept, {"outcome": "order", "policy": {"kind": "BPE"}, "required_outcomes": 0.5})
+    orders = about("y", range=[-10, 10], row_id="order")
+    made = Run(kept, {**orders, "policy": {"kind": "BPE"}, "required_outcomes": 0.5})
     before = None
     for wave, size in enumerate((300, 300, 200)):
         units = made.units(size)
@@ -731,10 +735,10 @@ def amendments(kept):
     made.do("amend", reason="too dear", retire=["mail"], units=800)
     units = made.units(150)
     rows = outcomes(made.assign(units), units, seed=5)
-    made.do("amend", reason="another program", reward_format="1.234,56")
+    made.do("amend", reason="another program", metrics={"y": {"format": "1.234,56"}})
     spelled = [f"{value:.2f}".replace(".", ",") for value in rows["y"]]
     made.do("record", rows.with_columns(pl.Series("y", spelled)))
-    made.do("amend", reason="nobody is missing", absent=0.0)
+    made.do("amend", reason="nobody is missing", metrics={"y": {"absent": 0}})
     made.do("close")
     made.wave(200, close=False)
     made.do("close", skip=True, reason="a wrong list")
@@ -898,7 +902,7 @@ def the_first_that_fit(kept):
 @task(1)
 def sizes_that_are_proposed_and_adopted(kept):
     declared = {
-        "actions": ["none", "mail"], "randomised": 0.1, "reward": {"column": "y"},
+        "actions": ["none", "mail"], "randomised": 0.1, **about("y"),
         "features": {"numeric": {"age": "learn"}, "categorical": {"zip": ["urban", "rural"]}},
         "grid": {"sizes": [60, 100, 1_340], "adaptive": True}, "policy": None,
     }  # fmt: skip
@@ -978,9 +982,9 @@ def in_duckdb(statement, **tables):
 def rows_elsewhere(kept):
     dialects = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "trino")
     for kind, absent in (("SBPE", None), ("BPE", 0.0), ("SBUCB", 0.0)):
-        reward = {"column": "y", "range": [-10, 10]} | ({} if absent is None else {"absent": 0})
+        metric = about("y", range=[-10, 10], **({} if absent is None else {"absent": 0}))
         name = kind.lower()
-        made = Run(kept, {**ELSEWHERE, "name": name, "reward": reward, "policy": {"kind": kind}})
+        made = Run(kept, {**ELSEWHERE, "name": name, **metric, "policy": {"kind": kind}})
         for wave, size in enumerate((300, 300, 200), start=1):
             units = made.units(size)
             for dialect in dialects:
@@ -1029,8 +1033,9 @@ def the_command_line(kept):
     everybody = people(900).select("id", pl.col("age").round(1), "zip", "member")
     everybody.write_csv("customers.csv")
     init = ("init", "customers.csv", "--name", "spring", "--actions", "none,mail")
-    spoken(kept, "init", "campaign", *init, "--reward", "y", "--seed", "5", "--out", "told.toml")
-    answered(kept, "init, JSON", "campaign", *init, "--reward", "y", "--seed", "5", "--plan")
+    spoken(kept, "init", "campaign", *init, "--maximise", "y", "--seed", "5", "--out", "told.toml")
+    planned = ("--maximise", "y", "--seed", "5", "--plan", "--noise", "1")
+    answered(kept, "init, JSON", "campaign", *init, *planned)
     text = Path("spec.toml").read_text(encoding="utf-8")
     kept.say("spec", text)
     who, store = ("--who", "ann"), ("--store", "campaigns.db")
@@ -1060,7 +1065,10 @@ def the_command_line(kept):
 
 @task(1)
 def what_is_refused(kept):
-    base = 'seed = 1\nactions = ["a", "b"]\n[reward]\ncolumn = "y"\n[grid]\nsizes = [9]\n'
+    base = (
+        'seed = 1\nactions = ["a", "b"]\n[metrics.y]\n[objective]\nmaximise = "y"\n'
+        "[grid]\nsizes = [9]\n"
+    )
     specs = {
         "fine": f'name = "fine"\n{base}',
         "no name": base,
@@ -1531,7 +1539,8 @@ def part(folder, number, source, only):
         os.chdir(place)
         kept, started, failed = Kept(), time.perf_counter(), {}
         try:
-            function(kept)
+            with known_chance():
+                function(kept)
         except Exception:
             failed = {"failed": traceback.format_exc()}
             print(failed["failed"], flush=True)

@@ -94,6 +94,7 @@ def campaign(tmp_path):
     store.close()
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_plan_shows_words_tables_and_picture(planned):
     text = is_short(planned)
@@ -257,7 +258,7 @@ def test_without_altair_the_tables_are_shown_alone():
         "import sys\n"
         "sys.modules['altair'] = None\n"
         "from seqbatch.planning import plan\n"
-        "text = plan(units=5_000, actions=2, features=3, max_batches=1)._repr_html_()\n"
+        "text = plan(units=500, actions=2, features=1, max_batches=1, quick=True)._repr_html_()\n"
         "assert '<img' not in text\n"
         "assert '<td' in text\n"
         "assert 'polars' not in sys.modules\n"

@@ -19,6 +19,7 @@ from seqbatch.document import Table, page, paragraph, picture, shown
 from seqbatch.lab.comparison import compare
 from seqbatch.planning import Sample, plan
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -52,7 +53,7 @@ def opened(tmp_path):
 def campaign(tmp_path):
     actions = [*SCRIPTS, *TERMINAL]
     spec = {
-        "name": "x", "actions": actions, "control": actions[0], "reward": {"column": SCRIPTS[0]},
+        "name": "x", "actions": actions, "control": actions[0], **about(SCRIPTS[0]),
         "features": {"categorical": {SCRIPTS[1]: list(EVERY)}}, "randomised": 1.0,
         "grid": {"sizes": [len(EVERY), len(EVERY)]},
     }  # fmt: skip
@@ -107,6 +108,7 @@ def test_notebooks_run_nothing(campaign, tmp_path, opened):
     assert "<title>notebook</title>" in opened(written(tmp_path, "".join(parts)))
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_plan_runs_nothing(tmp_path, opened):
     values = np.random.default_rng(1).normal(size=(200, len(SCRIPTS)))
     made = plan(units=2_000, actions=2, features=Sample(values, SCRIPTS), batches=2, effect=0.3,

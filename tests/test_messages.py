@@ -45,22 +45,36 @@ WORDS = [
     (Remedy("delete", force=True, reason="a trial"), (
         ": force=True.", ": --force.", ": force = true.", ".",
     )),
+    (Remedy("record", equal_rows="keep"), (
+        " (equal_rows='keep')", " (--equal-rows keep)", ' (equal_rows = "keep")', " (below)",
+    )),
+    (Remedy("dedupe", dedupe="last"), (
+        ': dedupe="last" (or "first", or "newest-by COLUMN").',
+        ": --dedupe last (or first, or newest-by COLUMN).",
+        ': dedupe = "last" (or "first", or "newest-by COLUMN").',
+        ", upload the file again and choose which row of a repeated unit counts.",
+    )),
+    (Remedy("skip-rows", skip_rows=3), (
+        ": skip_rows=3.", ": --skip-rows 3.", ": skip_rows = 3.",
+        ', upload the file again with 3 as "Lines above the header".',
+    )),
     (Remedy("abort", reason=...), ("", "", "", "")),
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
     (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
     (Remedy("sql", what="assign", units=...), ("", "", "", "")),
-    (Remedy("amend", reward_format=FORMAT, reason=...), (
-        " amend(reward_format='1.234,56', reason=...)",
-        " seqbatch campaign amend spring --reward-format 1.234,56 --reason 'YOUR REASON'",
-        ' an amendment with reward_format "1.234,56" and a reason',
-        ' a change of the outcome format to "1.234,56" (with a reason)',
+    (Remedy("amend", metrics={"visit": {"format": FORMAT}}, reason=...), (
+        " amend(metrics={'visit': {'format': '1.234,56'}}, reason=...)",
+        " seqbatch campaign amend spring --metric visit.format=1.234,56 --reason 'YOUR REASON'",
+        ' an amendment with metrics {"visit": {"format": "1.234,56"}} and a reason',
+        ' a change of the format of visit to "1.234,56" (with a reason)',
     )),
-    (Remedy("amend", metric_formats={"net sales": FORMAT}, reason=...), (
-        " amend(metric_formats={'net sales': '1.234,56'}, reason=...)",
-        " seqbatch campaign amend spring --metric-format 'net sales=1.234,56' "
+    (Remedy("amend", metrics={"net sales": {"absent": 0}, "x": {"rows": "any"}}, reason=...), (
+        " amend(metrics={'net sales': {'absent': 0}, 'x': {'rows': 'any'}}, reason=...)",
+        " seqbatch campaign amend spring --metric 'net sales.absent=0' --metric x.rows=any "
         "--reason 'YOUR REASON'",
-        ' an amendment with metric_formats {"net sales": "1.234,56"} and a reason',
-        ' an amendment over HTTP with metric_formats {"net sales": "1.234,56"} and a reason',
+        ' an amendment with metrics {"net sales": {"absent": 0}, "x": {"rows": "any"}} and a '
+        "reason",
+        ' a change of the absent of net sales to "0", the rows of x to "any" (with a reason)',
     )),
 ]  # fmt: skip
 #: The commands of those that are commands.
@@ -98,8 +112,8 @@ def test_a_remedy_as_a_command(remedy, monkeypatch):
 
 
 def test_a_dollar_is_quoted_for_shells():
-    remedy = Remedy("amend", reward_format="($1,234.56)", reason=...)
-    assert "--reward-format '($1,234.56)'" in remedy_command(remedy, SPRING)
+    remedy = Remedy("amend", metrics={"visit": {"format": "($1,234.56)"}}, reason=...)
+    assert "--metric 'visit.format=($1,234.56)'" in remedy_command(remedy, SPRING)
 
 
 def test_an_error_carries_its_refusal():
@@ -142,12 +156,13 @@ def test_errors_travel_between_processes(error):
 
 
 def test_a_doubt_is_plain_without_its_words():
-    parts = ("sales can be read after", Remedy("amend", reward_format=FORMAT, reason=...), ".")
+    spelled = {"sales": {"format": FORMAT}}
+    parts = ("sales can be read after", Remedy("amend", metrics=spelled, reason=...), ".")
     doubt = Doubt("other-format", parts, column="sales", rows=3, examples=(FORMAT,))
-    assert doubt.text() == "sales can be read after amend(reward_format='1.234,56', reason=...)."
+    assert doubt.text() == f"sales can be read after amend(metrics={spelled}, reason=...)."
     assert doubt.plain() == {
         "kind": "other-format", "column": "sales", "rows": 3, "examples": [FORMAT],
         "remedies": [
-            {"action": "amend", "options": {"reward_format": FORMAT, "reason": None}},
+            {"action": "amend", "options": {"metrics": spelled, "reason": None}},
         ],
     }  # fmt: skip

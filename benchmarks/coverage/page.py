@@ -31,6 +31,7 @@ from benchmarks.coverage.measures import (
 from benchmarks.coverage.study import (
     CAREFUL,
     CHANGE,
+    CONCERNS,
     GROUPS,
     JOINT_EVERY,
     LOW,
@@ -117,6 +118,12 @@ and all cells in which the interval is mostly printed, with cells for which noth
 {worst_cells}
 
 ## Where it does not hold
+
+Three reasons were found by this study. Two are skewness: of an estimate with skewness 0.15,
+Student's interval misses about 3.8% on one side and 1.2% on the other. Amounts are skewed, and so
+are scores whose model is wrong. The third is that the rule to run next is judged by rules fitted
+without a part of the last wave: if the lift changed its sign there, they choose differently from
+the rule of all units, which is then better than it is said to be.
 
 {limits}
 """
@@ -295,9 +302,11 @@ def _limits(table: "pl.DataFrame") -> str:
             and row["printed"] > 1
         ]
         low = min(found, key=lambda row: row["share"])
+        of = CONCERNS.get(reason)
         lines.append(
-            f"- **{reason.capitalize()}**: nothing is claimed. Lowest coverage {low['share']:.3f}: "
-            f"{low['quantity']} ({low['cell']})."
+            f"- **{reason.capitalize()}**: nothing is claimed{f' of {_listed(of)}' if of else ''}. "
+            f"Lowest coverage {low['share']:.3f}: {low['quantity']} ({low['cell']}). "
+            f"{_largest_side(found)}."
         )
     changed = table.filter(
         (pl.col("group") == CHANGE) & (pl.col("printed") > 1), quantity=BY_SHARES
@@ -339,6 +348,16 @@ def _limits(table: "pl.DataFrame") -> str:
         "printed."
     )
     return "\n".join(lines)
+
+
+def _largest_side(rows: Sequence[Row]) -> str:
+    sides = [(row[side] / row["printed"], side, row) for row in rows for side in ("above", "below")]
+    share, side, row = max(sides, key=lambda one: one[0])
+    return f"Missed most on one side: {share:.3f}, truth {side}, {row['quantity']}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

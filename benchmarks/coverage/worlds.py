@@ -64,6 +64,19 @@ def expected(cell: Cell, wave: int) -> Floats:
     return expectations(cell, wave, population(cell, wave))
 
 
+@cache
+def net_outcomes(cell: Cell, wave: int) -> Floats:
+    """Return the mean outcomes of the population of a wave, less costs."""
+    return expected(cell, wave) - _costs(cell)
+
+
+@cache
+def mean_outcomes(cell: Cell, wave: int) -> Floats:
+    """Return the mean outcome of each action in a wave, less its cost."""
+    means: Floats = net_outcomes(cell, wave).mean(axis=0)
+    return means
+
+
 def rates(cell: Cell, wave: int, x: Floats) -> Floats:
     """Return what outcomes are drawn with: means, or chances of an amount."""
     lifts = np.array([0.0, *(one[wave % len(one)] for one in cell.lifts)])
@@ -199,12 +212,11 @@ class Simulated:
 
     def means(self, wave: int) -> Floats:
         """Return the mean outcome of each action in a wave, less its cost."""
-        means: Floats = self.net(wave).mean(axis=0)
-        return means
+        return mean_outcomes(self.cell, wave)
 
     def net(self, wave: int) -> Floats:
         """Return the mean outcomes of a wave's population, less costs."""
-        return expected(self.cell, wave) - _costs(self.cell)
+        return net_outcomes(self.cell, wave)
 
     def value(self, wave: int) -> float:
         """Return the mean outcome of a wave as it was run, less costs."""
@@ -237,7 +249,7 @@ def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     evidence = Evidence.zero(cell.actions, columns)
     made = Simulated(cell, [], [])
     for wave, size in enumerate(cell.counts):
-        rule = _policy(cell, evidence, random) if wave else _uniform(cell.actions)
+        rule = _policy(cell, evidence, random) if wave else uniform(cell.actions)
         rows = _wave(made, wave, rule, size, random)
         made.rules.append(rule)
         made.waves.append(rows)
@@ -245,7 +257,8 @@ def simulate_campaign(cell: Cell, random: Generator) -> Simulated:
     return made
 
 
-def _uniform(actions: int) -> Rule:
+def uniform(actions: int) -> Rule:
+    """Return what assigns a wave at random."""
     return lambda x: np.full((len(x), actions), 1 / actions)
 
 

@@ -23,7 +23,8 @@ SPEC = {
     "actions": ["none", "mail", "call"],
     "randomised": 0.1,
     "grid": {"sizes": [FIRST, 50_000_000]},
-    "reward": {"column": "visit", "range": [0, 1]},
+    "metrics": {"visit": {"range": [0, 1]}},
+    "objective": {"maximise": "visit"},
     "features": {
         "numeric": {"age": "learn", "visits": "raw"},
         "categorical": {"region": LEVELS},

@@ -107,3 +107,13 @@ def plural(what: str) -> str:
     ('batches', 'units')
     """
     return what + ("es" if what.endswith("ch") else "s")
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> enumerated(["a"]), enumerated(["a", "b"]), enumerated(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

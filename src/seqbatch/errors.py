@@ -38,8 +38,8 @@ from typing import Any, Literal
 
 #: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
 Action = Literal[
-    "abort", "amend", "close", "continue", "delete", "draw", "force", "init", "overwrite",
-    "partial", "record-sums", "sql",
+    "abort", "amend", "close", "continue", "dedupe", "delete", "draw", "force", "init", "overwrite",
+    "partial", "record", "record-sums", "skip-rows", "sql",
 ]  # fmt: skip
 
 
@@ -56,8 +56,8 @@ class Remedy:
 
     Examples
     --------
-    >>> Remedy("amend", reward_format="1.234,56", reason=...).plain()
-    {'action': 'amend', 'options': {'reward_format': '1.234,56', 'reason': None}}
+    >>> Remedy("amend", floor=0.02, reason=...).plain()
+    {'action': 'amend', 'options': {'floor': 0.02, 'reason': None}}
     """
 
     action: Action
@@ -98,11 +98,20 @@ def in_python(remedy: Remedy) -> str:
             return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
+        case "record":
+            return f" ({_arguments(remedy)})"
+        case "dedupe":
+            return f': dedupe="{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
+        case "skip-rows":
+            return f": skip_rows={remedy.options['skip_rows']}."
         case "amend":
-            options = ", ".join(f"{name}={_shown(own)}" for name, own in remedy.options.items())
-            return f" amend({options})"
+            return f" amend({_arguments(remedy)})"
         case _:
             return ""
+
+
+def _arguments(remedy: Remedy) -> str:
+    return ", ".join(f"{name}={_shown(own)}" for name, own in remedy.options.items())
 
 
 def _shown(value: Any) -> str:
@@ -395,6 +404,8 @@ class InvalidFileError(CampaignError, ValueError):
         The kind of refusal, if it is not about single rows, such as "unreadable-file".
     remedies
         What you can do besides correcting the file.
+    advice
+        The last line of the message: text, and remedies.
     """
 
     usual = "invalid-rows"
@@ -409,9 +420,11 @@ class InvalidFileError(CampaignError, ValueError):
         place: str = "row",
         code: str = "",
         remedies: Sequence[Remedy] = (),
+        advice: Sequence[Part] = (),
     ) -> None:
         self.name = name
         self.place = place
+        self.advice = tuple(advice)
         self.problems = problems
         self.consequence = consequence
         count = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
@@ -427,7 +440,8 @@ class InvalidFileError(CampaignError, ValueError):
         # If all problems are in one column, the refusal is about that column.
         columns = {each.column for each in problems}
         field = next(iter(columns)) if len(columns) == 1 else ""
-        super().__init__("\n".join(lines), code=code, field=field, remedies=remedies)
+        parts = ("\n".join(lines), *(["\n  ", *advice] if advice else []))
+        super().__init__(*parts, code=code, field=field, remedies=remedies)
 
     def plain_problems(self) -> list[dict[str, Any]]:
         """Return the problems for JSON."""
@@ -437,7 +451,11 @@ class InvalidFileError(CampaignError, ValueError):
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = partial(type(self), place=self.place, code=self.code, remedies=self.remedies)
+        inside = remedies_in(self.advice)
+        beside = [remedy for remedy in self.remedies if remedy not in inside]
+        made = partial(
+            type(self), place=self.place, code=self.code, remedies=beside, advice=self.advice
+        )
         return made, (self.name, self.problems, self.consequence)
 
 

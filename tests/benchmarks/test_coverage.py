@@ -9,20 +9,37 @@ import numpy as np
 import polars as pl
 import pytest
 from benchmarks.coverage import study
+from benchmarks.coverage.__main__ import main
 from benchmarks.coverage.cells import NORMAL, Cell, Outcome, amounts, cells, yes
 from benchmarks.coverage.measures import (
+    ACTION,
     BY_SHARES,
     BY_SIZE,
     CONTROL,
+    GIVEN,
     INTERVALS,
     JOINT,
     LATEST,
     NAIVE,
+    NEXT,
+    OVER_CONTROL,
+    OVER_RANDOM,
+    VALUE,
     VERDICTS,
     Printed,
+    measure,
     measure_campaign,
 )
 from benchmarks.coverage.page import page
+from benchmarks.coverage.real import (
+    RealCell,
+    printed_intervals,
+    real_cells,
+    run_campaign,
+    run_real,
+    section,
+    verdict_flags,
+)
 from benchmarks.coverage.study import Coverage, estimate, planned_events, together
 from benchmarks.coverage.worlds import (
     draw,
@@ -35,6 +52,7 @@ from benchmarks.coverage.worlds import (
 )
 
 from seqbatch.lab import Options, reproduce
+from seqbatch.storage import open_store
 from tests.lab.test_lab import check_files
 
 
@@ -47,6 +65,68 @@ def test_the_quick_study_finds_nothing_wrong(tmp_path):
     decided = [one for one in made.claims(table) if one.held is not None]
     assert [one for one in decided if one.held is False] == []
     assert len(decided) >= 3, failed
+
+
+#: What findings and the study both print, whatever was declared.
+BOTH = {CONTROL, ACTION, BY_SHARES, VALUE, OVER_CONTROL, OVER_RANDOM, NEXT}
+
+
+@pytest.mark.parametrize("cell", real_cells(), ids=RealCell.describe)
+def test_findings_print_what_the_study_measures(cell, tmp_path):
+    """The study would say nothing about the product if its numbers came another way."""
+    store = open_store(tmp_path / "campaigns.db")
+    made = [run_campaign(cell, store, f"c{seed}", np.random.default_rng(seed)) for seed in (1, 2)]
+    store.close()
+    for run in made:
+        # The plan of the study's cell has all waves; a campaign that stopped has fewer.
+        if len(run.waves) < cell.world.waves:
+            continue
+        printed, flags = measure(run.simulated)
+        theirs = {one.name: (one.low, one.high) for one in printed}
+        mine = {one.name: (one.low, one.high) for one in printed_intervals(run)}
+        names = {*BOTH, BY_SIZE, JOINT} if cell.stopping == "none" else BOTH
+        if cell.less:
+            # The study's rule to run next, and its verdict, are for outcomes of which more is good.
+            names = names - {NEXT}
+        for name in names & theirs.keys():
+            np.testing.assert_allclose(mine[name], theirs[name], rtol=1e-9, err_msg=name)
+        if cell.stopping == "none" and not cell.less:
+            given = {flag.name: flag.happened for flag in flags}[GIVEN]
+            assert {flag.name: flag.happened for flag in verdict_flags(run)}["give"] == given
+
+
+def test_truth_of_a_real_campaign(tmp_path):
+    world = replace(NORMAL, lifts=((0.9, 0.3, 0.0),), level=(0.0, 1.0, 2.0), units=300)
+    store = open_store(tmp_path / "campaigns.db")
+    run = run_campaign(RealCell(world=world), store, "one", np.random.default_rng(0))
+    store.close()
+    true = {one.name: one.truth for one in printed_intervals(run)}
+    assert true[BY_SIZE] == pytest.approx(0.25 * 0.9 + 0.35 * 0.3, abs=1e-9)
+    assert true[CONTROL] == pytest.approx(1 + 0.35 + 0.8, abs=1e-3)
+    given = run.found["recommendation"]["latest_waves"]
+    assert given[-1] == 3
+
+
+def test_the_section_on_real_campaigns(tmp_path, monkeypatch):
+    rare = Cell(outcome=yes(0.02), units=300)
+    few = [RealCell(world=replace(NORMAL, units=300)),
+           RealCell(world=rare, stopping="pocock", less=True)]  # fmt: skip
+    table = run_real(Options(out=tmp_path / "out", trials=3), few)
+    assert set(table["campaigns"]) == {3}
+    text = section(table)
+    assert text.startswith("## Through real campaigns")
+    assert "3 campaigns or more in each of 2 settings" in text
+    rows = [line for line in text.splitlines() if line.startswith("| yes/no 2%")]
+    assert "too few events" in rows[0]
+    assert rows[1].split(" | ")[1:4] == ["0.000", "0.000", "1.000"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    page_file = tmp_path / "docs" / "coverage.md"
+    page_file.write_text("# The study\n\n## Through real campaigns\n\nold\n", encoding="utf-8")
+    monkeypatch.setattr("benchmarks.coverage.real.real_cells", lambda: few)
+    monkeypatch.setattr("sys.argv", ["coverage", "--real", "--trials", "3"])
+    main()
+    assert page_file.read_text(encoding="utf-8") == f"# The study\n\n{text}"
 
 
 def test_files_page_and_resumption(tmp_path, monkeypatch):
@@ -212,12 +292,9 @@ def test_misses_and_signs():
 
 
 def test_parts_add_up_and_only_valid_cells_are_claimed():
-    parts = [
-        row
-        for number in range(2)
-        for row in study.CoveragePart(replace(NORMAL, units=300, level=(0, 1, 2)), number, 4)()
-    ]
-    table = together(pl.DataFrame(parts))
+    cell = replace(NORMAL, units=300, level=(0, 1, 2))
+    parts = [row for number in range(2) for row in study.CoveragePart(cell, number, 4)()]
+    table = together(pl.DataFrame(parts), [cell])
     one = table.filter(quantity=BY_SIZE).row(0, named=True)
     assert (one["campaigns"], one["printed"], one["claimed"]) == (8, 8, True)
     assert one["share"] == 1 - (one["above"] + one["below"]) / 8

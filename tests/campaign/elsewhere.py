@@ -1,6 +1,6 @@
 """A store made elsewhere: ``python -m tests.campaign.elsewhere PATH`` makes it; gzip packs it.
 
-The one beside the tests was made by Python 3.11.2 with NumPy 2.0.2, SciPy 1.14.1, Numba 0.60.0 and
+The one beside the tests was made by Python 3.11.7 with NumPy 2.0.2, SciPy 1.14.1, Numba 0.60.0 and
 PyArrow 18.1.0; it must verify without a discrepancy wherever the tests run.
 """
 
@@ -12,6 +12,7 @@ import polars as pl
 
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 
 FIXTURE = Path(__file__).parent / "elsewhere.db.gz"
 SPEC = {
@@ -21,7 +22,7 @@ SPEC = {
     "actions": ["a", "b", "c"],
     "randomised": 0.2,
     "floor": 0.02,
-    "reward": {"column": "y"},
+    **about("y"),
     "features": {
         "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
         "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},

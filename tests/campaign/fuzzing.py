@@ -43,9 +43,21 @@ actions = ["none", "mail", "call"]
 control = "none"
 randomised = 0.2
 floor = 0.02
-[reward]
-column = "visit"
+[metrics.visit]
 range = [-10, 10]
+[metrics.calls]
+kind = "count"
+column = "calls"
+unit = "calls"
+absent = 0
+after = "15 days"
+rows = "count"
+row_id = "calls"
+date = "day"
+within = "14 days"
+guardrail = {at_most_control_plus = 0.1}
+[objective]
+maximise = {visit = 1}
 [features]
 interactions = [["age", "zip"]]
 [features.numeric]
@@ -275,7 +287,7 @@ class Examiner:
 
 
 def _peak():
-    """Return the most memory that this program held, in KiB.
+    """Return the most memory that this program held since it was last forgotten, in KiB.
 
     Not by getrusage, which counts what the process was before it became this program.
     """
@@ -314,6 +326,8 @@ def main(folder):
     print("ready", flush=True)
     for line in sys.stdin:
         call, path = json.loads(line)
+        # What earlier cases held at most is forgotten.
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         answer = _tried(call, path, campaign)
         answer["memory"] = _peak()
         print(json.dumps(answer), flush=True)

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from seqbatch.campaign import Campaign
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "spring",
@@ -15,7 +16,7 @@ SPEC = {
     "actions": ["none", "mail", "call"],
     "randomised": 0.2,
     "floor": 0.02,
-    "reward": {"column": "visit", "range": [-10, 10]},
+    **about("visit", range=[-10, 10]),
     "features": {
         "numeric": {"age": "learn", "spend": {"mean": 10, "sd": 5}},
         "categorical": {"zip": ["urban", "rural"], "city": {"hash": 4}},
@@ -68,7 +69,7 @@ def run_all(store, **changes):
 
 SMALL = {
     "name": "small", "seed": 3, "unit": "id", "actions": ["a", "b", "c"],
-    "reward": {"column": "y"}, "grid": {"sizes": [300, 300, 300]},
+    **about("y"), "grid": {"sizes": [300, 300, 300]},
     "features": {"numeric": {"age": "learn"}},
 }  # fmt: skip
 LEVELS = {"a": 9.0, "b": 10.0, "c": 11.0, "new": 10.0}

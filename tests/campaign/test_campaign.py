@@ -10,6 +10,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
 from tests.campaign.instances import SPEC, created, outcomes, run_all, run_wave, small, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 
@@ -146,7 +147,7 @@ def test_calendar_waves_take_what_comes(store):
 
 
 def test_minimising_prefers_the_lowest(store):
-    campaign = run_all(store, reward={"column": "visit", "direction": "min"})
+    campaign = run_all(store, **about("visit", direction="min"))
     last = {row.action: row.units for row in campaign.status().actions if row.wave == 3}
     assert last["none"] > 60
 

@@ -51,11 +51,12 @@ def steps(case, *, reward="outcome"):
     path = str(CORPUS / case["file"])
     init = ["init", path, "--name", "corpus", "--actions", "none,offer", "--waves", "1"]
     init += ["--seed", "1"]
+    options = case.get("options", [])
     return [
-        [*init, "--reward", reward],
-        ["validate", "spec.toml", path],
+        [*init, "--maximise", reward, *options],
+        ["validate", "spec.toml", path, *options],
         ["create", "spec.toml"],
-        ["assign", "corpus", path, "--out", "answers.csv"],
+        ["assign", "corpus", path, "--out", "answers.csv", *options],
     ]
 
 
@@ -139,7 +140,7 @@ def test_outcomes_are_recorded_as_they_are_meant(case):
     assert said("record", "corpus", path)["accepted"] == case["accepted"]
     store = open_store("campaigns.db", create=False)
     with store.read("corpus") as reader:
-        _, found = reader.outcomes(reader.numbers(list(case["values"])))
+        _, found, _ = reader.outcomes(reader.numbers(list(case["values"])))
     store.close()
     assert found.ravel().tolist() == pytest.approx(list(case["values"].values()), rel=1e-12)
     if "close" in case:
@@ -152,8 +153,8 @@ def declare_format(example):
     """Declare how outcomes are spelled: no file of units can tell."""
     spec = Path("spec.toml")
     text = spec.read_text(encoding="utf-8")
-    assert text.count("[reward]\n") == 1
-    declared = text.replace("[reward]\n", f'[reward]\nformat = "{example}"\n')
+    assert text.count("\n[metrics.outcome]\n") == 1
+    declared = text.replace("[metrics.outcome]\n", f'[metrics.outcome]\nformat = "{example}"\n')
     spec.write_text(declared, encoding="utf-8")
 
 

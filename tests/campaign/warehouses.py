@@ -6,6 +6,7 @@ import polars as pl
 import psycopg
 
 from seqbatch.campaign import Campaign
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "warm",
@@ -17,7 +18,7 @@ SPEC = {
     "floor": 0.02,
     "draws": "md5",
     "sums": "exact",
-    "reward": {"column": "visit", "range": [-10, 10]},
+    **about("visit", range=[-10, 10]),
     "features": {
         "numeric": {
             "age": {"missing": "median"},
@@ -101,8 +102,14 @@ def visits(ids, actions, *, seed):
     effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4}
     noise = np.random.default_rng([seed, 1]).normal(0, 1, len(ids))
     values = np.array([effect[action] for action in actions]) + noise
-    both = {"visit": np.clip(values, -10, 10), "bonus": np.round(np.abs(noise), 3)}
-    return pl.DataFrame({"id": ids, **both})
+    return pl.DataFrame(
+        {
+            "id": ids,
+            "visit": np.clip(values, -10, 10),
+            "bonus": np.round(np.abs(noise), 3),
+            "bought": (values > 1).astype(float),
+        }
+    )
 
 
 def first_wave(store, **changes):

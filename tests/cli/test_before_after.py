@@ -54,7 +54,7 @@ def test_a_wave_is_drawn():
     (("assign", "spring", "units.csv", "--draw", "--rest", "r.csv", "--out", "x.csv"),
      "--rest must be left out if draw is given; received r.csv"),
     (("assign", "spring", "units.csv", "--out", "units.csv"), "--out must be a file other than"),
-    (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "xls"), "--format must be"),
+    (("assign", "spring", "units.csv", "--out", "u.csv", "--format", "doc"), "--format must be"),
     (("status", "spring", "--at-event", "9"), "--at-event must be the number of an event"),
     (("amend", "spring", "--retire", "nix", "--reason", "x"), "--retire must be one of"),
     (("amend", "spring", "--units", "1", "--reason", "x"), "--units must be at least"),
@@ -265,19 +265,19 @@ def test_an_aborted_campaign():
 
 def test_what_absent_units_count_as_is_an_amendment_like_others():
     run("create", "spec.toml")
-    shown = run("amend", "spring", "--absent", "0", "--reason", "buyers only").stdout
-    assert "Amended (event 2): absent from none to 0." in shown
+    shown = run("amend", "spring", "--metric", "visit.absent=0", "--reason", "buyers only").stdout
+    assert "Amended (event 2): absent of visit from none to 0." in shown
     assert "Next: seqbatch campaign assign" in shown
     told = run("show-event", "spring").stdout.replace("│", " ")
-    assert "absent from none to 0" in " ".join(told.split())
+    assert "absent of visit from none to 0" in " ".join(told.split())
     assert run("verify", "spring").stdout.endswith("Verified: no discrepancies.\n")
 
 
-def test_no_sheet_is_written():
+def test_other_workbooks_are_not_written():
     run("create", "spec.toml")
-    refused = " ".join(run("export", "spring", "--out", "x.xlsx", code=2).stderr.split())
+    refused = " ".join(run("export", "spring", "--out", "x.ods", code=2).stderr.split())
     assert "--out must be named with one of" in refused
-    assert "Spreadsheets open CSV files." in refused
+    assert "Excel opens .xlsx files." in refused
 
 
 def test_words_need_no_textbook():
@@ -336,15 +336,22 @@ def test_one_wave_is_not_several():
     assert "; 1 wave of 60 units." in run("create", "spec.toml").stdout
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_init_says_what_its_plan_assumed():
     years = [1893 + number % 113 for number in range(200)]
     units(200).select("id").with_columns(born=pl.Series(years)).write_csv("customers.csv")
-    shown = run("init", "customers.csv", "--out", "new.toml", "--plan").stdout
+    # Never for a noise of 1 that nobody stated.
+    assert (
+        "--base-rate" in run("init", "customers.csv", "--out", "new.toml", "--plan", code=2).stderr
+    )
+    known = ("--plan", "--base-rate", "4%", "--smallest-lift", "0.5pp")
+    shown = run("init", "customers.csv", "--out", "new.toml", *known).stdout
     assert "1893 to 2005" in shown
     text = " ".join(Path("new.toml").read_text("utf-8").replace("#", " ").split())
-    assert "Assumed: a perfect assignment gains 0.2 per unit over a random one, give" in text
-    said = "vary with standard deviation 1; you can give the planner your own effect and noise"
-    assert said in text
+    assert "Assumed: a yes/no outcome, yes for 4% of units without any action, lifted by" in text
+    assert "gains about 0.005 per unit, give or take a factor of 2.5" in text
+    assert 'kind = "yes/no"' in text
+    run("init", "customers.csv", "--out", "new.toml", "--base-rate", "4%", "--force", code=2)
 
 
 def test_errors_are_wrapped_on_a_terminal_and_commands_are_not(monkeypatch):

@@ -23,9 +23,10 @@ unit = "id"
 actions = ["none", "mail", "call"]
 randomised = 0.2
 floor = 0.02
-[reward]
-column = "visit"
+[metrics.visit]
 range = [-10, 10]
+[objective]
+maximise = "visit"
 [features.numeric]
 age = "learn"
 [grid]
@@ -181,11 +182,40 @@ def test_init_amend_abort(folder):
     assert folder.exists()
 
 
+@pytest.mark.usefixtures("folder")
+def test_init_says_in_few_lines_what_is_left_out_and_who_may_get_what():
+    rows = "\n".join(
+        f"{row:03d},Ann{row % 7},{row % 5},{'yes' if row % 3 else 'no'},DE,{row % 2}"
+        for row in range(40)
+    )
+    Path("people.csv").write_text(
+        f"customer,first_name,visits,do_not_contact,country,vip\n{rows}\n", encoding="utf-8"
+    )
+    words = ("init", "people.csv", "--actions", "none,mail", "--out", "people.toml", "--force")
+    shown = run(*words).stdout
+    assert "Who may get mail: not do_not_contact." in shown
+    assert "addresses and free remarks): first_name." in shown
+    assert "): country." in shown
+    assert "Check these columns first: do_not_contact." in shown
+    found = said(*words)
+    assert found["eligible"] == {"mail": "not do_not_contact"}
+    by_name = {column["column"]: column for column in found["columns"]}
+    assert by_name["first_name"]["code"] == "personal"
+    assert by_name["do_not_contact"]["rule"] == "not do_not_contact"
+    run("validate", "people.toml", "people.csv")
+    found = said(*words, "--columns", "visits", "--max-features", "3")
+    assert [column["column"] for column in found["columns"] if column["became"] == "numeric"] == [
+        "visits"
+    ]
+    assert "--columns" in run(*words, "--columns", "visit", code=2).stderr
+    assert "--max-features" in run(*words, "--max-features", "0", code=2).stderr
+
+
 def test_init_says_what_became_of_each_column_and_what_comes_next(folder):
     Path("messy.csv").write_text(
         'customer,spend,revenue\n01,"1,50",1\n02,"2,75",0\n03,"7,00",5\n', encoding="utf-8"
     )
-    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--reward",
+    words = ("init", "messy.csv", "--actions", "none, offer A", "--control", "none", "--maximise",
              "visit", "--waves", "1", "--name", "messy", "--out", "a spec.toml", "--force",
              )  # fmt: skip
     shown = run(*words).stdout
@@ -304,13 +334,13 @@ def test_the_rest_is_another_file(folder):
 
 
 @pytest.mark.parametrize(("old", "new", "line"), [
-    ("[grid]", '[policy]\nkind = "Thomson"\n[grid]', 'line 13: kind = "Thomson"'),
-    ("[grid]", '[policy]\nkind = "SBUCB"\nscle = 1\n[grid]', "line 14: scle = 1"),
-    ("[grid]", '[policy]\nkind = "SBUCB"\nalpha = -1\n[grid]', "line 14: alpha = -1"),
+    ("[grid]", '[policy]\nkind = "Thomson"\n[grid]', 'line 14: kind = "Thomson"'),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nscle = 1\n[grid]', "line 15: scle = 1"),
+    ("[grid]", '[policy]\nkind = "SBUCB"\nalpha = -1\n[grid]', "line 15: alpha = -1"),
     ("sizes = [60, 40]", "plan = {units = 90, effekt = 1}",
-     "line 13: plan = {units = 90, effekt = 1}"),
-    ("[grid]\nsizes = [60, 40]", "[grid.plan]\nunits = 90\neffekt = 1", "line 14: effekt = 1"),
-    ("sizes = [60, 40]", "calendar = true\nwaves = 9\nunits = 3", "line 12: [grid]"),
+     "line 14: plan = {units = 90, effekt = 1}"),
+    ("[grid]\nsizes = [60, 40]", "[grid.plan]\nunits = 90\neffekt = 1", "line 15: effekt = 1"),
+    ("sizes = [60, 40]", "calendar = true\nwaves = 9\nunits = 3", "line 13: [grid]"),
 ])  # fmt: skip
 def test_a_refused_declaration_is_quoted_and_leaves_no_store(folder, old, new, line):
     Path("spec.toml").write_text(SPEC.replace(old, new), encoding="utf-8")
@@ -342,9 +372,8 @@ def test_an_assumed_scale_is_said(folder):
     bare = bare.replace("range = [-10, 10]\n", "").replace("spring", "two")
     Path("two.toml").write_text(bare, encoding="utf-8")
     shown = run("create", "two.toml").stdout
-    assert (
-        "No reward.range was declared, so outcomes are assumed to have noise of scale 1." in shown
-    )
+    said = " ".join(shown.split())
+    assert "No range was declared for visit, so outcomes are assumed to have noise of" in said
     assert folder.exists()
 
 
@@ -386,7 +415,7 @@ def test_a_shop_that_exports_buyers_only():
     run("create", "shop.toml")
     run("assign", "shop", "shop.csv", "--out", "a.csv")
     orders = [f"{number:03d},w1,{9 + number},1,1" for number in range(6)]
-    lines = ["customer,week,revenue,returned,left", *orders, "x,w1,1,0,0", "y,w1,1,0,0"]
+    lines = ["customer,week,revenue,refund,left", *orders, "x,w1,1,0,0", "y,w1,1,0,0"]
     Path("orders.csv").write_text("\n".join(lines), encoding="utf-8")
     shown = run("record", "shop", "orders.csv", code=1).stdout
     assert "Held rows by reason" in shown
@@ -394,14 +423,13 @@ def test_a_shop_that_exports_buyers_only():
         {"verdict": "quarantined", "reason": "no such unit in this campaign", "rows": 2}
     ]
     assert "buyers only" in run("close", "shop", code=3).stderr
-    assert "counts as 0" in run("amend", "shop", "--absent", "0", "--reason", "no row").stdout
+    none = ("--metric", "revenue.absent=0", "--metric", "refund.absent=0")
+    shown = " ".join(run("amend", "shop", *none, "--reason", "no row").stdout.split())
+    assert "absent of revenue from none to 0; absent of refund from none to 0" in shown
     shown = run("close", "shop").stdout
-    assert "6 recorded, 14 absent and counted as 0 EUR." in shown
-    assert "VIOLATED" in shown
+    assert "6 recorded, 14 absent and counted as 0 EUR" in shown
     shown = run("status", "shop").stdout
-    assert "6 recorded, 14 absent and counted as 0 EUR." in shown
-    assert "Observed (reward in EUR)" in shown
-    assert "Guardrail VIOLATED: left of" in shown
+    assert "6 recorded, 14 absent and counted as 0 EUR" in shown
     assert said("status", "shop")["waves"][0]["absent"] == 14
     run("verify", "shop")
 
@@ -412,13 +440,14 @@ unit = ["customer", "week"]
 cluster = "customer"
 actions = ["none", {name = "call", cost = 0.4}]
 randomised = 1
-[reward]
-sum = {revenue = 1.0, returned = -0.5}
-unit = "EUR"
-[[metrics]]
-column = "left"
-direction = "min"
-guardrail = 0.02
+currency = "EUR"
+[metrics]
+revenue = {unit = "EUR"}
+refund = {unit = "EUR"}
+left = {kind = "yes/no", guardrail = {at_most = 0.02}}
+[objective]
+maximise = {revenue = 1.0, refund = -0.5}
+less_costs = true
 [features.numeric]
 age = "raw"
 [grid]
@@ -428,19 +457,21 @@ sizes = [20, 20]
 
 @pytest.mark.usefixtures("folder")
 def test_the_command_that_record_names_reads_what_was_held():
-    metric = '[[metrics]]\ncolumn = "calls"\n'
-    Path("spec.toml").write_text(SPEC.replace("[grid]", f"{metric}[grid]"), encoding="utf-8")
+    text = SPEC.replace("[grid]", "[metrics.calls]\n[grid]")
+    Path("spec.toml").write_text(text, encoding="utf-8")
     run("create", "spec.toml")
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     rows = "".join(f"{row:06};1,5;2,5\n" for row in range(60))
     Path("o1.csv").write_text(f"id;visit;calls\n{rows}", encoding="utf-8")
-    named = "amend spring --reward-format 1.234,56 --reason 'YOUR REASON'"
+    named = "amend spring --metric visit.format=1.234,56 --reason 'YOUR REASON'"
     assert named in " ".join(run("record", "spring", "o1.csv", code=1).stdout.split())
-    wrong = run("amend", "spring", "--metric-format", "calls", "--reason", "x", code=2)
-    assert "must be COLUMN=EXAMPLE" in wrong.stderr
-    formats = ("--reward-format", "1.234,56", "--metric-format", "calls=1.234,56")
+    for wrong in ("calls", "calls=1.234,56", "calls.absent=none"):
+        assert (
+            "--metric" in run("amend", "spring", "--metric", wrong, "--reason", "x", code=2).stderr
+        )
+    formats = ("--metric", "visit.format=1.234,56", "--metric", "calls.format=1.234,56")
     shown = run("amend", "spring", *formats, "--reason", "as it is").stdout
-    assert "reward format from plain numbers to 1.234,56" in " ".join(shown.split())
+    assert "format of visit from none to 1.234,56" in " ".join(shown.split())
     assert "60 accepted" in run("record", "spring", "o1.csv").stdout
 
 

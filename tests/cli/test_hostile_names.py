@@ -15,13 +15,14 @@ from seqbatch.cli.app import app
 from seqbatch.cli.console import dump
 from seqbatch.display import visible
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, IMPOSSIBLE, TERMINAL, acts
 
 ACTIONS = EVERY[:40]
 ESCAPE = TERMINAL[0]
 SPEC = {
     "name": "x", "unit": "\x1b[1mid", "actions": list(ACTIONS), "control": ACTIONS[0],
-    "reward": {"column": "\x07visit"}, "outcome": "\u202eorder",
+    **about("\x07visit", row_id="\u202eorder"),
     "features": {"numeric": {"=age": "raw"}, "categorical": {"<b>kind": list(EVERY)}},
     "grid": {"sizes": [len(EVERY), len(EVERY)]}, "randomised": 1.0,
 }  # fmt: skip

@@ -153,6 +153,7 @@ def test_events_of_large_files(narrow):
     holds_names(text, [*NAMES, "x" * 30, "1,234,567", "1,234,566", "1,234,565", "07:08:09"])
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_plans(tmp_path):
     words = ("plan", "--units", "1234567", "--actions", "3", "--max-batches", "3", "--noise", "500",
              "--effect", "100", "--effect-spread", "1", "--batch-cost", "10000")  # fmt: skip

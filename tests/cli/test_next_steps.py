@@ -90,10 +90,10 @@ def test_json_has_it_too():
     ('absent = 0\nafter = "14 days"', ", but not earlier than 14 days after its assignment"),
 ])  # fmt: skip
 def test_a_wave_can_be_closed_where_absent_units_count(declared, when):
-    text = SPEC.replace('column = "visit"', f'column = "visit"\n{declared}')
+    text = SPEC.replace("[metrics.visit]", f"[metrics.visit]\n{declared}")
     Path("my spec.toml").write_text(HEADING + text, encoding="utf-8")
     closing = (
-        "Once you expect no more outcomes, close wave 1: a unit without one then counts as 0"
+        "Once you expect no more outcomes, close wave 1: a unit without one then counts as 0 visit"
         f"{when}."
     )
     run("seqbatch campaign create 'my spec.toml'")

@@ -12,6 +12,9 @@ from tests.cli.test_narrow import run as run_narrow
 
 SMALL = ("plan", "--units", "5000", "--actions", "2", "--max-batches", "2")
 
+#: What is said about plans is the same with few trials.
+pytestmark = pytest.mark.usefixtures("few_trials")
+
 
 @pytest.mark.slow
 def test_a_plan_in_words_and_tables(tmp_path):

@@ -33,7 +33,7 @@ def run(*words, code=0):
     return result
 
 
-INIT = ("init", "units.csv", "--actions", "none,mail", "--waves", "1", "--reward", "revenue",
+INIT = ("init", "units.csv", "--actions", "none,mail", "--waves", "1", "--maximise", "revenue",
         "--seed", "1")  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_spelling_is_refused(command, option, value, words):
 
 
 def test_python_takes_the_spelling_too(tmp_path):
-    options = {"name": "spring", "actions": ["none", "mail"], "waves": 1, "reward": "revenue"}
+    options = {"name": "spring", "actions": ["none", "mail"], "waves": 1, "metric": "revenue"}
     assert "Łódź" in starting_spec(Source("units.csv", **SPELLED), **options)
     made = write_spec("spec.toml", Source("units.csv", **SPELLED), **options)
     assert made.read_as == "units.csv was read as '^'-separated, cp1250 text"

@@ -199,6 +199,24 @@ def zero():
     return 0
 
 
+def test_processes_that_compile_at_the_same_time_never_load_the_wrong_code(tmp_path):
+    """Both have read the index before either has written: Numba alone would number both 1."""
+    one, other = (compiling.CodeFiles(str(tmp_path), "kernel", 0.0) for _ in range(2))
+    one._load_index = other._load_index = dict
+    write = one._save_data
+
+    def late(name, data):
+        other.save("floats", "code for floats")
+        write(name, data)
+
+    one._save_data = late
+    one.save("integers", "code for integers")
+    later = compiling.CodeFiles(str(tmp_path), "kernel", 0.0)
+    assert later.load("floats") == "code for floats"
+    # It is not in the index, so it is compiled again.
+    assert later.load("integers") is None
+
+
 EDITED = """
 import sys
 from pathlib import Path

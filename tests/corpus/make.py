@@ -1,9 +1,11 @@
-"""Write the files of the corpus whose bytes no editor writes: other encodings, Parquet and Arrow.
+"""Write the files of the corpus whose bytes no editor writes: encodings, Parquet, Arrow, Excel.
 
-``python -m tests.corpus.make`` writes them again. All other files are kept as they were typed.
+``python -m tests.corpus.make`` writes them again. All other files are kept as they were typed,
+but for two that other programs wrote: `legacy.xls` by xlwt, `password.xlsx` by msoffcrypto-tool.
 """
 
 import gzip
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import xlsxwriter
 
 HERE = Path(__file__).parent
 
@@ -130,6 +133,88 @@ def frames() -> None:
     })  # fmt: skip
 
 
+#: Number formats of cells, by the columns of the sheet that have them.
+FORMATS = {
+    "Kundennummer": "000000", "Umsatz Vorjahr": '#,##0.00 "€"', "Kunde seit": "dd.mm.yyyy",
+    "Rabatt": "0.0%", "changed": "yyyy-mm-dd hh:mm", "part no": "d-mmm",
+}  # fmt: skip
+
+
+def _workbook(
+    name: str,
+    rows: Sequence[Sequence[Any]],
+    *,
+    above: Sequence[str] = (),
+    also: Callable[[Any, Any], None] = lambda _book, _sheet: None,
+) -> None:
+    """Write rows below titles to a sheet called Kunden, which comes after an empty one."""
+    book = xlsxwriter.Workbook(HERE / name, {"strings_to_formulas": False})
+    book.set_properties({"created": datetime(2000, 1, 1)})
+    book.add_worksheet("Info")
+    sheet = book.add_worksheet("Kunden")
+    for row, title in enumerate(above):
+        sheet.write(row, 0, title)
+    forms = {
+        column: book.add_format({"num_format": FORMATS[head]})
+        for column, head in enumerate(rows[0])
+        if head in FORMATS
+    }
+    for row, cells in enumerate(rows, start=len(above)):
+        for column, cell in enumerate(cells):
+            sheet.write(row, column, cell, forms.get(column) if row > len(above) else None)
+    also(book, sheet)
+    book.close()
+
+
+def workbooks() -> None:
+    """Write workbooks as people have them, and files that are called like workbooks."""
+    kunden = [
+        ["Kundennummer", "Ort", "Umsatz Vorjahr", "Kunde seit", "Rabatt", "Newsletter"],
+        [871, "Köln", 1234.56, datetime(2019, 1, 3), 0.125, True],
+        [872, "München", 98, datetime(2021, 11, 17), 0, False],
+        [873, "Köln", 12040.1, datetime(2020, 2, 28), 0.05, True],
+        [874, "Düsseldorf", 0, datetime(2023, 12, 31), 0, False],
+        [875, "München", 455.9, datetime(2018, 6, 9), 0.05, False],
+        [876, "Köln", 1000, datetime(2022, 4, 1), 0.125, True],
+    ]
+    _workbook("workbook.xlsx", kunden)
+    title = ["Kundenliste", "Stand: 01.03.2024", ""]
+    _workbook("workbook-title.xlsx", kunden, above=title)
+    _workbook("workbook-title-skipped.xlsx", kunden, above=title)
+    _workbook("workbook-totals.xlsx", [*kunden, ["Summe", "", 14828.56]])
+    grouped = [["Kunde", "", "Umsatz", "", "", ""], *kunden]
+    _workbook("workbook-two-headers.xlsx", grouped)
+    spelled = [[*row[:2], text, *row[3:]] for row, text in zip(
+        kunden,
+        ["Umsatz Vorjahr", "1.234,56", 98.567, "12.040,10", 0.0, "n/a", 1000.0],
+        strict=True,
+    )]  # fmt: skip
+    _workbook("workbook-text-numbers.xlsx", spelled)
+    long = [["account", "visits"], *([1234567890123456 + 1000 * n, n] for n in range(6))]
+    _workbook("workbook-long-ids.xlsx", long)
+    dated = [["part no", "visits"], ["A-1", 3], [datetime(2024, 12, 3), 4], ["B-9", 9]]
+    _workbook("workbook-dated-ids.xlsx", dated)
+    _workbook("workbook-errors.xlsx", kunden, also=lambda _, sheet: sheet.write_formula(
+        "C4", "=1/0", None, "#DIV/0!"
+    ))  # fmt: skip
+    _workbook("workbook-formulas.xlsx", kunden, also=lambda _, sheet: sheet.write_formula(
+        "C4", "=C2+C3", None, ""
+    ))  # fmt: skip
+    _workbook("workbook-repeats.xlsx", [
+        ["customer id", "visits", "plan", "changed"],
+        ["c1", 3, "basic", datetime(2024, 1, 5, 9, 30)],
+        ["c2", 8, "plus", datetime(2024, 1, 2, 12, 0)],
+        ["c1", 4, "plus", datetime(2024, 1, 5, 9, 45)],
+        ["c3", 1, "basic", datetime(2024, 2, 1, 8, 0)],
+        ["c2", 7, "basic", datetime(2023, 12, 24, 18, 0)],
+    ])  # fmt: skip
+    (HERE / "web-page.xls").write_text(
+        "<html><table><tr><td>id</td></tr><tr><td>1</td></tr></table></html>\n", encoding="utf-8"
+    )
+    _text("text.xls", UTF16, "utf-8")
+
+
 if __name__ == "__main__":
     texts()
     frames()
+    workbooks()

@@ -540,6 +540,14 @@ def test_the_level_of_outcomes(case):
     assert drift(summaries(case)).level == made
 
 
+@pytest.mark.parametrize("clusters", ["cluster", "own cluster"])
+def test_the_level_of_outcomes_in_clusters(clusters):
+    made = level_change(summaries("normal", clusters))
+    expected = oracle.level_change(literal("normal"), clusters)
+    assert made.statistic == pytest.approx(expected["F"], rel=1e-7)
+    assert made.p_value == pytest.approx(expected["p"], rel=1e-6)
+
+
 @of_all
 def test_lifts_that_change(case):
     found = [oracle.change(oracle.estimates(literal(case), "lift", a))
@@ -575,9 +583,10 @@ def test_the_latest_waves_and_the_verdict(case):
         tail = recommendation.tail_of(K)
         pooled = pool_by_size(summaries(case), Lift(action))
         low, high = pooled.limits(tail)
-        said = verdict(low, high, same_p=pooled.same_p, latest_p=made.p_better, tail=tail,
-                       waves=len(pooled.waves))  # fmt: skip
-        assert said == recommendation.verdict(low, high, p, change, tail)
+        for above in range(1, K):
+            said = verdict(low, high, same_p=pooled.same_p, latest_p=made.p_better, tail=tail,
+                           waves=len(pooled.waves), candidates=above)  # fmt: skip
+            assert said == recommendation.verdict(low, high, p, change, tail, above)
 
 
 @pytest.mark.parametrize(
@@ -609,21 +618,29 @@ def test_the_latest_waves_of_a_segment():
         assert found.p_better == close(oracle.one_sided(expected))
 
 
+@pytest.mark.parametrize("candidates", [1, 2, 5])
 @pytest.mark.parametrize("less", [False, True])
 @pytest.mark.parametrize("waves", [1, 2])
-def test_every_verdict(waves, less):
+def test_every_verdict(waves, less, candidates):
     values = (0.001, 0.0124, 0.0126, 0.0249, 0.0251, 0.0499, 0.0501, 0.099, 0.101, 0.9)
+    values += tuple(one / candidates for one in values)
     seen = set()
     for low, high in [(0.1, 0.5), (0.0, 0.5), (-0.5, 0.1), (-0.5, 0.0), (-0.5, -0.1)]:
         for same in values:
             for latest in values:
                 ends = (-high, -low) if less else (low, high)
                 made = verdict(*ends, same_p=same, latest_p=latest, tail=0.0125, waves=waves,
-                               less=less)  # fmt: skip
+                               candidates=candidates, less=less)  # fmt: skip
                 both = (None, None) if waves == 1 else (latest, same)
-                assert made == recommendation.verdict(low, high, *both, 0.0125)
+                assert made == recommendation.verdict(low, high, *both, 0.0125, candidates)
                 seen.add(made)
     assert len(seen) == (3 if waves == 1 else 7)
+
+
+def test_no_candidate_counts_as_one():
+    """If another action is clear and this one is not, its own latest waves are asked as usual."""
+    facts = {"same_p": 0.01, "latest_p": 0.001, "tail": 0.025, "waves": 3}
+    assert verdict(-0.1, 0.5, **facts, candidates=0) == verdict(-0.1, 0.5, **facts)
 
 
 @pytest.mark.parametrize("case", ["normal", "all back", "small waves", "binary", "amount of four"])

@@ -15,7 +15,7 @@ from seqbatch.inference.evidence import gathered
 from seqbatch.inference.intervals import StudentShape, normal_tail
 from seqbatch.inference.rare_events import rare_shape
 from seqbatch.inference.return_model import ReturnModel
-from seqbatch.inference.score_sums import ScoreColumns
+from seqbatch.inference.score_sums import ScoreColumns, Weighing
 from tests.inference.campaigns import logged
 from tests.oracles import inference, rare_events, recommendation, return_model
 from tests.oracles.campaigns import waves_of
@@ -311,7 +311,8 @@ def test_rare_events_of_the_program(monkeypatch, amounts, kind, action, whole, p
         q = ReturnModel.by_action(evidence).of(rows)
         # The values were made before the common shift of a wave.
         scores = score(rows, OutcomeModel.fitted(evidence), q, None)
-        tallies.append(ScoreColumns.of(rows, scores.values, q, [contrast]).tally())
+        weighing = Weighing.of(rows, [contrast])
+        tallies.append(ScoreColumns.of(weighing, scores.values, q).tally())
     weights = np.array([60.0, 90.0])
     if kind in WEIGHTS:
         weights /= np.sqrt(WEIGHTS[kind] * np.array([one.costs[0] / one.units for one in tallies]))
@@ -403,3 +404,19 @@ def test_a_gain_over_random_in_a_uniform_wave_is_known_exactly():
 def test_verdicts(low, high, p_recent, p_change, code):
     tail = recommendation.tail_of(3)
     assert recommendation.verdict(low, high, p_recent, p_change, tail) == code
+
+
+@pytest.mark.parametrize(
+    ("above", "p_recent", "p_change", "code"),
+    [
+        (2, 0.049, 0.05, "give"),
+        (2, 0.05, 0.05, "unconfirmed"),
+        (4, 0.024, 0.05, "give"),
+        (4, 0.026, 0.05, "unconfirmed"),
+        (2, 0.012, 0.049, "give-changed"),
+        (2, 0.013, 0.049, "changed"),
+    ],
+)
+def test_verdicts_if_several_are_better(above, p_recent, p_change, code):
+    tail = recommendation.tail_of(5)
+    assert recommendation.verdict(0.1, 0.5, p_recent, p_change, tail, above) == code

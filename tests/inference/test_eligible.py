@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from seqbatch.inference import (
+    AmongEligible,
     AsRun,
+    Declared,
     Eligible,
     Gain,
     GainOverRandom,
@@ -18,12 +21,17 @@ from seqbatch.inference import (
     plan_of_shares,
     pool,
     pool_by_size,
+    strongest_splits,
     summarise,
+    within_segments,
 )
 from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel, score
 from seqbatch.inference.evidence import gathered
 from seqbatch.inference.return_model import ReturnModel
-from tests.inference.campaigns import campaign
+from tests.inference.campaigns import campaign, logged
+from tests.oracles import inference as oracle
+from tests.oracles import rare_events
+from tests.oracles.campaigns import waves_of
 from tests.refusals import refused
 
 BOTH = (Eligible((0, 2)), True)
@@ -77,6 +85,99 @@ def test_a_lift_is_the_mean_of_the_scores_of_those_who_could_get_both():
     costs = [(1 / wave.probabilities[i][wave.eligible[i]]).sum() / wave.eligible[i].sum() ** 2
              for i in range(wave.count)]  # fmt: skip
     assert gain.cost == pytest.approx(np.mean(costs))
+
+
+def closed_to_some(seed, kind, sizes=(120, 90, 130)):
+    """Return waves for the oracles in which action 2 is closed to most units on the left."""
+    random = np.random.default_rng([seed, 3])
+    waves = waves_of(seed=seed, kind=kind, sizes=sizes)
+    for row in (row for wave in waves for row in wave):
+        row["could"] = [True, True, row["half"] == "right" or row["x"][1] > 0.5]
+        p = np.where(row["could"], row["p"], 0.0)
+        row["p"] = (p / p.sum()).tolist()
+        if not row["could"][row["a"]]:
+            row["a"] = int(random.random() < row["p"][1])
+    return waves
+
+
+@pytest.mark.parametrize("kind", ["normal", "binary", "amount"])
+@pytest.mark.parametrize("half", ["left", "right"])
+def test_a_lift_in_a_segment_is_that_of_its_eligible_units(kind, half):
+    """The oracle takes the rows one by one that are in the segment and could get both."""
+    waves = closed_to_some(4, kind)
+    by = Declared("half")
+    among = AmongEligible(by, (0, 2))
+    made = summarise(logged(waves), partitions=[by, among])
+
+    def kept(row):
+        return row["half"] == half and row["could"][2]
+
+    [found] = [one for one in within_segments(made, Lift(2), [among]).findings
+               if one.segment == half]  # fmt: skip
+    inside = [row for wave in waves for row in wave if row["half"] == half]
+    assert found.among == pytest.approx(np.mean([row["could"][2] for row in inside]))
+    assert found.unknown == ""
+    own = found.interval
+    if kind == "normal":
+        expected = oracle.by_size(waves, "lift", 2, keep=kept)
+        assert own.estimate == pytest.approx(expected["theta"], rel=1e-8)
+        assert (own.low, own.high) == pytest.approx((expected["low"], expected["high"]), rel=1e-8)
+    else:
+        shape = rare_events.contrast(waves, "lift", 2, keep=kept, own=False)
+        assert own.estimate == pytest.approx(rare_events.estimate(shape), rel=1e-8)
+        limits = rare_events.limits(shape, float(stats.norm.isf(0.025)))
+        assert (own.low, own.high) == pytest.approx(limits, rel=1e-7)
+    # Whoever is in the segment, but could not get both, would make it unknown.
+    [whole] = [one for one in within_segments(made, Lift(2), [by]).findings
+               if one.segment == half]  # fmt: skip
+    assert whole.interval.known == all(row["could"][2] for row in inside)
+
+
+def test_a_segment_in_which_nobody_may_get_it_says_so():
+    waves = closed_to_some(5, "normal")
+    for row in (row for wave in waves for row in wave if row["half"] == "left"):
+        row["could"] = [True, True, False]
+        row["p"] = [row["p"][0] / sum(row["p"][:2]), row["p"][1] / sum(row["p"][:2]), 0.0]
+        row["a"] = min(row["a"], 1)
+    by = Declared("half")
+    among = AmongEligible(by, (0, 2))
+    made = within_segments(summarise(logged(waves), partitions=[by, among]), Lift(2), [among])
+    left, right = made.findings
+    assert (left.segment, left.unknown, left.among) == ("left", "not-eligible", 0.0)
+    assert np.isnan(left.adjusted_p)
+    assert not left.interval.known
+    assert left.interval.note
+    assert (right.unknown, right.among) == ("", 1.0)
+    assert right.adjusted_p <= 1
+    assert "p = nan" not in str(made)
+    assert "p = " in str(made)
+
+
+def test_splits_are_found_among_the_eligible():
+    """What nobody could get is left out, and the lift grows by 0.8 per unit of column 1."""
+    waves = restricted(11, sizes=(900, 900))
+    made = strongest_splits(waves, Lift(2), labels=["1", "a", "b"], most=1, eligible=(0, 2))
+    [found] = made.splits
+    assert found.split.label == "a"
+    assert found.difference.low > 0
+    assert strongest_splits(waves, Lift(2), labels=["1", "a", "b"]).splits == ()
+
+
+def test_intervals_in_segments_of_the_eligible_cover():
+    """The lift of those who may get both is 0.8 (1 + mean of x1) in each of two segments."""
+    inside = np.zeros(2, dtype=int)
+    for seed in range(300):
+        waves = [replace(rows, groups={"half": (rows.features[:, 1] > 0) * 1})
+                 for rows in restricted(seed, sizes=(120, 150))]  # fmt: skip
+        by = Declared("half")
+        among = AmongEligible(by, (0, 2))
+        made = summarise(waves, contrasts=[Lift(2)], partitions=[by, among])
+        for place, one in enumerate(within_segments(made, Lift(2), [among]).findings):
+            mine = [rows.eligible[:, 2] & (rows.groups["half"] == place) for rows in waves]
+            x = np.concatenate([w.features[m, 1] for w, m in zip(waves, mine, strict=True)])
+            inside[place] += one.interval.low <= 0.8 * (1 + x.mean()) <= one.interval.high
+    # At least 95% of 300, less three standard errors; the units themselves are fixed here.
+    assert (inside >= 274).all(), inside
 
 
 def test_the_rule_to_run_next_gives_nobody_what_they_may_not_get():

@@ -39,7 +39,7 @@ from seqbatch.inference import (
 )
 from seqbatch.inference.intervals import StudentShape, quantile, student
 from seqbatch.inference.rare_events import RareShape
-from seqbatch.inference.score_sums import ScoreColumns
+from seqbatch.inference.score_sums import ScoreColumns, Weighing
 from tests.inference.campaigns import campaign, cut, logged, rows_of, taken
 from tests.oracles.campaigns import waves_of
 from tests.refusals import refused
@@ -855,10 +855,13 @@ def test_sums_merge_in_any_order():
     waves = waves_of(seed=33, kind="amount", sizes=(60,))
     [summary] = summarise(logged(waves, clusters="cluster"))
     [rows] = logged(waves, clusters="cluster")
-    columns = ScoreColumns.of(rows, np.outer(rows.features[:, 1], [1, 2, 3]), np.ones((1, 3)),
-                              summary.contrasts)  # fmt: skip
+    weighing, values = (
+        Weighing.of(rows, summary.contrasts),
+        np.outer(rows.features[:, 1], [1, 2, 3]),
+    )
+    columns = ScoreColumns.of(weighing, values, np.ones((1, 3)))
     whole = columns.tally()
-    a, b, c = (columns.tally(np.arange(60) % 3 == part) for part in range(3))
+    a, b, c = (columns.some(np.arange(part, 60, 3)).tally() for part in range(3))
     for made in (a.merge(b).merge(c), a.merge(b.merge(c)), c.merge(a).merge(b)):
         for name in ("mean", "second", "third", "fourth"):
             for sums in ("moments", "parts"):

@@ -316,11 +316,14 @@ def one_sided(answer):
     return float(stats.t.sf(answer["theta"] / answer["se"], answer["df"]))
 
 
-def level_change(waves):
-    """Return lambda, F, d and p of the test that all actions' means moved alike between waves."""
+def level_change(waves, clusters=None):
+    """Return lambda, F, d and p of the test that all actions' means moved alike between waves.
+
+    `clusters` is the name of the rows' key that holds a unit's cluster.
+    """
     M, K = len(waves), len(waves[0][0]["p"])
     cells = [(a, m) for m in range(M) for a in range(K)]
-    made = {(a, m): wave_estimate(waves[: m + 1], "mean", a) for a, m in cells}
+    made = {(a, m): wave_estimate(waves[: m + 1], "mean", a, clusters=clusters) for a, m in cells}
     actions = [[float(a == b) for b in range(K)] for a, _ in cells]
     later = [[float(m == j) for j in range(1, M)] for _, m in cells]
     design = np.hstack([actions, later])
@@ -330,10 +333,16 @@ def level_change(waves):
     for m in range(M):
         table, n = scores(waves[: m + 1]), len(waves[m])
         means = [sum(line[a] for line in table) / n for a in range(K)]
+        totals = {}
+        for i, (line, row) in enumerate(zip(table, waves[m], strict=True)):
+            own = totals.setdefault(row[clusters] if clusters else i, [0.0] * K)
+            for a in range(K):
+                own[a] += line[a] - means[a]
+        G = len(totals)
         for a in range(K):
             for b in range(K):
-                product = sum((line[a] - means[a]) * (line[b] - means[b]) for line in table)
-                V[m * K + a, m * K + b] = product / (n - 1) / n if n > 1 else 0.0
+                product = sum(one[a] * one[b] for one in totals.values())
+                V[m * K + a, m * K + b] = product / n**2 * G / (G - 1) if G > 1 else 0.0
             V[m * K + a, m * K + a] = made[a, m]["moderated"]
     shifts = H @ np.array([made[cell]["theta"] for cell in cells])
     F = float(shifts @ np.linalg.solve(H @ V @ H.T, shifts)) / (M - 1)

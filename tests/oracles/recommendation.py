@@ -8,16 +8,19 @@ def tail_of(K, alpha=0.05):
     return alpha / 2 / (K - 1)
 
 
-def verdict(low, high, p_recent=None, p_change=None, tail=0.025):
-    """Return the code; p_recent and p_change are None after one wave: the bounds decide alone."""
+def verdict(low, high, p_recent=None, p_change=None, tail=0.025, above=1):
+    """Return the code; p_recent and p_change are None after one wave: the bounds decide alone.
+
+    `above` counts the actions whose bounds are above 0, this one included if its are.
+    """
     if p_change is None:
         if low > 0:
             return "give"
         return "worse" if high < 0 else "not-clear"
     changed = p_change < 0.05
-    if low > 0 and not changed and p_recent < 0.10:
+    if low > 0 and not changed and p_recent * above < 0.10:
         return "give"
-    if low > 0 and changed and p_recent < 0.025:
+    if low > 0 and changed and p_recent * above < 0.025:
         return "give-changed"
     if low > 0 and not changed:
         return "unconfirmed"

@@ -69,6 +69,7 @@ def test_policies_are_compared_under_the_same_conditions(layout):
     assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 4
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_all_at_random_costs_all_there_is_to_gain():
     made = plan(
         units=3_000, actions=2, features=2, effect=0.3, effect_spread=1, randomised=1.0,
@@ -80,6 +81,7 @@ def test_all_at_random_costs_all_there_is_to_gain():
     assert "nothing can be learned in time" in made.reason
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_randomised_share_changes_the_sizes():
     asked = {"units": 10_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3,
@@ -96,6 +98,7 @@ def test_a_randomised_share_changes_the_sizes():
     assert lost.as_dict()["missing"] == 0.75
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_limits_of_waves_enter_the_prediction():
     asked = {"units": 5_000, "actions": 2, "features": 2, "batches": 3, "max_batches": 3}
@@ -108,6 +111,7 @@ def test_limits_of_waves_enter_the_prediction():
         assert kept.detection.error < free.detection.error
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_late_outcomes_keep_the_second_batch_uniform():
     asked = {

@@ -83,6 +83,7 @@ def test_the_same_seed_gives_the_same_plan(trial):
     assert other.row.regret != trial.row.regret
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.05, 2.0])
 def test_tuned_is_never_worse_than_the_papers(effect):
@@ -101,6 +102,7 @@ def test_tuned_is_never_worse_than_the_papers(effect):
     assert all(line.best <= min(line.regret, line.paper) for line in tuned.sensitivity)
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_prior_over_effects_lies_between():
     small, large = (
@@ -114,6 +116,7 @@ def test_a_prior_over_effects_lies_between():
     assert both.rows[0].regret == pytest.approx(20_000 * 0.35)
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_limits_are_kept():
     made = plan(units=5_000, actions=2, features=3, max_batches=3, min_batch=800)
@@ -130,6 +133,7 @@ def test_limits_are_kept():
     assert {sum(made.rows[1].sizes[:1])} <= {500, 1_500, 3_000}
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_costs_do_not_depend_on_the_units_of_measure():
     plain = plan(units=5_000, actions=2, features=2, effect=0.2, batches=2, max_batches=2)
@@ -267,6 +271,7 @@ def test_fully_online_is_what_updates_after_every_unit_cost():
     assert made.online.regret == pytest.approx(best.mean(), abs=slack)
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
@@ -311,6 +316,7 @@ def test_long_tables_have_every_doubling():
     assert numbers_of(BatchLimits(units=9_000, largest=5_000, first=1_000), None, 4) == [3, 4]
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_replanning_uses_what_was_learned():
     before = plan(units=9_000, actions=2, features=2, effect=0.3, batches=3, max_batches=3)
@@ -348,6 +354,7 @@ def test_replanning_uses_what_was_learned():
         replan(before, seen=first, statistics=shifted)
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_replanning_the_shared_model():
     before = plan(units=6_000, actions=3, dim=3, effect=0.3, batches=3, max_batches=3)
     rng = np.random.default_rng(2)
@@ -429,6 +436,7 @@ def test_nonsense_is_refused_kindly(change, code, field, received):
         plan(**asked)
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_sample_speaks_of_diversity():
     rng = np.random.default_rng(1)
     good = Sample(rng.standard_normal((400, 3)), ["age", "visits", "spend"])
@@ -522,6 +530,7 @@ def test_grids_are_judged_on_other_trials_than_they_were_tuned_on(campaign):
     assert request.judging.rates(sizes).total(sizes)[0] == pytest.approx(campaign.rows[1].regret)
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_progress_is_told_from_the_first_grid_to_the_end():
     told = []
     plan(units=500, actions=2, features=0, max_batches=3, progress=told.append)
@@ -540,6 +549,7 @@ def test_a_quick_answer_takes_few_trials_and_no_comparison():
     assert [row.batches for row in whole_plan(**{**asked, "batches": 6}, quick=True).rows][-1] == 6
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_batches_are_the_same_without_a_comparison_of_policies():
     asked = {"units": 3_000, "actions": 3, "features": 2, "batches": 2, "max_batches": 2}
     whole, alone = whole_plan(**asked), whole_plan(**asked, compare=False)

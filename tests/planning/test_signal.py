@@ -47,16 +47,15 @@ def missed(model, theta, fits, random):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [{"features": 3}, {"dim": 4}], ids=["features", "dim"])
-@pytest.mark.parametrize("effect", [0.01, 0.3, 3.0, 10.0, 50.0, 100.0])
+@pytest.mark.parametrize("effect", [0.01, 0.3, 3.0, 10.0, 100.0])
 def test_headlines_agree_with_least_squares_at_every_signal(kind, effect):
     made = plan(
-        units=3_000, actions=2, effect=effect, effect_spread=1, batches=2, max_batches=2, **kind
-    )
-    greedy = made.candidates[0]
-    assert (greedy.regret, greedy.error) == (made.row.regret, made.row.error)
+        units=3_000, actions=2, effect=effect, effect_spread=1, batches=2, max_batches=2,
+        compare=False, **kind,
+    )  # fmt: skip
     first, later = made.grid.sizes
     # Failures are rare, and trials cheap, where the first batch is small.
-    trials = 40_000 if first < 100 else 2_000_000 // first
+    trials = 20_000 if first < 100 else 700_000 // first
     found = losses(made.model, first, later, trials, np.random.default_rng(1))
     error = np.hypot(made.row.error, found.std() / np.sqrt(trials))
     assert error < 0.12 * made.row.regret

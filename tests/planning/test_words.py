@@ -10,6 +10,9 @@ from seqbatch.planning import plan
 from seqbatch.planning.number_of_batches import choose
 from seqbatch.planning.result_rows import Row
 
+#: What is said about plans is the same with few trials.
+pytestmark = pytest.mark.usefixtures("few_trials")
+
 
 def row(batches, regret, cost=math.nan, error=1.0):
     """Return a table's row with what a choice looks at."""

@@ -22,6 +22,7 @@ from seqbatch.simulation.device.assignment import Rules
 from seqbatch.simulation.device.backend import backend
 from seqbatch.simulation.device.trials import require_readable
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.campaign.warehouses import in_duckdb
 from tests.refusals import refused
 
@@ -214,7 +215,7 @@ SPEC = {
     "actions": ACTIONS,
     "draws": "md5",
     "sums": "exact",
-    "reward": {"column": "gain", "range": [-10, 10]},
+    **about("gain", range=[-10, 10]),
     "features": {
         "numeric": {
             name: {"scale": {"mean": 0, "sd": 1}, "clip": False, "range": [-9, 9]} for name in "xy"

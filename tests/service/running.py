@@ -13,13 +13,14 @@ from seqbatch.campaign import Campaign
 from seqbatch.service import Settings, make_app
 from seqbatch.service.connections import protocol
 from seqbatch.storage import open_store, tokens
+from tests.campaign.specs import about
 
 SPEC = {
     "name": "spring",
     "seed": 7,
     "actions": ["none", "mail"],
     "grid": {"sizes": [4, 4]},
-    "reward": {"column": "visit", "range": [0, 1]},
+    **about("visit", range=[0, 1]),
     "features": {"numeric": {"age": "raw"}},
 }
 UNITS = [{"unit": name, "age": age} for name, age in zip("abcd", (31, 45, 28, 60), strict=True)]

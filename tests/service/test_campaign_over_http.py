@@ -3,12 +3,15 @@
 import inspect
 import io
 import json
+import zipfile
 
 import polars as pl
 import pytest
+import python_calamine as calamine
 
 from seqbatch import planning
 from seqbatch.service.api_models import PlanBody
+from tests.campaign.files.workbooks import write_workbook
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
 CLOSE = "/v1/campaigns/spring/close"
@@ -80,8 +83,9 @@ def test_a_plan_takes_what_the_planner_takes(service):
 
 def test_a_spec_as_toml(service):
     text = (
-        'name = "toml"\nseed = 7\nactions = ["none", "mail"]\n[grid]\nsizes = [4, 4]\n[reward]\n'
-        'column = "visit"\nrange = [0, 1]\n[features.numeric]\nage = "raw"\n'
+        'name = "toml"\nseed = 7\nactions = ["none", "mail"]\n[grid]\nsizes = [4, 4]\n[metrics]\n'
+        'visit = {kind = "yes/no"}\n[objective]\nmaximise = "visit"\n'
+        '[features.numeric]\nage = "raw"\n'
     )
     assert service.post("/v1/campaigns", {"spec": text}).status_code == 201
     refused = service.post("/v1/campaigns", {"spec": text.replace("seed = 7", "seed = x")})
@@ -144,6 +148,80 @@ def test_files_of_units_and_outcomes(service, kind):
     assert recorded.json()["accepted"] == 4
     event = service.get("/v1/campaigns/spring/events").json()["events"][1]
     assert "file" not in event["payload"]
+
+
+WORKBOOK = {
+    "content-type": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+}  # fmt: skip
+
+
+def test_workbooks_of_units_and_outcomes(service, tmp_path):
+    service.campaign()
+    at = "/v1/campaigns/spring"
+    rows = [["Spring", None, None], ["unit", "mail", "age"]]
+    rows += [[unit, f"{unit}@x.org", 31] for unit in "abcda"]
+    content = write_workbook(tmp_path / "u.xlsx", rows, before=["Info"]).read_bytes()
+
+    def posted(query, **options):
+        return service.call(
+            "POST", f"{at}/assignments{query}", content=content, headers=WORKBOOK, **options
+        )
+
+    problem = posted("").json()
+    assert problem["remedies"] == [{"action": "skip-rows", "options": {"skip_rows": 1}}]
+    problem = posted("?skip_rows=1").json()
+    assert problem["remedies"] == [{"action": "dedupe", "options": {"dedupe": "last"}}]
+    assert 'dedupe = "last"' in problem["detail"]
+    assert problem["errors"][0]["row"] == 7
+    for wrong in ("dedupe=best", "skip_rows=-1", "skip_rows=x", "split_by=wave", "format=xls"):
+        assert posted(f"?{wrong}").status_code == 422
+    query = "?skip_rows=1&dedupe=last&sheet=Data&with=mail"
+    answer = posted(query, key="k")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == WORKBOOK["content-type"]
+    assert answer.headers["seqbatch-assigned"] == "4"
+    said = json.loads(answer.headers["seqbatch-read-as"])
+    assert said.startswith("body was read from sheet 'Data', not 'Info'; 1 row of 1 unit (unit)")
+    book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(answer.content))
+    header, *found = book.get_sheet_by_index(0).to_python()
+    assert header[:3] == ["unit", "mail", "action"]
+    assert [row[:2] for row in found] == [[u, f"{u}@x.org"] for u in "bcda"]
+    assert posted(query, key="k").content == answer.content
+    assert posted(query.replace("last", "first"), key="k").json()["code"] == "key-reused"
+    lists = posted(f"{query}&split_by=action&format=csv")
+    assert lists.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(lists.content)) as archive:
+        assert archive.namelist() == ["assignments-mail.csv", "assignments-none.csv"]
+    rows = [["unit", "visit"], ["a", 1], ["b", 0], ["a", 0]]
+    outcomes = write_workbook(tmp_path / "o.xlsx", rows).read_bytes()
+    recorded = service.call(
+        "POST", f"{at}/outcomes?dedupe=first", content=outcomes, headers=WORKBOOK
+    ).json()
+    assert (recorded["accepted"], recorded["rows"]) == (2, 2)
+    assert "kept the first of each" in recorded["read_as"]
+
+
+def test_rows_of_repeated_units(service):
+    service.campaign()
+    units = [*UNITS, {**UNITS[0], "age": 99}]
+    refused = service.post("/v1/campaigns/spring/assignments", {"units": units}).json()
+    assert refused["remedies"][0]["action"] == "dedupe"
+    body = {"units": units, "dedupe": "newest-by age"}
+    found = service.post("/v1/campaigns/spring/assignments", body).json()
+    assert len(found["assignments"]) == 4
+    outcomes = [*OUTCOMES, OUTCOMES[0]]
+    body = {"outcomes": outcomes, "dedupe": "last"}
+    assert service.post("/v1/campaigns/spring/outcomes", body).json()["rows"] == 4
+
+
+def test_the_dialect_of_a_text_file_is_answered(service):
+    service.campaign()
+    answer = service.call(
+        "POST", "/v1/campaigns/spring/assignments", content=b"unit;age\n\xf11;31\n\xf12;30\n",
+        headers={"content-type": "text/csv"},
+    )  # fmt: skip
+    assert answer.headers["content-type"] == "text/csv; charset=windows-1252"
+    assert answer.content.decode("cp1252").splitlines()[1].startswith("ñ1;")
 
 
 @pytest.mark.parametrize("what", ["assignments", "outcomes"])

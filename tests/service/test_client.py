@@ -11,6 +11,7 @@ import pytest
 
 import seqbatch
 from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign
+from tests.campaign.files.workbooks import write_workbook
 from tests.refusals import refused
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
@@ -54,6 +55,23 @@ def test_a_campaign(client, tmp_path):
     kinds = [event["kind"] for event in campaign.events()]
     assert kinds == ["create", "assign", "assign", "record", "close", "amend", "abort"]
     assert [found["name"] for found in client.campaigns()] == ["spring"]
+
+
+def test_workbooks_and_carried_columns(client, tmp_path):
+    campaign = client.create(SPEC)
+    rows = [["Spring", None, None], ["unit", "mail", "age"]]
+    rows += [[unit, f"{unit}@x.org", 31] for unit in "abca"]
+    path = write_workbook(tmp_path / "u.xlsx", rows)
+    with refused("invalid-rows"):
+        campaign.assign(path)
+    found = campaign.assign(path, skip_rows=1, dedupe="last", with_columns=["mail"])
+    assert found.table["mail"].to_pylist() == ["b@x.org", "c@x.org", "a@x.org"]
+    again = [{"unit": "a", "age": 1}, {"unit": "a", "age": 2}]
+    assert campaign.assign(again, dedupe="first").table.num_rows == 1
+    with refused("invalid-argument", field="sheet"):
+        campaign.assign(again, sheet="Data")
+    outcomes = write_workbook(tmp_path / "o.xlsx", [["unit", "visit"], ["a", 1], ["a", 0]])
+    assert campaign.record(outcomes, dedupe="last").accepted == 1
 
 
 def test_a_file_is_warned_of_as_rows_are(client):

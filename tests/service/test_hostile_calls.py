@@ -120,7 +120,7 @@ FILES = {
     "an Arrow file": (b"ARROW1\0\0", "application/vnd.apache.arrow.file", 415),
     "nothing": (b"", "text/csv", 422),
     "NUL": (b"unit,age\na\0b,1\n", "text/csv", 422),
-    "a workbook": (b"PK\3\4", "application/vnd.ms-excel", 415),
+    "a workbook": (b"PK\3\4", "application/vnd.ms-excel", 422),
     "a form": (b"a=1", "application/x-www-form-urlencoded", 415),
     "many parts": (b"--x\r\n", "multipart/form-data; boundary=x", 415),
 }

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign.files.writing import Writer
+from tests.campaign.specs import about
 from tests.service.running import SPEC, UNITS, running
 
 #: What only Python or a shell can do: options, calls of functions, commands that calls can do.
@@ -13,7 +14,7 @@ ELSEWHERE = re.compile(
     r"=True|=\.\.\.|--\w|in Python|\w\(\.\.\.\)|seqbatch campaign (amend|continue|close)"
 )
 MANY = [{"unit": f"u{n}", "age": 30} for n in range(6)]
-SPELLED = {"column": "visit", "range": [0, 5000]}
+SPELLED = about("visit", range=[0, 5000])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def against_the_rule(service):
 
 
 def unclear_numbers(service):
-    given(service, "unclear", reward=SPELLED)
+    given(service, "unclear", **SPELLED)
     cells = zip("ab", ("1.234", "7"), strict=True)
     rows = [{"unit": unit, "visit": cell} for unit, cell in cells]
     return service.post("/v1/campaigns/unclear/outcomes", {"outcomes": rows})
@@ -125,13 +126,17 @@ def test_remedies_are_fields_of_the_body(service):
 @pytest.mark.parametrize(
     ("column", "cell", "named"),
     [
-        ("visit", "0,5", 'reward_format "1.234,56"'),
-        ("calls", "0,5", 'metric_formats {"calls": "1.234,56"}'),
-        ("calls", "($2.50)", 'metric_formats {"calls": "(1,234.56 $)"}'),
+        ("visit", "0,5", 'metrics {"visit": {"format": "1.234,56"}}'),
+        ("calls", "0,5", 'metrics {"calls": {"format": "1.234,56"}}'),
+        ("calls", "($2.50)", 'metrics {"calls": {"format": "(1,234.56 $)"}}'),
     ],
 )
 def test_advice_about_spelled_numbers_is_for_calls(service, column, cell, named):
-    spec = {**SPEC, "name": f"spelled-{column}-{len(cell)}", "metrics": [{"column": "calls"}]}
+    spec = {
+        **SPEC,
+        "name": f"spelled-{column}-{len(cell)}",
+        **about("visit", metrics={"calls": {}}),
+    }
     service.post("/v1/campaigns", {"spec": spec})
     at = f"/v1/campaigns/{spec['name']}"
     service.post(f"{at}/assignments", {"units": UNITS})

@@ -13,8 +13,8 @@ INDEXES = [
     ),
     (["CREATE UNIQUE INDEX more ON outcomes (number)"], {"index more": "does not belong"}),
     (
-        ["INSERT INTO migrations VALUES ('0008', '1.0', '2030-01-01T00:00:00+00:00')"],
-        {"migration to 0008": "must be to one of 0007"},
+        ["INSERT INTO migrations VALUES ('0009', '1.0', '2030-01-01T00:00:00+00:00')"],
+        {"migration to 0009": "must be to one of 0008"},
     ),
 ]
 ON_SQLITE = [
@@ -39,15 +39,15 @@ ON_SQLITE = [
     ),
     (
         ["DROP TRIGGER migrations_no_DELETE", "DELETE FROM migrations"],
-        {"migration to 0007": "is missing", "trigger migrations_no_DELETE": "is missing"},
+        {"migration to 0008": "is missing", "trigger migrations_no_DELETE": "is missing"},
     ),
     (
         ["DROP TRIGGER migrations_no_UPDATE", "UPDATE migrations SET at = 5"],
-        {"migration to 0007": "ISO", "trigger migrations_no_UPDATE": "is missing"},
+        {"migration to 0008": "ISO", "trigger migrations_no_UPDATE": "is missing"},
     ),
     (
         ["DROP TRIGGER migrations_no_UPDATE", "UPDATE migrations SET version = ''"],
-        {"migration to 0007": "version", "trigger migrations_no_UPDATE": "is missing"},
+        {"migration to 0008": "version", "trigger migrations_no_UPDATE": "is missing"},
     ),
 ]  # fmt: skip
 ON_POSTGRES = [
@@ -76,8 +76,8 @@ ON_POSTGRES = [
         {"unique key of events (campaign, previous)": "is missing"},
     ),
     (
-        ["ALTER TABLE outcome_ids DROP CONSTRAINT outcome_ids_pkey"],
-        {"primary key of outcome_ids": "is missing"},
+        ["ALTER TABLE outcome_rows DROP CONSTRAINT outcome_rows_pkey"],
+        {"primary key of outcome_rows": "is missing"},
     ),
 ]  # fmt: skip
 

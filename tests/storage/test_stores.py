@@ -1,6 +1,7 @@
 """One contract, run against every kind of store."""
 
 import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from unittest.mock import ANY
@@ -12,9 +13,18 @@ import sqlalchemy as sa
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.logged_rows import (
+    KEY,
+    logged_in,
+    logged_of,
+    that_count,
+    time_columns,
+)
+from seqbatch.campaign.record.outcomes import COUNTED, VERDICTS
 from seqbatch.campaign.record.store import (
     Event,
     Fold,
+    LoggedRows,
     OutcomeChunk,
     StateRecord,
     Tombstone,
@@ -25,7 +35,8 @@ from seqbatch.storage import open_store
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
-from seqbatch.storage.transaction import SharedTransaction
+from seqbatch.storage.transaction import SharedTransaction, SpoiledTransactionError
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 EVENT = Event(
@@ -50,8 +61,8 @@ def chunk_of(change, ids=IDS, *, chunk=0, event=2, first=0):
     )  # fmt: skip
 
 
-def outcomes_of(change, numbers, versions, cells, *, chunk, event, ids=None):
-    """Keep rows of outcomes, and add their chunk; return it."""
+def outcomes_of(change, numbers, versions, cells, *, chunk, event, keys=None):
+    """Keep rows of outcomes, or logged rows with keys, and add their chunk; return it."""
     cells = np.array(cells, dtype=float)
     columns = {
         "number": pa.array(numbers, type=pa.int64()),
@@ -60,15 +71,25 @@ def outcomes_of(change, numbers, versions, cells, *, chunk, event, ids=None):
         "verdict": pa.array([0] * len(numbers), type=pa.int8()),
         **{f"part {place}": cells[:, 1 + place] for place in range(cells.shape[1] - 1)},
     }
-    if ids is not None:
-        columns["outcome"] = ids
-        change.add_owners(ids, np.array(numbers))
+    if keys is not None:
+        columns["verdict"] = pa.array([VERDICTS.index(COUNTED)] * len(numbers), type=pa.int8())
+        columns |= {KEY: keys, **time_columns(times_of(cells))}
     place = {"chunk": chunk, "event": event}
     rows = change.kept(pa.table(columns), kind="outcomes", **place)
     made = OutcomeChunk(**place, count=len(numbers), rows=rows, hash="o")
     change.add_outcomes(made)
-    change.index_outcomes(event, np.array(numbers), np.array(versions), cells)
+    if keys is None:
+        change.index_outcomes(event, np.array(numbers), np.array(versions), cells)
+    else:
+        own = np.array(versions), np.array(numbers), times_of(cells)
+        change.index_rows(event, LoggedRows(pa.array(keys), *own))
     return made
+
+
+def times_of(cells):
+    """Return the contents of rows that are dated by days, one after the other."""
+    days = 86_400e6 * np.arange(len(cells))
+    return np.column_stack([cells, days, np.ones(len(cells))])
 
 
 def add_event(change, event):
@@ -129,8 +150,9 @@ def test_outcomes_have_versions(store):
         newer = outcomes_of(change, [2], [2], [[-5.5, 1.0, 3.0]], chunk=1, event=4)
         add_event(change, replace(EVENT, sequence=4, previous="h3", hash="h4"))
     with store.read("one") as reader:
-        versions, values = reader.outcomes(np.array([0, 1, 2, 99]))
+        versions, values, absent = reader.outcomes(np.array([0, 1, 2, 99]))
         assert versions.tolist() == [1, 0, 2, 0]
+        assert not absent.any()
         assert values[[0, 2]].tolist() == [[1e-300], [-5.5]]
         assert np.isnan(values[[1, 3]]).all()
         assert list(reader.outcome_chunks()) == [chunk, newer]
@@ -138,7 +160,7 @@ def test_outcomes_have_versions(store):
         assert sorted(reader.outcome_versions(np.array([2, 1]))) == [
             (2, 1, (0.1, 7.0, ANY), 3), (2, 2, (-5.5, 1.0, 3.0), 4),
         ]  # fmt: skip
-        _, cells = reader.outcomes(np.array([2, 0]), parts=2)
+        _, cells, _ = reader.outcomes(np.array([2, 0]), parts=2)
         assert cells.tolist() == [[-5.5, 1.0, 3.0], [1e-300, 0.0, 2.0]]
         first = next(row for row in reader.outcome_versions(np.array([2])) if row[1] == 1)
         assert first[2][:2] == (0.1, 7.0)
@@ -146,16 +168,83 @@ def test_outcomes_have_versions(store):
         assert reader.index_sizes() == (3, 3, 0)
 
 
-def test_outcome_ids_belong_to_one_unit(store):
+def test_an_outcome_may_have_metrics_and_no_value(store):
+    """An absent unit is known as one after metrics of it were recorded, and after a value was."""
     with_units(store)
-    with store.change("one") as change:
-        outcomes_of(change, [2, 0], [1, 1], [[1.0], [2.0]], chunk=0, event=3, ids=["x", "é"])
-        add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    nothing = np.nan
+    for event, (versions, cells) in enumerate([
+        ([0, 1], [[3.0, nothing], [nothing, 1.0]]),
+        ([1, 2], [[nothing, 2.0], [5.0, 1.0]]),
+    ], start=3):  # fmt: skip
+        with store.change("one") as change:
+            outcomes_of(change, [0, 1], versions, cells, chunk=event - 3, event=event)
+            last = replace(EVENT, sequence=event, previous=f"h{event - 1}", hash=f"h{event}")
+            add_event(change, last)
     with store.read("one") as reader:
-        assert reader.owners(["é", "nobody's", "x"]).tolist() == [0, -1, 2]
-        assert reader.index_sizes() == (3, 2, 2)
-    with pytest.raises(StoreError), store.change("one") as change:
-        change.add_owners(["x"], np.array([1]))
+        versions, cells, absent = reader.outcomes(np.array([0, 1, 2]), parts=1)
+        assert versions.tolist() == [1, 2, 0]
+        assert absent.tolist() == [True, False, False]
+        expected = [[nothing, 2.0], [5.0, 1.0], [nothing, nothing]]
+        assert np.array_equal(cells, np.array(expected), equal_nan=True)
+        told = {(n, v): cells[0] for n, v, cells, _ in reader.outcome_versions(np.array([0, 1]))}
+        assert (told[0, 0], told[1, 2]) == (3.0, 5.0)
+        assert np.isnan([told[0, 1], told[1, 1]]).all()
+        assert sum(np.isnan(value) for _, _, value, _ in reader.outcome_index()) == 2
+
+
+def test_logged_rows_have_keys_and_versions(store):
+    with_units(store)
+    keys = ["order|é", "order|7", "|0a"]
+    with store.change("one") as change:
+        cells = [[1.0, np.nan], [-2.0, 1.0], [0.1, 0.0]]
+        outcomes_of(change, [2, 0, 1], [1, 1, 1], cells, chunk=0, event=3, keys=keys)
+        again = change.known_rows(pa.array(keys), parts=1)
+        assert again.events.tolist() == [3, 3, 3]
+        add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
+    with store.change("one") as change:
+        cells = [[9.0, 4.0], [0.1, 0.0], [0.1, 0.0]]
+        outcomes_of(
+            change, [2, 1, 1], [2, 2, 3], cells, chunk=1, event=4, keys=[keys[0], keys[2], keys[2]]
+        )
+        add_event(change, replace(EVENT, sequence=4, previous="h3", hash="h4"))
+    with store.read("one") as reader:
+        known = reader.known_rows(pa.array(["order|nobody's", *keys, keys[0]]), parts=1)
+        assert known.versions.tolist() == [0, 2, 1, 3, 2]
+        assert known.numbers.tolist() == [-1, 2, 0, 1, 2]
+        assert known.events.tolist() == [0, 4, 3, 4, 4]
+        assert known.contents[1].tolist() == [9.0, 4.0, 0.0, 1.0]
+        assert known.contents[2].tolist() == [-2.0, 1.0, 86_400e6, 1.0]
+        assert np.isnan(known.contents[0]).all()
+        assert sorted(reader.row_index()) == [
+            ("order|7", 1, 3), ("order|é", 1, 3), ("order|é", 2, 4), ("|0a", 1, 3), ("|0a", 2, 4),
+            ("|0a", 3, 4),
+        ]  # fmt: skip
+        assert reader.index_sizes() == (3, 0, 6)
+        chunks = list(reader.outcome_chunks())
+        logged = logged_of(reader, np.array([1, 2]), 3, parts=1, until=4)
+        assert logged.keys.to_pylist() == [keys[0], keys[2], keys[0], keys[2], keys[2]]
+        counts = that_count(logged)
+        # Of a row with an id, the newest version counts; equal rows without ids all count.
+        assert counts.keys.to_pylist() == [keys[2], keys[0], keys[2], keys[2]]
+        assert counts.cells[:, 0].tolist() == [0.1, 9.0, 0.1, 0.1]
+        assert [len(logged_in(chunk, 1)) for chunk in chunks] == [3, 3]
+
+
+def test_a_transaction_of_a_change_that_failed_is_not_stored(store):
+    with_units(store)
+
+    def change_twice():
+        with SharedTransaction(store, parts=False) as together:
+            with suppress(KeyError), together.change("one") as change:
+                add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
+                raise KeyError
+            with pytest.raises(SpoiledTransactionError), together.change("one"):
+                pass
+
+    with pytest.raises(SpoiledTransactionError):
+        change_twice()
+    with store.read("one") as reader:
+        assert len(reader.events()) == 2
 
 
 def test_many_small_chunks_come_in_order(store):
@@ -238,7 +327,7 @@ BESIDE = {"folds", "tokens", "sessions", "answers", "answer_pieces"}
 
 
 #: Tables of indexes, which a lake makes of its files.
-INDEXES = {"assignments", "outcomes", "outcome_ids"}
+INDEXES = {"assignments", "outcomes", "outcome_rows"}
 
 
 @pytest.mark.parametrize("table", sorted(set(metadata.tables) - BESIDE))
@@ -247,7 +336,8 @@ def test_tables_are_append_only(store, table):
         pytest.skip("a lake has no such rows")
     with_units(store)
     with store.change("one") as change:
-        outcomes_of(change, [0], [1], [[0.1]], chunk=0, event=3, ids=["x"])
+        outcomes_of(change, [0], [1], [[0.1]], chunk=0, event=3)
+        outcomes_of(change, [0], [1], [[0.1]], chunk=1, event=3, keys=["order|x"])
         add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
     begun(store, "two")
     with store.change("two") as change:
@@ -493,7 +583,7 @@ def test_units_are_assigned_between_outcomes_of_one_transaction(store):
     campaign = Campaign.create(
         {
             "name": "one", "seed": 1, "actions": ["a", "b"], "grid": {"sizes": [8]},
-            "reward": {"column": "y"}, "features": {"numeric": {"x": "raw"}},
+            **about("y"), "features": {"numeric": {"x": "raw"}},
         },
         store=store,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from seqbatch.campaign.campaign import Campaign
 from seqbatch.campaign.steps.assign import Assigned
 from seqbatch.campaign.steps.close import Closed
-from seqbatch.campaign.steps.record import Recorded
+from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.campaign.steps.validate import Validated, validate
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.seal import Seal

@@ -1,22 +1,24 @@
 """The Campaign class: create or open a campaign, assign units, record outcomes, close waves."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from seqbatch.campaign.files.reading import source_of
+from seqbatch.campaign.decide.repeated_rows import EqualRows
+from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import Logbook, this_user, utc_now
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.amend import abort, amend, go_on
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
-from seqbatch.campaign.steps.assign import Assigned, assign
+from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
 from seqbatch.campaign.steps.create import Prepared, create, prepare
 from seqbatch.campaign.steps.delete import delete
-from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.steps.record import record
+from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
@@ -70,7 +72,8 @@ class Campaign:
     >>> from seqbatch.storage import open_store
     >>> spec = {
     ...     "name": "spring", "seed": 7, "actions": ["none", "mail"], "grid": {"sizes": [4, 4]},
-    ...     "reward": {"column": "visit", "range": [0, 1]}, "features": {"numeric": {"age": "raw"}},
+    ...     "metrics": {"visit": {"kind": "yes/no"}}, "objective": {"maximise": "visit"},
+    ...     "features": {"numeric": {"age": "raw"}},
     ... }
     >>> folder = TemporaryDirectory()
     >>> campaign = Campaign.create(spec, store=open_store(f"{folder.name}/campaigns.db"))
@@ -195,7 +198,8 @@ class Campaign:
         at_event
             Show the campaign as it was right after this event; None means now.
         """
-        return findings(self.store, self.name, level=level, at_event=at_event)
+        at = self._logbook.now() if at_event is None else None
+        return findings(self.store, self.name, level=level, at_event=at_event, at=at)
 
     @naming_damage
     def next_step(self) -> Step:
@@ -270,7 +274,8 @@ class Campaign:
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
-        document = report(gathered(self.store, self.name, at_event=at_event))
+        at = self._logbook.now() if at_event is None else None
+        document = report(gathered(self.store, self.name, at_event=at_event, at=at))
         return write(document, out, file_format=made)
 
     @naming_damage
@@ -314,7 +319,8 @@ class Campaign:
         out
             The file.
         what
-            units (with features, decisions and outcomes), outcomes (every version), held, events.
+            units (with features, decisions and outcomes), outcomes (every version), rows (those
+            that outcomes were combined from), held, events.
         at_event
             Export the campaign as it was right after this event; None means now.
         file_format
@@ -341,36 +347,41 @@ class Campaign:
         partial: bool = False,
         rest: str | Path | None = None,
         draw: bool = False,
-        file_format: str | None = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
+        with_columns: Sequence[str] = (),
+        split_by: str | None = None,
         out_format: str | None = None,
         force: bool = False,
         report: Callable[[str, int], None] = silent,
+        **reading: Unpack[ReadingOptions],
     ) -> Assigned:
         """Assign actions to units; a unit that already has an action gets the same answer again.
 
         Parameters
         ----------
         units
-            A path, ``"-"``, a PyArrow table or a Polars frame.
+            A path, ``"-"``, a PyArrow table, or a Polars or pandas frame.
         out
-            The file for the answers; if None, the result holds them.
+            The file for the answers; if None, the result holds them. If both files are CSV, the
+            answers have the delimiter, the decimal mark and the encoding of the units.
         partial, rest
             Take the first units that fit, and write the others, with all their columns, to `rest`.
         draw
             Draw the wave's units at random from a list of all units, in any order. The answers hold
             only the open wave's units; units of earlier waves are counted and skipped, so you can
             pass the same list for every wave.
-        file_format, out_format
-            The files' formats; needed if the files' names do not show them.
-        delimiter, encoding
-            The format of a CSV file, such as ``";"`` or ``"semicolon"``, and ``"utf-16"``; detected
-            if None.
+        with_columns
+            Columns of the units that are copied to the answers, such as names and addresses.
+        split_by
+            ``"action"`` for one file per action, named after `out`: out-mail.csv, out-none.csv.
+        out_format
+            The format of the answers; needed if the file's name does not show it.
         force
             Overwrite existing files.
         report
             Called from time to time with the current step and the number of rows done.
+        reading
+            How to read the file: file_format, delimiter, encoding, sheet, skip_rows and dedupe; see
+            :class:`~seqbatch.campaign.files.reading.Source`.
 
         Raises
         ------
@@ -387,12 +398,11 @@ class Campaign:
             self.store,
             self.name,
             self._logbook,
-            source_of(units, file_format=file_format, delimiter=delimiter, encoding=encoding),
-            out=out,
+            source_of(units, **reading),
+            answers=AnswerFile(out, out_format, tuple(with_columns), split_by),
             partial=partial,
             draw=draw,
             rest=rest,
-            out_format=out_format,
             force=force,
             report=report,
         )
@@ -404,37 +414,39 @@ class Campaign:
         *,
         correct: bool = False,
         reason: str = "",
+        equal_rows: EqualRows | None = None,
         dry_run: bool = False,
-        file_format: str | None = None,
-        delimiter: str | None = None,
-        encoding: str | None = None,
         report: Callable[[str, int], None] = silent,
+        **reading: Unpack[ReadingOptions],
     ) -> Recorded:
         """Record outcomes; :mod:`seqbatch.campaign.decide.row_verdicts` decides on each row.
 
         Parameters
         ----------
         outcomes
-            A path, ``"-"``, a PyArrow table or a Polars frame.
+            A path, ``"-"``, or a table or frame of PyArrow, Polars or pandas. It needs the column
+            of at least one metric; metrics whose column it does not have stay as they are.
         correct, reason
             Whether a new value replaces the known one, and why; the old value is kept on record.
+        equal_rows
+            What rows mean that equal another one, if no column identifies them: ``"keep"`` counts
+            them all, ``"drop"`` counts one of them. None refuses a file with equal rows.
         dry_run
             Report what would happen to each row, but store nothing.
-        file_format
-            The file's format; needed if the file's name does not show it.
-        delimiter, encoding
-            The format of a CSV file, such as ``";"`` or ``"semicolon"``, and ``"utf-16"``; detected
-            if None.
         report
             Called from time to time with the current step and the number of rows done.
+        reading
+            How to read the file: file_format, delimiter, encoding, sheet, skip_rows and dedupe; see
+            :class:`~seqbatch.campaign.files.reading.Source`.
         """
         return record(
             self.store,
             self.name,
             self._logbook,
-            source_of(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
+            source_of(outcomes, **reading),
             correct=correct,
             why=reason,
+            equal_rows=equal_rows,
             report=report,
             dry_run=dry_run,
         )
@@ -544,10 +556,7 @@ class Campaign:
         add: list[str | Mapping[str, Any]] | None = None,
         retire: list[str] | None = None,
         floor: float | None = None,
-        absent: float | None = None,
-        after: str | None = None,
-        reward_format: str | None = None,
-        metric_formats: Mapping[str, str] | None = None,
+        metrics: Mapping[str, Mapping[str, Any]] | None = None,
         force: bool = False,
     ) -> Event:
         """Change the campaign between two waves; existing assignments are not changed.
@@ -566,12 +575,10 @@ class Campaign:
             Actions that no unit gets from now on.
         floor
             The smallest probability of each action from now on.
-        absent, after
-            The value of a unit without an outcome when its wave is closed, from the open wave on;
-            and the minimum time after its assignment. You may also change this within a wave.
-        reward_format, metric_formats
-            The number format of outcome files recorded from now on, given by an example as in a
-            spec; for metrics, by column. You may change this at any time.
+        metrics
+            New settings of metrics, by metric, as in a spec: `column`, `format`, `absent`, `after`,
+            `rows`, `row_id`, `date` and `within`. They apply to files recorded from now on, and to
+            units that count as absent from now on. You may change them within a wave, too.
         force
             Amend even though later waves may then give the control to no unit.
         """
@@ -585,10 +592,7 @@ class Campaign:
             add=add or (),
             retire=retire or [],
             floor=floor,
-            absent=absent,
-            after=after,
-            reward_format=reward_format,
-            metric_formats=metric_formats,
+            metrics=metrics,
             force=force,
         )
 

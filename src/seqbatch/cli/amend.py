@@ -1,5 +1,6 @@
 """The commands that change a campaign: amend, replan, continue, unmask, abort, delete."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,21 +46,12 @@ def amend(
         list[str] | None, typer.Option(help="Action to retire; repeat for several.")
     ] = None,
     floor: Annotated[float | None, typer.Option(help="Minimum probability of each action.")] = None,
-    absent: Annotated[
-        float | None,
-        typer.Option(help="Outcome to assume for a unit without one when you close its wave."),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option(help="Time to wait for an outcome after assignment, such as '14 days'."),
-    ] = None,
-    reward_format: Annotated[
-        str | None,
-        typer.Option(help="How files write 1234.56 in outcomes, for example '1.234,56 EUR'."),
-    ] = None,
-    metric_format: Annotated[
+    metric: Annotated[
         list[str] | None,
-        typer.Option(help="How files write 1234.56 in a metric, for example 'calls=1.234,56'."),
+        typer.Option(
+            help="Setting of a metric, for example revenue.format=1.234,56 or revenue.rows=sum; "
+            "repeat for several."
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Amend even if later waves lose the control.")
@@ -70,7 +62,7 @@ def amend(
 ) -> None:
     """Amend a campaign between two waves; units keep their actions.
 
-    You can change --absent, --after and the formats within a wave, too.
+    You can change settings of metrics within a wave, too.
 
     Example: seqbatch campaign amend spring --retire mail --reason "too expensive"
     """
@@ -82,10 +74,7 @@ def amend(
             add=[_action(text) for text in add or ()],
             retire=retire,
             floor=floor,
-            absent=absent,
-            after=after,
-            reward_format=reward_format,
-            metric_formats=dict(_metric_format(text) for text in metric_format or ()),
+            metrics=_metrics(metric or ()),
             force=force,
         )
         then = next_command(campaign, store)
@@ -95,19 +84,29 @@ def amend(
     from seqbatch.campaign.views.history import what_was_done
 
     say(f"Amended (event {event.sequence}): {what_was_done(event)}.")
-    if absent is not None:
-        wait = "" if after is None else f", but not before {after} after its assignment"
-        say(f"A unit without an outcome counts as {absent:g} when its wave is closed{wait}.")
     say_next(then)
 
 
-def _metric_format(text: str) -> tuple[str, str]:
-    column, equals, example = text.rpartition("=")
-    if not equals:
-        raise InvalidArgumentError(
-            "metric_format", "COLUMN=EXAMPLE, such as calls=1.234,56", repr(text)
-        )
-    return column, example
+def _metrics(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings that were given as METRIC.SETTING=VALUE."""
+    made: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, setting = place.rpartition(".")
+        if not (equals and dot):
+            raise InvalidArgumentError(
+                "metric", "METRIC.SETTING=VALUE, such as revenue.rows=sum", repr(text)
+            )
+        made.setdefault(name, {})[setting] = _number(text, value) if setting == "absent" else value
+    return made
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        rule = "METRIC.absent=NUMBER, such as revenue.absent=0"
+        raise InvalidArgumentError("metric", rule, repr(text)) from None
 
 
 def _sizes(text: str) -> list[int]:
@@ -221,9 +220,10 @@ def replan(
         dump({"proposal": shown, "adopted": adopt, "sizes": now.sizes, "next": then})
         return
     from seqbatch.campaign.decide.replanning import proposal_text, why_none
+    from seqbatch.campaign.spec.measure import Measure
 
     said = f"No proposal. {why_none(now)}"
-    say(said if found is None else proposal_text(found, now.spec.reward.unit))
+    say(said if found is None else proposal_text(found, Measure.of_objective(now.spec)))
     if adopt and now.sequence == before:
         say("Already adopted; nothing was changed.")
     elif adopt:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -20,7 +20,6 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
-    waiting,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options
 from seqbatch.display import counted
@@ -31,6 +30,7 @@ from seqbatch.policies import registry
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
     from seqbatch.campaign.decide.action_counts import ChiSquare
+    from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
 
 
@@ -125,7 +125,7 @@ Reason = Annotated[str, typer.Option(help="Why; recorded with the event.")]
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", help="File format: csv, parquet or arrow (default: by the file name)."
+        "--format", help="File format: csv, xlsx, xls, parquet or arrow (default: by the name)."
     ),
 ]
 Delimiter = Annotated[
@@ -135,6 +135,20 @@ Delimiter = Annotated[
 Encoding = Annotated[
     str | None,
     typer.Option(help="Encoding of a CSV file, such as utf-16 or cp1252 (default: detected)."),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(help="Sheet of a workbook (default: the first visible one with cells)."),
+]
+SkipRows = Annotated[
+    int, typer.Option(min=0, help="Number of lines, or rows of a sheet, above the header.")
+]
+Dedupe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="first|last|newest-by COLUMN",
+        help="Row of a repeated unit that counts (default: repeats are refused).",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
@@ -187,6 +201,7 @@ def create(
         return
     from seqbatch.campaign.decide.stopping import unlooked
     from seqbatch.campaign.spec.constraints_text import constraints_said
+    from seqbatch.campaign.spec.measure import objective_said
     from seqbatch.policies.registry import plainly
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
@@ -198,6 +213,8 @@ def create(
         )
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
+    for line in objective_said(now.spec):
+        say(line)
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
     for line in constraints_said(now.spec):
         say(line)
@@ -205,13 +222,13 @@ def create(
         say(f"Note: {line}.")
     guessed = now.spec.policy is None and now.spec.grid.plan is None
     if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.views.status import measured
+        from seqbatch.campaign.spec.measure import Measure
 
-        scale = f"{now.policy['scale']:g}"
+        scale = Measure.of_objective(now.spec).quantity(f"{now.policy['scale']:g}")
+        unbounded = ", ".join(one.name for one in now.spec.reward.terms if one.limits is None)
         say(
-            "No reward.range was declared, so outcomes are assumed to have noise of scale "
-            f"{measured(scale, now.spec.reward.unit)}. If that is wrong, declare the range, or a "
-            "policy with its scale."
+            f"No range was declared for {unbounded}, so outcomes are assumed to have noise of "
+            f"scale {scale}. If that is wrong, declare the range, or a policy with its scale."
         )
     say_next(then)
 
@@ -230,9 +247,19 @@ def assign(
     rest: Annotated[
         str | None, typer.Option(help="File for the units that do not fit (with --partial).")
     ] = None,
+    with_columns: Annotated[
+        str | None,
+        typer.Option("--with", help="Columns to copy to the assignments, separated by commas."),
+    ] = None,
+    split_by: Annotated[
+        str | None, typer.Option(help="action: write one file per action, named after --out.")
+    ] = None,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     out_format: Annotated[
         str | None, typer.Option("--out-format", help="Like --format, for the assignments.")
     ] = None,
@@ -252,11 +279,21 @@ def assign(
         from seqbatch.campaign.files.reading import Source
 
         result = campaign.assign(
-            Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding),
+            Source(
+                units,
+                file_format=file_format,
+                delimiter=delimiter,
+                encoding=encoding,
+                sheet=sheet,
+                skip_rows=skip_rows,
+                dedupe=dedupe,
+            ),
             out=out,
             partial=partial,
             draw=draw,
             rest=rest,
+            with_columns=names_in(with_columns),
+            split_by=split_by,
             out_format=out_format,
             force=force,
             report=report,
@@ -272,18 +309,20 @@ def assign(
         say(f"seqbatch: {warning}", to_errors=True)
     plain = {key: value for key, value in result.plain().items() if key != "table"}
     plain["next"] = then
+    files = [out] if split_by is None else _split_files(out, now)
     if as_json:
         if out == "-":
             dump(plain, to_errors=True)
         else:
-            dump({**plain, "out": out, "rest": rest if result.left_over else None})
+            written = {"out": out} if split_by is None else {"out": files}
+            dump({**plain, **written, "rest": rest if result.left_over else None})
         return
     lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
     if not result.assigned:
         lines = ["No new units were assigned"]
     if result.repeated:
         lines[0] += f", {result.repeated:,} already had an action"
-    lines[0] += f"; written to {out}."
+    lines[0] += f"; written to {', '.join(files)}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
     if result.assigned:
         how = " In the first wave, every unit gets a random action." if blind else ""
@@ -302,6 +341,23 @@ def assign(
     for line in lines:
         say(line, to_errors=out == "-")
     say_next(then, to_errors=out == "-")
+
+
+def names_in(text: str | None) -> list[str]:
+    """Return names that were typed with commas between them.
+
+    >>> names_in("email, name"), names_in(None)
+    (['email', 'name'], [])
+    """
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _split_files(out: str, now: "Situation") -> list[str]:
+    """Return the files that were written, one for each action."""
+    from seqbatch.campaign.files.writing import split_targets
+
+    actions = [action.name for action in now.actions]
+    return [str(file) for file in split_targets(out, actions).values()]
 
 
 def _draw_text(result: "Assigned") -> str:
@@ -323,12 +379,21 @@ def record(
         bool, typer.Option("--correct", help="Replace recorded values with the new ones.")
     ] = False,
     reason: Reason = "",
+    equal_rows: Annotated[
+        str | None,
+        typer.Option(
+            help="What equal rows without an id mean: keep (separate orders) or drop (repeats)."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would happen to the rows; record nothing.")
     ] = False,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -342,9 +407,18 @@ def record(
         from seqbatch.campaign.views.status import or_close
 
         result = campaign.record(
-            Source(outcomes, file_format=file_format, delimiter=delimiter, encoding=encoding),
+            Source(
+                outcomes,
+                file_format=file_format,
+                delimiter=delimiter,
+                encoding=encoding,
+                sheet=sheet,
+                skip_rows=skip_rows,
+                dedupe=dedupe,
+            ),
             correct=correct,
             reason=reason,
+            equal_rows=cast("EqualRows | None", equal_rows),
             dry_run=dry_run,
             report=report,
         )
@@ -373,15 +447,18 @@ def _show_recorded(result: "Recorded", now: "Situation", about: About) -> None:
     say(
         f"{counted(result.rows, 'row')}: {result.accepted:,} accepted, "
         f"{result.duplicate:,} duplicate, {result.conflict:,} conflict, "
-        f"{result.quarantined:,} quarantined."
+        f"{result.quarantined:,} quarantined"
+        f"{f', {result.outside:,} outside' if result.outside else ''}."
     )
+    for remark in result.remarks:
+        say(remark)
     if result.repeats and result.duplicate == result.rows:
         say(
             "Nothing is new: every row was recorded before, "
             f"{result.repeats:,} of them in closed waves. Is this the file of an earlier wave?"
         )
     if result.corrected:
-        say(f"{result.corrected:,} of them correct an earlier value, which is kept.")
+        say(f"{counted(result.corrected, 'row')} replaced an earlier value, which is kept.")
     if result.late:
         end = (
             "the next estimate will use them"
@@ -451,8 +528,9 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
+    from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
-    from seqbatch.campaign.views.status import absences, metrics_table, violations
+    from seqbatch.campaign.views.status import absences, recorded_table
 
     rows: list[list[Any]] = []
     counts = result.absent_value is not None
@@ -467,13 +545,11 @@ def show_closed(result: "Closed") -> None:
     show(Table(title, columns, rows, words=("action",)))
     if counts:
         recorded, absent = sum(result.observed.values()), sum(result.absent.values())
-        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.unit)}.")
+        say(f"Outcomes: {absences(recorded, absent, result.absent_value, result.measure)}.")
     if result.absent_earlier:
         say(f"{result.absent_earlier:,} units of earlier waves count as absent from now on.")
-    if result.metrics:
-        show(metrics_table(result.metrics))
-    for violation in violations(result.metrics):
-        say(violation)
+    if len(result.metrics) > 1:
+        show(recorded_table(result.metrics))
     say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
@@ -482,12 +558,16 @@ def show_closed(result: "Closed") -> None:
         say(f"{counted(result.replaced, 'late outcome')} replaced values assumed for absent units.")
     if result.corrected:
         say(f"{counted(result.corrected, 'correction')} of earlier outcomes entered the estimate.")
+    if result.held is not None:
+        say(held_text(result.held, result.unknown or 0))
+    for within, count in result.outside.items():
+        say(outside_text(within, count))
     if result.stopping is not None:
         say(look_text(result.stopping))
     if result.inflated is not None:
         say(inflation_text(result.inflated))
     if result.proposal is not None:
-        say(proposal_text(result.proposal, result.unit))
+        say(proposal_text(result.proposal, result.measure))
     for note in result.notes:
         say(f"Note: {note}")
     say(f"Hash of event {result.event} (keep a copy): {result.hash}")
@@ -524,78 +604,3 @@ def _allocation_text(test: "ChiSquare") -> str:
     if test.p < UNSURE:
         return f"Allocation: no clear mismatch with the logged probabilities (p = {test.p:.3g})."
     return f"Allocation matches the logged probabilities (p = {test.p:.3g})."
-
-
-@app.command()
-def init(
-    units: Annotated[
-        str | None,
-        typer.Argument(help="File of units to infer the spec from (default: an example)."),
-    ] = None,
-    out: Annotated[Path, typer.Option(help="File to write.")] = Path("spec.toml"),
-    name: Annotated[str, typer.Option(help="Name of the campaign.")] = "my-campaign",
-    actions: Annotated[
-        str, typer.Option(help="Actions, separated by commas.")
-    ] = "nothing,offer A,offer B",
-    control: Annotated[
-        str | None,
-        typer.Option(help="Action that the others are compared with (default: the first)."),
-    ] = None,
-    reward: Annotated[
-        str, typer.Option(help="Column of the outcome file to learn from.")
-    ] = "outcome",
-    waves: Annotated[
-        int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Let the planner choose the wave sizes.")
-    ] = False,
-    total: Annotated[
-        int | None,
-        typer.Option("--units", help="Total number of units (default: the file's rows)."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the random draws (default: a random one).")
-    ] = None,
-    file_format: Format = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Write a commented spec that fits a file of units.
-
-    Example: seqbatch campaign init units.csv --actions "none,offer A" --reward revenue --plan
-    """
-    with kindly(as_json=as_json):
-        from seqbatch.campaign.files.reading import Source
-        from seqbatch.campaign.spec.template import write_spec
-
-        file = None
-        if units is not None:
-            file = Source(units, file_format=file_format, delimiter=delimiter, encoding=encoding)
-        with waiting("planning the waves" if plan else "reading the file"):
-            made = write_spec(
-                out, file, force=force, name=name, control=control,
-                actions=[action.strip() for action in actions.split(",")], reward=reward,
-                waves=waves, units_in_all=total, plan=plan,
-                **({} if seed is None else {"seed": seed}),
-            )  # fmt: skip
-    files = [] if units is None or units == "-" else [units]
-    for option, given in (("--delimiter", delimiter), ("--encoding", encoding)):
-        files += [option, given] if files and given is not None else []
-    then = command("validate", str(out), *files, store=STORE)
-    say_read_as(made.read_as)
-    if as_json:
-        columns = [asdict(column) for column in made.draft.columns]
-        unit, sizes = list(made.draft.unit), list(made.sizes)
-        plain = {"out": str(out), "unit": unit, "sizes": sizes, "columns": columns}
-        dump({**plain, "read_as": made.read_as, "next": then})
-        return
-    if made.draft.origin:
-        title = f"Columns of {made.draft.origin}"
-        rows = [(each.column, each.became, each.why) for each in made.draft.columns]
-        show(Table(title, ("column", "became", "why"), rows, words=("column", "became", "why")))
-    unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
-    say(f"Wrote {out}.{f' Check these columns first: {unsure}.' if unsure else ''}")
-    say_next(then)

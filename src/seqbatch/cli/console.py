@@ -112,7 +112,7 @@ class Visible(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command to run, and remember how its options are typed."""
-        found = super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, _joined(args))
         if found[1] is not None:
             _typed.clear()
             for parameter in found[1].get_params(ctx):
@@ -134,6 +134,21 @@ class Visible(TyperGroup):
         """Parse the command's arguments and run it."""
         with _usage():
             return super().invoke(ctx)
+
+
+def _joined(args: list[str]) -> list[str]:
+    """Join the words of an option's value, which may be typed without quotes.
+
+    >>> _joined(["--dedupe", "newest-by", "updated", "--json"])
+    ['--dedupe', 'newest-by updated', '--json']
+    """
+    made: list[str] = []
+    for word in args:
+        if made[-2:] == ["--dedupe", "newest-by"] and not word.startswith("-"):
+            made[-1] += f" {word}"
+        else:
+            made.append(word)
+    return made
 
 
 def _untyped(parameters: Any) -> Any:

@@ -46,8 +46,9 @@ def remedy_command(remedy: Remedy, about: About) -> str:
     >>> spring = About("spring", "campaigns.db")
     >>> remedy_command(Remedy("close", force=True, reason=...), spring)
     "seqbatch campaign close spring --force --reason 'YOUR REASON'"
-    >>> remedy_command(Remedy("amend", metric_formats={"sales": "1.234,56"}, reason=...), spring)
-    "seqbatch campaign amend spring --metric-format sales=1.234,56 --reason 'YOUR REASON'"
+    >>> respelled = Remedy("amend", metrics={"sales": {"format": "1.234,56"}}, reason=...)
+    >>> remedy_command(respelled, spring)
+    "seqbatch campaign amend spring --metric sales.format=1.234,56 --reason 'YOUR REASON'"
     """
     return command(remedy.action, about.name, *_options(remedy.options), store=about.store)
 
@@ -78,6 +79,12 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return " If that is intended, add --force."
         case "init":
             return " To write one: seqbatch campaign init"
+        case "record":
+            return f" ({' '.join(_options(remedy.options))})"
+        case "dedupe":
+            return f": --dedupe {remedy.options['dedupe']} (or first, or newest-by COLUMN)."
+        case "skip-rows":
+            return f": --skip-rows {remedy.options['skip_rows']}."
         case "amend":
             return f" {remedy_command(remedy, about or About('NAME', STORE))}"
         case _:
@@ -89,8 +96,9 @@ def _options(options: Mapping[str, Any]) -> Iterator[str]:
         if name in BARE:
             yield YOURS[name] if value is ... else str(value)
         elif isinstance(value, Mapping):
-            for key, own in value.items():
-                yield from (f"--{name.removesuffix('s').replace('_', '-')}", f"{key}={own}")
+            for key, settings in value.items():
+                for setting, own in settings.items():
+                    yield from (f"--{name.removesuffix('s')}", f"{key}.{setting}={own}")
         else:
             yield f"--{name.replace('_', '-')}"
             yield from () if value is True else (YOURS[name] if value is ... else str(value),)

@@ -1,10 +1,11 @@
 """The command `plan`: plan an experiment."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
+from seqbatch.cli.campaign import Dedupe, Delimiter, Encoding, Format, Sheet, SkipRows
 from seqbatch.cli.console import (
     Json,
     advancing,
@@ -12,12 +13,14 @@ from seqbatch.cli.console import (
     kindly,
     present,
     say_files,
+    say_read_as,
     show,
     waiting,
 )
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from seqbatch.campaign.files.reading import ReadingOptions
     from seqbatch.planning import Plan
 
 
@@ -32,7 +35,7 @@ Features = Annotated[
     int | None, typer.Option(help="Number of features of a unit, with one model per action.")
 ]
 SampleFile = Annotated[
-    Path | None, typer.Option(help="CSV or Parquet sample of units, instead of --features.")
+    Path | None, typer.Option(help="File of units like those to come, instead of --features.")
 ]
 Columns = Annotated[
     str | None, typer.Option(help="Feature columns of the sample, separated by commas.")
@@ -147,6 +150,12 @@ def plan(
     sample: SampleFile = None,
     columns: Columns = None,
     outcomes: Outcomes = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     dim: Dim = None,
     batches: Batches = None,
     contexts: Contexts = "stochastic",
@@ -207,7 +216,10 @@ def plan(
     }
     with kindly(as_json=as_json):
         _require_targets(out, trade, sample, force=force)
-        asked["features"] = _described(features, sample, columns, outcomes)
+        asked["features"] = _described(
+            features, sample, columns, outcomes, file_format=file_format, delimiter=delimiter,
+            encoding=encoding, sheet=sheet, skip_rows=skip_rows, dedupe=dedupe,
+        )  # fmt: skip
         asked["waves"] = _sizes(waves)
         asked["eligible"] = _shares("eligible", eligible)
         asked["capacity"] = _shares("capacity", capacity)
@@ -231,7 +243,11 @@ def _require_targets(
 
 
 def _described(
-    features: int | None, sample: Path | None, columns: str | None, outcomes: str | None
+    features: int | None,
+    sample: Path | None,
+    columns: str | None,
+    outcomes: str | None,
+    **reading: Unpack["ReadingOptions"],
 ) -> Any:
     """Return the number of features of a unit, or the sample of units."""
     from seqbatch.datasets import features_table, table_columns
@@ -245,8 +261,13 @@ def _described(
         return features
     if features is not None:
         raise InvalidArgumentError("features", "left out when --sample is given", features)
-    wanted = feature_columns(table_columns(sample), _names(columns), _names(outcomes) or [])
-    return Sample(*features_table(sample, features=wanted))
+    from seqbatch.campaign.files.reading import Source
+
+    file = Source(sample, **reading)
+    wanted = feature_columns(table_columns(file), _names(columns), _names(outcomes) or [])
+    made = Sample(*features_table(file, features=wanted))
+    say_read_as(file.read_as)
+    return made
 
 
 def _answered(

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.campaign import (
+    Dedupe,
     Delimiter,
     Encoding,
+    Format,
+    Sheet,
+    SkipRows,
     Where,
     advised,
     show_held,
@@ -42,8 +46,12 @@ def validate(
     spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
     units: Annotated[str | None, typer.Argument(help="File of units.")] = None,
     outcomes: Annotated[str | None, typer.Argument(help="File of outcomes of these units.")] = None,
+    file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -61,8 +69,9 @@ def validate(
         existing = open_store(store, create=False) if _there(store) else None
         try:
             found = run(
-                spec, units, outcomes, scratch=scratch, existing=existing, delimiter=delimiter,
-                encoding=encoding, report=report,
+                spec, units, outcomes, scratch=scratch, existing=existing, report=report,
+                file_format=file_format, delimiter=delimiter, encoding=encoding, sheet=sheet,
+                skip_rows=skip_rows, dedupe=dedupe,
             )  # fmt: skip
         finally:
             scratch.close()
@@ -111,9 +120,13 @@ def _plain(found: "Validated", store: str) -> dict[str, Any]:
 
 def _show(found: "Validated", units: str | None) -> None:
     if found.prepared is not None:
+        from seqbatch.campaign.spec.measure import objective_said
+
         now = found.prepared.now
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
+        for line in objective_said(now.spec):
+            say(line)
         if found.exists:
             say(
                 f"It already exists in {found.exists}: outcomes are checked against its units, and "

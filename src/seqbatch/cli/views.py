@@ -227,7 +227,7 @@ def export(
     name: Name,
     out: Annotated[str, typer.Option(help="File to write, or - for standard output.")],
     what: Annotated[
-        str, typer.Option(help="What to export: units, outcomes, held or events.")
+        str, typer.Option(help="What to export: units, outcomes, rows, held or events.")
     ] = "units",
     at_event: AtEvent = None,
     file_format: Format = None,
@@ -235,7 +235,7 @@ def export(
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Export units with decisions and outcomes, outcomes, held rows or events to a file.
+    """Export units with decisions and outcomes, outcomes, logged or held rows, or events to a file.
 
     Example: seqbatch campaign export spring --out spring.parquet
     """

@@ -8,8 +8,8 @@ import typer
 
 from seqbatch.cli.campaign import Force, Name, Reason, Where, Who, next_command, opened, show_closed
 from seqbatch.cli.console import Json, dump, say, say_files, say_next
+from seqbatch.cli.init import app
 from seqbatch.cli.messages import STORE
-from seqbatch.cli.validate import app
 
 __all__ = ["app"]
 

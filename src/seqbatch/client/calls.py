@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -32,7 +32,10 @@ Rows = Any  # a list of dicts, a path, or a table with Arrow's interface
 
 PARQUET = "application/vnd.apache.parquet"
 #: Media types of files, by the endings of their names.
-ENDINGS = {".csv": "text/csv", ".parquet": PARQUET}
+ENDINGS = {
+    ".csv": "text/csv", ".parquet": PARQUET, ".xls": "application/vnd.ms-excel",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}  # fmt: skip
 #: Answers after which the same call is made again.
 AGAIN = frozenset((429, 502, 503, 504))
 #: Exception classes by the service's problem type.
@@ -86,12 +89,19 @@ class RecordedAnswer:
     duplicate: int
     conflict: int
     quarantined: int
+    outside: int = 0
+    windows: dict[str, list[int]] = field(default_factory=dict)
+    unknown: int = 0
+    units: int = 0
     late: int
     corrected: int
     repeats: int
+    repeated: int = 0
+    metrics: tuple[str, ...] = ()
     held: list[dict[str, Any]]
     reasons: list[dict[str, Any]]
     event: int | None
+    remarks: tuple[str, ...] = ()
     read_as: str = ""
     advice: tuple[str, ...] = ()
     formats: dict[str, list[str]] = field(default_factory=dict)
@@ -207,9 +217,20 @@ def written(out: str | Path, content: bytes) -> Path:
     return Path(out)
 
 
+#: Options that only files and tables have.
+FOR_FILES = ("with", "sheet", "skip_rows")
+
+
 def body_of(rows: Rows, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a request's body: rows as JSON with options; a file or table with options as query."""
+    """Return a request's body: rows as JSON with options; a file or table with options as query.
+
+    Options that are None are left out.
+    """
+    options = {key: value for key, value in options.items() if value is not None}
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
+        if wrong := [key for key in FOR_FILES if key in options]:
+            rule = "given only with a file or a table"
+            raise InvalidArgumentError(wrong[0], rule, options[wrong[0]])
         return {"json": {name: list(rows), **options}}
     query = {key: _spelled(value) for key, value in options.items()}
     if isinstance(rows, str | Path):
@@ -262,6 +283,14 @@ def _writable(column: Any) -> Any:
 # The calls of one campaign, named like the methods of a campaign.
 
 
+class HowToRead(TypedDict, total=False):
+    """How the service reads a file: the sheet, the rows above the header, and repeated units."""
+
+    sheet: str | None
+    skip_rows: int | None
+    dedupe: str | None
+
+
 class CampaignCalls:
     """Builds the requests for one campaign.
 
@@ -291,19 +320,38 @@ class CampaignCalls:
         )  # fmt: skip
 
     def assign(
-        self, units: Rows, *, partial: bool, draw: bool, key: str | None
+        self,
+        units: Rows,
+        *,
+        partial: bool,
+        draw: bool,
+        with_columns: Sequence[str],
+        key: str | None,
+        reading: Mapping[str, Any],
     ) -> Call[AssignedAnswer]:
         """Assign actions to units."""
-        body = body_of(units, "units", {"partial": partial, "draw": draw})
+        carried = ",".join(with_columns) or None
+        options = {"partial": partial, "draw": draw, "with": carried, **reading}
+        body = body_of(units, "units", options)
         if "file" in body:
             body["params"]["format"] = "parquet"
         return self._change("assignments", key, body, assigned)
 
     def record(
-        self, outcomes: Rows, *, correct: bool, reason: str, dry_run: bool, key: str | None
+        self,
+        outcomes: Rows,
+        *,
+        correct: bool,
+        reason: str,
+        equal_rows: str | None,
+        dry_run: bool,
+        key: str | None,
+        reading: Mapping[str, Any],
     ) -> Call[RecordedAnswer]:
         """Record outcomes."""
-        options = {"correct": correct, "reason": reason, "dry_run": dry_run}
+        options = {"correct": correct, "reason": reason, "dry_run": dry_run, **reading}
+        if equal_rows is not None:
+            options["equal_rows"] = equal_rows
         return self._change("outcomes", key, body_of(outcomes, "outcomes", options), recorded)
 
     def step(self, what: str, key: str | None, values: Mapping[str, Any]) -> Call[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """The synchronous client of the HTTP service."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import httpx
 
@@ -14,6 +14,7 @@ from seqbatch.client.calls import (
     AssignedAnswer,
     Call,
     CampaignCalls,
+    HowToRead,
     RecordedAnswer,
     Rows,
     pause,
@@ -182,10 +183,23 @@ class RemoteCampaign:
         return written(out, self._client.ask(call))
 
     def assign(
-        self, units: Rows, *, partial: bool = False, draw: bool = False, key: str | None = None
+        self,
+        units: Rows,
+        *,
+        partial: bool = False,
+        draw: bool = False,
+        with_columns: Sequence[str] = (),
+        key: str | None = None,
+        **reading: Unpack[HowToRead],
     ) -> AssignedAnswer:
-        """Assign actions to units: a list of dicts, a file, or a table with Arrow's interface."""
-        call = self._calls.assign(units, partial=partial, draw=draw, key=key)
+        """Assign actions to units: a list of dicts, a file, or a table with Arrow's interface.
+
+        `with_columns` are copied to the answer. A file may have a `sheet`, `skip_rows` above its
+        header, and repeated units (`dedupe`), as for :class:`~seqbatch.campaign.Campaign`.
+        """
+        call = self._calls.assign(
+            units, partial=partial, draw=draw, with_columns=with_columns, key=key, reading=reading
+        )
         return self._client.ask(call)
 
     def record(
@@ -194,13 +208,16 @@ class RemoteCampaign:
         *,
         correct: bool = False,
         reason: str = "",
+        equal_rows: str | None = None,
         dry_run: bool = False,
         key: str | None = None,
+        **reading: Unpack[HowToRead],
     ) -> RecordedAnswer:
         """Record outcomes: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
-            outcomes, correct=correct, reason=reason, dry_run=dry_run, key=key
-        )
+            outcomes, correct=correct, reason=reason, equal_rows=equal_rows, dry_run=dry_run,
+            key=key, reading=reading,
+        )  # fmt: skip
         return self._client.ask(call)
 
     def close(

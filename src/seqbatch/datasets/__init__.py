@@ -8,9 +8,10 @@ from seqbatch.datasets.avazu_like import DeviceAvazu, SyntheticAvazu
 from seqbatch.datasets.covertype import covertype
 from seqbatch.datasets.files import DamagedDatasetError, MissingDatasetError
 from seqbatch.datasets.hillstrom import hillstrom
-from seqbatch.datasets.labelled import Labelled, features_table, labelled_table, table_columns
+from seqbatch.datasets.labelled import Labelled, labelled_table
 from seqbatch.datasets.logged import LoggedExperiment
 from seqbatch.datasets.mushroom import mushroom
+from seqbatch.datasets.unit_features import features_table, table_columns
 
 __all__ = [
     "DamagedDatasetError",

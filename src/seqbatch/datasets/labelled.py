@@ -81,8 +81,6 @@ class Labelled:
 
 #: A text column with more levels than this is most likely an identifier, not a feature.
 MOST_LEVELS = 1_000
-#: With fewer rows than this, all values of a column may differ by chance.
-FEWEST_IDS = 20
 
 
 def labelled_table(
@@ -133,48 +131,6 @@ notes.txt.
     )
 
 
-def features_table(
-    path: str | Path, *, features: Sequence[str] | None = None
-) -> tuple[Floats, tuple[str, ...]]:
-    """Load features of units and their column names: numbers standardised, text one-hot.
-
-    Parameters
-    ----------
-    path, features
-        As for :func:`labelled_table`, without a label.
-    """
-    table = _read(Path(path))
-    wanted = _wanted(table, None, features)
-    for name in wanted:
-        _refuse_missing(table[name])
-    for name in wanted:
-        different = table[name].n_unique()
-        if _is_text(table[name]) and different > max(20, len(table) // 10):
-            raise InvalidArgumentError(
-                f"column {name!r}",
-                "text with few distinct values: at most 20, or a tenth of the rows",
-                f"{different} in {len(table)} rows",
-                "Leave identifiers out of the features, and group rare values.",
-            )
-    encoded = [_encoded(table[name]) for name in wanted]
-    columns = tuple(name for _, names in encoded for name in names)
-    return np.hstack([values for values, _ in encoded]), columns
-
-
-def table_columns(path: str | Path) -> dict[str, bool]:
-    """Return the file's columns, and whether each looks like an id.
-
-    A column looks like an id if it is text or whole numbers, all distinct in at least 20 rows.
-    """
-    table = _read(Path(path))
-    return {
-        column.name: len(column) >= FEWEST_IDS
-        and (_is_text(column) or column.dtype.is_integer())
-        and column.n_unique() == len(column)
-        for column in table
-    }
-
-
 def _read(path: Path) -> pl.DataFrame:
     parquet = path.name.endswith(".parquet")
     if not parquet and not path.name.endswith((".csv", ".csv.gz")):
@@ -198,10 +154,10 @@ def _read(path: Path) -> pl.DataFrame:
     return table
 
 
-def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | None) -> list[str]:
+def _wanted(table: pl.DataFrame, label: str, features: Sequence[str] | None) -> list[str]:
     """Return the feature columns after checking that they exist, are distinct and not the label."""
     there = f"one of the file's columns ({', '.join(table.columns)})"
-    if label is not None and label not in table.columns:
+    if label not in table.columns:
         raise InvalidArgumentError("label", there, repr(label))
     if isinstance(features, str):
         raise InvalidArgumentError("features", "a list of column names", repr(features))
@@ -210,9 +166,7 @@ def _wanted(table: pl.DataFrame, label: str | None, features: Sequence[str] | No
         if name not in table.columns:
             raise InvalidArgumentError("each of features", there, repr(name))
     if not wanted or label in wanted or len(set(wanted)) < len(wanted):
-        rule = "at least one column, without repetition"
-        if label is not None:
-            rule += f" and without {label!r}"
+        rule = f"at least one column, without repetition and without {label!r}"
         raise InvalidArgumentError("features", rule, f"{wanted}")
     return wanted
 

@@ -19,6 +19,7 @@ from seqbatch.inference.estimates import (
     pool_by_size,
 )
 from seqbatch.inference.evaluate import Evaluation, evaluate
+from seqbatch.inference.guardrails import Bound, Guarded, JudgedBound, judge_bounds
 from seqbatch.inference.intervals import FewEvents, Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.logged_units import Rows
@@ -51,10 +52,19 @@ from seqbatch.inference.stopping_boundaries import (
     futility_boundaries,
     spent,
 )
-from seqbatch.inference.summary import Declared, Eligible, Split, WaveSummary, summarise
+from seqbatch.inference.summary import (
+    AmongEligible,
+    Declared,
+    Eligible,
+    Split,
+    WaveSummary,
+    summarise,
+)
 
 __all__ = [
+    "AmongEligible",
     "AsRun",
+    "Bound",
     "Coefficients",
     "Declared",
     "Drift",
@@ -64,7 +74,9 @@ __all__ = [
     "FoundSplits",
     "Gain",
     "GainOverRandom",
+    "Guarded",
     "Interval",
+    "JudgedBound",
     "Latest",
     "Lift",
     "Look",
@@ -93,6 +105,7 @@ __all__ = [
     "futility_boundaries",
     "gain_over_best",
     "holm",
+    "judge_bounds",
     "judge_next_rule",
     "latest_lift",
     "lift_coefficients",

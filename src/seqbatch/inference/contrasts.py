@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Floats, Integers
 
 #: A coefficient below this is what rounding left of equal probabilities.
 ROUNDING = 1e-12
@@ -50,18 +50,31 @@ class DesignTerms:
     ----------
     probabilities, chances
         p_i(a) and p_i(a) q_a(x_i); NaN for an action that a unit could not get.
+    inverse
+        1/(p q).
     """
 
     probabilities: Floats
     chances: Floats
+    inverse: Floats
+
+    @classmethod
+    def of(cls, probabilities: Floats, returned: Floats) -> "DesignTerms":
+        """Return the terms of units whose outcomes come back with these probabilities."""
+        chances = probabilities * returned
+        return cls(probabilities, chances, _inverse(chances))
+
+    def some(self, places: Integers) -> "DesignTerms":
+        """Return the terms of some of the units."""
+        taken = (self.probabilities, self.chances, self.inverse)
+        return DesignTerms(*(one.take(places, axis=0) for one in taken))
 
     @cached_property
     def whole(self) -> Floats:
         """The sums by action for d = 1, shape (3, K)."""
-        with np.errstate(divide="ignore"):
-            inverse = 1 / self.chances
+        inverse = self.inverse
         count = np.full(inverse.shape[1], len(inverse))
-        return np.stack([count, inverse.sum(axis=0), _dot(inverse, inverse)])
+        return np.stack([count, column_sums(inverse), _dot(inverse, inverse)])
 
     @cached_property
     def given(self) -> Floats:
@@ -70,7 +83,7 @@ class DesignTerms:
         with np.errstate(divide="ignore", invalid="ignore"):
             # Without a chance of the action there is nothing to weigh: 0/0 counts as 0.
             weights = np.where(p > 0, p / self.chances, 0.0)
-        return np.stack([p.sum(axis=0), _dot(p, weights), _dot(p * weights, weights)])
+        return np.stack([column_sums(p), _dot(p, weights), _dot(p * weights, weights)])
 
     @cached_property
     def rest(self) -> Floats:
@@ -78,7 +91,7 @@ class DesignTerms:
         other = 1 - self.probabilities
         with np.errstate(divide="ignore", invalid="ignore"):
             missed = other / self.chances
-        return np.stack([other.sum(axis=0), _dot(other, missed), _dot(other * missed, missed)])
+        return np.stack([column_sums(other), _dot(other, missed), _dot(other * missed, missed)])
 
     def of_units(self, parts: tuple[Floats, Floats]) -> Floats:
         """Return the sums for coefficients of each unit; 0 where a coefficient is 0."""
@@ -98,6 +111,17 @@ class DesignTerms:
         if less is not None:
             made[1, :, less] = self.whole[:, less]
         return made
+
+
+def column_sums(columns: Floats) -> Floats:
+    """Return the sum of each column, added row by row.
+
+    >>> column_sums(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [4.0, 6.0]
+    """
+    # The same additions as those of `sum`, which is several times slower if columns are few.
+    total: Floats = np.einsum("nk->k", columns) if columns.shape[1] > 1 else columns.sum(axis=0)
+    return total
 
 
 def _dot(one: Floats, other: Floats) -> Floats:
@@ -261,8 +285,10 @@ def weighted_sum(coefficients: Floats, scores: Floats) -> Floats:
     """Return sum_a d_i(a) G_i(a); an unknown score counts only where its coefficient is not 0."""
     total: Floats = np.zeros(len(scores))
     for action in np.flatnonzero((coefficients != 0).any(axis=0)):
-        d = np.broadcast_to(coefficients[:, action], len(scores))
-        total += np.where(d == 0, 0.0, d * scores[:, action])
+        d = coefficients[:, action]
+        own = d * scores[:, action]
+        # One row stands for all units.
+        total += own if len(d) == 1 else np.where(d == 0, 0.0, own)
     return total
 
 

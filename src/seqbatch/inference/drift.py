@@ -158,11 +158,23 @@ def _covariance(
     made = np.zeros((len(cells), len(cells)))
     for row, (wave, action, one) in enumerate(cells):
         made[row, row] = one.variance
-        joint = summaries[wave].joint
         for column, (other_wave, other, _) in enumerate(cells):
             if wave == other_wave and action != other:
-                made[row, column] = joint.covariance[action, other] / joint.count
+                made[row, column] = _covariance_of(summaries[wave], action, other)
     return made
+
+
+def _covariance_of(summary: WaveSummary, action: int, other: int) -> float:
+    """Return the covariance of two actions' means in a wave, between clusters if there are any."""
+    clusters, joint = summary.overall.clusters, summary.joint
+    if clusters is None:
+        return float(joint.covariance[action, other] / joint.count)
+    one, two = (
+        clusters.deviations(place, float(summary.overall.moments.mean[place]))
+        for place in (summary.place(Mean(action)), summary.place(Mean(other)))
+    )
+    count = len(one)
+    return float(one @ two / clusters.counts.sum() ** 2 * count / max(count - 1, 1))
 
 
 def _smallest_df(contrast: Floats, cells: Sequence[tuple[int, int, WaveEstimate]]) -> float:

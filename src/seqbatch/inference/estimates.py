@@ -15,6 +15,7 @@ from seqbatch.inference.contrasts import Contrast, Lift
 from seqbatch.inference.evidence import Evidence
 from seqbatch.inference.intervals import (
     Estimated,
+    FewEvents,
     Interval,
     Shape,
     StudentShape,
@@ -106,6 +107,16 @@ def estimate_wave(
     segment
         A partition and a level, to use only the units of one segment.
     """
+    key = contrast, segment
+    if key not in summary.estimates:
+        summary.estimates[key] = _estimate(summary, contrast, segment)
+    made: WaveEstimate | None = summary.estimates[key]
+    return made
+
+
+def _estimate(
+    summary: WaveSummary, contrast: Contrast, segment: Segment | None
+) -> WaveEstimate | None:
     place = summary.place(contrast, segment)
     tally = summary.tally(segment)
     if tally is None or not tally.outcomes or not np.isfinite(tally.costs[place]):
@@ -196,10 +207,13 @@ def _rare_shape(
     effects: Sequence[float],
     contrast: Contrast,
     summary: WaveSummary,
+    *,
+    yes_no: bool = False,
 ) -> Shape | None:
     """Return the shape for rare events, or None if events are not rare or some are negative."""
     events = summary.events
-    if not (events.rare and events.positive) or not any(
+    rare = events.rare or (yes_no and not events.counts.any())
+    if not (rare and events.positive) or not any(
         tally.design[place].any() for tally, place in zip(tallies, places, strict=True)
     ):
         return None
@@ -292,6 +306,8 @@ def pool_by_size(
     level: float = 0.95,
     segment: Segment | None = None,
     planned: float | None = None,
+    yes_no: bool = False,
+    rate: float = 0.0,
 ) -> Interval:
     """Return a contrast over all waves, weighted by wave size: the average over all units.
 
@@ -312,11 +328,17 @@ def pool_by_size(
         The planned effective units of the contrast, from
         :func:`~seqbatch.inference.rare_events.planned_units`; if events are too few for them, there
         is no interval. None does without this rule.
+    yes_no
+        Whether outcomes are declared to be yes or no. The noise is then known even if no event was
+        seen yet.
+    rate
+        The rate of events that a hypothesis implies, for the rule of events if fewer were seen.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     found = [estimate_wave(one, contrast, segment) for one in summaries]
     weights = [0.0 if wave is None else float(wave.units) for wave in found]
-    return _combined(summaries, contrast, found, weights, level, segment, planned)
+    few = None if planned is None else _few(summaries[-1], planned, yes_no=yes_no, rate=rate)
+    return _combined(summaries, contrast, found, weights, level, segment, few, yes_no=yes_no)
 
 
 def pool(
@@ -354,7 +376,8 @@ def pool(
         0.0 if wave is None else pooling_weight(share, wave)
         for share, wave in zip(shares, found, strict=False)
     ]
-    return _combined(summaries, contrast, found, weights, level, segment, planned)
+    few = None if planned is None else _few(summaries[-1], planned)
+    return _combined(summaries, contrast, found, weights, level, segment, few)
 
 
 def pooling_weight(share: float, wave: WaveEstimate) -> float:
@@ -369,18 +392,18 @@ def _combined(
     weights: Sequence[float],
     level: float,
     segment: Segment | None,
-    planned: float | None,
+    few: FewEvents | None,
+    *,
+    yes_no: bool = False,
 ) -> Interval:
     """Return the weighted mean of the waves that have an estimate."""
     used = [place for place, wave in enumerate(found) if wave is not None and weights[place] > 0]
     waves = [wave for place in used if (wave := found[place]) is not None]
     last = summaries[-1]
-    if not waves or last.evidence.all_equal:
+    if not waves or (last.evidence.all_equal and not yes_no):
         return unknown(contrast.name, level=level, note=EQUAL if waves else NOTHING)
-    if planned is not None:
-        back = last.evidence.share_returned
-        if (few := few_events(last.events, planned, share_returned=back)) is not None:
-            return unknown(contrast.name, level=level, note=str(few), few=few)
+    if few is not None:
+        return unknown(contrast.name, level=level, note=str(few), few=few)
     share = np.array([weights[place] for place in used])
     share = share / share.sum()
     theta = np.array([wave.estimate for wave in waves])
@@ -391,7 +414,7 @@ def _combined(
     between = _between(tallies, columns[0], share)
     more = 1 + between / parts.sum() if between else 1.0
     effects = [wave.clustering * more for wave in waves]
-    shape = _rare_shape(tallies, columns, share, effects, contrast, last)
+    shape = _rare_shape(tallies, columns, share, effects, contrast, last, yes_no=yes_no)
     if shape is None:
         df = pooled_df(parts, np.array([wave.df for wave in waves]))
         shape = StudentShape(float(share @ theta), sqrt(float(parts.sum()) + between), df)
@@ -404,6 +427,14 @@ def _combined(
         heterogeneity=Q,
         same_p=p,
     )
+
+
+def _few(
+    last: WaveSummary, planned: float, *, yes_no: bool = False, rate: float = 0.0
+) -> FewEvents | None:
+    """Return how many events there are if they are too few for the planned effective units."""
+    back = last.evidence.share_returned
+    return few_events(last.events, planned, share_returned=back, yes_no=yes_no, rate=rate)
 
 
 def pooled_df(parts: Floats, df: Floats) -> float:

@@ -1,6 +1,7 @@
 """Evidence: sums over units from which models are fitted and events are counted."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, sqrt
 
 import numpy as np
@@ -159,12 +160,12 @@ class Events:
     binary: bool
     log_spread: float | None = None
 
-    @property
+    @cached_property
     def share(self) -> float:
         """The share of outcomes that are events."""
         return float(self.counts.sum() / max(self.outcomes.sum(), 1))
 
-    @property
+    @cached_property
     def rare(self) -> bool:
         """Whether at most half of the outcomes are events."""
         return bool(self.counts.sum()) and self.share <= 0.5

@@ -265,8 +265,7 @@ def crossing(
     near, far = 0.0, 1.0
     while far < FARTHEST and not inside(far):
         near, far = far, 2 * far
-    for _ in range(60):
-        middle = (near + far) / 2
+    while near < (middle := (near + far) / 2) < far:
         near, far = (near, middle) if inside(middle) else (middle, far)
     return side * far
 

@@ -48,6 +48,8 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 FAR = 9.0
 #: Gauss-Legendre nodes per panel, and panels for the distribution of the estimated error.
 NODES, SCALES = 20, 16
+#: With more degrees of freedom, the error counts as known.
+KNOWN = 1e6
 
 
 def dunnett_critical(
@@ -86,9 +88,10 @@ def dunnett_critical(
     low, high = quantile(tail, df), quantile(tail / len(loadings), df)
     if len(loadings) == 1:
         return low
-    outside = Exceedance.of(loadings, two_sided=two_sided)
     # The solution lies between that of a single comparison and Bonferroni's.
     room = 1e-3 * (1 + abs(low))
+    asked = [c * s for c in (low - room, high + room) for s in _scales(df)]
+    outside = Exceedance.of(loadings, two_sided=two_sided, ends=(min(asked), max(asked)))
     return float(
         brentq(lambda c: outside.student(c, df) - error, low - room, high + room, xtol=1e-8)
     )
@@ -110,13 +113,22 @@ class Exceedance:
     coefficients: Floats
 
     @classmethod
-    def of(cls, loadings: Sequence[float], *, two_sided: bool) -> "Exceedance":
-        """Return the probabilities for comparisons with these loadings."""
+    def of(
+        cls,
+        loadings: Sequence[float],
+        *,
+        two_sided: bool,
+        ends: tuple[float, float] = (-FAR, FAR),
+    ) -> "Exceedance":
+        """Return the probabilities for comparisons with these loadings, and bounds between ends."""
         nodes, _ = gauss_legendre(NODES)
-        bounds = (np.arange(-FAR, FAR)[:, None] + (nodes + 1) / 2).ravel()
         parts = np.array(loadings, dtype=np.float64)
-        chances = np.array([_exceeding(bound, parts, two_sided) for bound in bounds.tolist()])
-        return cls(legendre_coefficients(chances.reshape(-1, NODES)))
+        panels = np.arange(-FAR, FAR)
+        chances = np.zeros((len(panels), NODES))
+        for place in np.flatnonzero((panels + 1 >= ends[0]) & (panels <= ends[1])):
+            bounds = panels[place] + (nodes + 1) / 2
+            chances[place] = [_exceeding(bound, parts, two_sided) for bound in bounds.tolist()]
+        return cls(legendre_coefficients(chances))
 
     def normal(self, bounds: Floats) -> Floats:
         """Return the probabilities if the error is known."""
@@ -130,14 +142,11 @@ class Exceedance:
 
     def student(self, bound: float, df: float) -> float:
         """Return the probability if the error is estimated with these degrees of freedom."""
-        from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln
+        from scipy.special import gammaincc, gammaln
 
-        if df > 1e6:
+        if df > KNOWN:
             return float(self.normal(np.array([bound]))[0])
-        # The estimated error, over the true one, is s = sqrt(chi-square/df).
-        low, high = (
-            sqrt(2 * inverse(df / 2, 1e-14) / df) for inverse in (gammaincinv, gammainccinv)
-        )
+        low, high = _scales(df)
         # Only s up to here matters: beyond it the probability is 0, or 1 if the bound is negative.
         last = min(high, max(FAR / max(abs(bound), 1e-300), low))
         nodes, weights = gauss_legendre(NODES)
@@ -149,6 +158,16 @@ class Exceedance:
         density = np.exp(log_density) * np.tile(weights * half, SCALES)
         beyond = float(gammaincc(df / 2, df * last**2 / 2)) if bound < 0 else 0.0
         return float(density @ self.normal(bound * s)) + beyond
+
+
+def _scales(df: float) -> tuple[float, float]:
+    """Return the range of the estimated error over the true one, s = sqrt(chi-square/df)."""
+    from scipy.special import gammainccinv, gammaincinv
+
+    if df > KNOWN:
+        return 1.0, 1.0
+    low, high = (sqrt(2 * inverse(df / 2, 1e-14) / df) for inverse in (gammaincinv, gammainccinv))
+    return low, high
 
 
 def _exceeding(bound: float, loadings: Floats, two_sided: bool) -> float:

@@ -71,6 +71,8 @@ class Part:
         [0.00874766, 0.03754269]
         """
         lowest, highest = self._turns
+        if z <= lowest and z <= highest:
+            return self._at(z)
         return self._at(min(z, lowest))[0], self._at(min(z, highest))[1]
 
     @cached_property
@@ -98,7 +100,8 @@ class Part:
         middle, half = b + k * z * z / 2, z * sqrt(spread + (k * z / 2) ** 2)
         below = 1 + k * z * z / self.most
         edge = (z * z - 1) / 6
-        low, high = ((middle + side * half) / below - self.skew * edge for side in (-1, 1))
+        low, high = (middle - half) / below, (middle + half) / below
+        low, high = low - self.skew * edge, high - self.skew * edge
         if self.upper_scale:
             wide = self.upper_scale
             reach = z * sqrt(spread + (wide * z / 2) ** 2)
@@ -239,10 +242,14 @@ class _PartSums:
 
 def _part(sums: _PartSums, events: Events, *, widening: float, two: bool) -> Part:
     """Return scale and skewness: the designed ones, or the own ones if they are larger."""
-    r1 = float(events.second.sum() / events.first.sum())
-    r2 = float(events.third.sum() / events.second.sum())
-    overall = float(events.first.sum() / events.outcomes.sum())
-    means = (events.first + overall) / (events.outcomes + 1)
+    if events.counts.any():
+        r1 = float(events.second.sum() / events.first.sum())
+        r2 = float(events.third.sum() / events.second.sum())
+        overall = float(events.first.sum() / events.outcomes.sum())
+        means = (events.first + overall) / (events.outcomes + 1)
+    else:
+        # No event yet: those of yes/no outcomes have the size 1, and all actions count alike.
+        r1, r2, means = 1.0, 1.0, np.ones(len(events.outcomes))
     whole = float(sums.given.sum())
     most = whole * r1
     learned = 1 + FITTED / np.maximum(events.outcomes, 1)
@@ -322,7 +329,14 @@ def planned_units_of_next_rule(last: PlannedDesign) -> float:
     return (1 - 1 / last.actions) * last.units * last.least
 
 
-def few_events(events: Events, planned: float, *, share_returned: float = 1.0) -> FewEvents | None:
+def few_events(
+    events: Events,
+    planned: float,
+    *,
+    share_returned: float = 1.0,
+    yes_no: bool = False,
+    rate: float = 0.0,
+) -> FewEvents | None:
     """Return how many events there are if they are too few, else None.
 
     The rule applies if most outcomes equal the usual one; others have an event for every outcome.
@@ -335,9 +349,13 @@ def few_events(events: Events, planned: float, *, share_returned: float = 1.0) -
         The planned effective units of the contrast.
     share_returned
         The share of units with an outcome.
+    yes_no
+        Whether outcomes are declared to be yes or no: the rule then applies before the first event.
+    rate
+        The rate of events that a hypothesis implies, if it is above the rate so far.
     """
-    if not events.rare:
+    if not (events.rare or (yes_no and not events.counts.any())):
         return None
     needed = ENOUGH_BINARY if events.binary else ENOUGH_AMOUNTS
-    expected = planned * share_returned * events.share
+    expected = planned * share_returned * max(events.share, rate)
     return None if expected >= needed else FewEvents(expected, needed)

@@ -26,6 +26,7 @@ class Verdict(StrEnum):
     WORSE = "worse"
     NOT_CLEAR = "not-clear"
     TOO_FEW = "too-few-events"
+    BARRED = "barred"
 
 
 #: The latest waves must have at least this share of all units, and effective outcomes. More
@@ -34,6 +35,7 @@ LATEST_SHARE, LATEST_OUTCOMES = 0.2, 10
 #: A lift changed if the p-value of one lift in all waves is below this.
 CHANGE = 0.05
 #: The latest waves agree below the first p-value; below the second they are clear by themselves.
+#: Both are divided by the number of candidates: the best of several looks good by chance.
 AGREES, CLEAR_ALONE = 0.10, 0.025
 
 
@@ -109,6 +111,7 @@ def verdict(
     latest_p: float,
     tail: float,
     waves: int,
+    candidates: int = 1,
     less: bool = False,
 ) -> Verdict:
     """Return the verdict about the action with the best lift.
@@ -125,6 +128,8 @@ def verdict(
         The error on each side, after correction for several actions and looks.
     waves
         The number of waves; with one, only the interval counts.
+    candidates
+        How many actions have an interval on the better side, this one among them.
     less
         Whether a lower outcome is better.
 
@@ -139,10 +144,11 @@ def verdict(
         low, high = -high, -low
     if waves < 2:
         return Verdict.GIVE if low > 0 else Verdict.WORSE if high < 0 else Verdict.NOT_CLEAR
+    several = max(candidates, 1)
     if same_p < CHANGE:
-        if low > 0 and latest_p < CLEAR_ALONE:
+        if low > 0 and latest_p < CLEAR_ALONE / several:
             return Verdict.GIVE_CHANGED
         return Verdict.BETTER_NOW if low <= 0 <= high and latest_p < tail else Verdict.CHANGED
     if low > 0:
-        return Verdict.GIVE if latest_p < AGREES else Verdict.UNCONFIRMED
+        return Verdict.GIVE if latest_p < AGREES / several else Verdict.UNCONFIRMED
     return Verdict.WORSE if high < 0 else Verdict.NOT_CLEAR

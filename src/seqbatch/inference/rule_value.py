@@ -18,7 +18,7 @@ from seqbatch.inference.intervals import Estimated, Interval, estimated, interva
 from seqbatch.inference.logged_units import Rows, Wave, pieces
 from seqbatch.inference.rare_events import PlannedDesign, few_events, planned_units
 from seqbatch.inference.return_model import own_chances
-from seqbatch.inference.score_sums import ScoreColumns, ScoreSums
+from seqbatch.inference.score_sums import ScoreColumns, ScoreSums, Weighing
 from seqbatch.inference.summary import WaveSummary
 
 # ----------------------------------------------------------------------
@@ -257,8 +257,8 @@ class _Judge:
         own = values[np.arange(rows.count), rows.actions]
         corrections = (rows.outcomes - own) / own_chances(rows, q)
         values[back, rows.actions[back]] += corrections[back]
-        contrast = [_OverControl(wanted)]
-        columns = ScoreColumns.of(rows, values, q, contrast, usual=summary.usual)
+        weighing = Weighing.of(rows, [_OverControl(wanted)])
+        columns = ScoreColumns.of(weighing, values, q, usual=summary.usual)
         return _Judged(columns.tally(), given)
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
-from seqbatch.inference.contrasts import Contrast, DesignTerms, weighted_sum
+from seqbatch.inference.contrasts import Contrast, DesignTerms, column_sums, weighted_sum
 from seqbatch.inference.logged_units import Rows
 
 # ----------------------------------------------------------------------
@@ -47,11 +48,11 @@ class Moments:
         """Return the moments of an array's columns."""
         if not len(columns):
             return cls(0, *(np.zeros(columns.shape[1]) for _ in range(4)))
-        mean = columns.mean(axis=0)
+        mean = column_sums(columns) / len(columns)
         away = columns - mean
         squares = away * away
         third, fourth = (np.einsum("ij,ij->j", squares, one) for one in (away, squares))
-        return cls(len(columns), mean, squares.sum(axis=0), third, fourth)
+        return cls(len(columns), mean, column_sums(squares), third, fourth)
 
     def merge(self, other: "Moments") -> "Moments":
         """Return the moments of both sets of rows together."""
@@ -75,12 +76,12 @@ class Moments:
         )
         return Moments(n, self.mean + gap * b / n, second, third, fourth)
 
-    @property
+    @cached_property
     def variance(self) -> Floats:
         """The unbiased variance of a row; 0 for a single row."""
         return self.second / max(self.count - 1, 1)
 
-    @property
+    @cached_property
     def kurtosis(self) -> Floats:
         """Fourth moment over squared second, 3 for a normal; 1, the minimum, if all are equal."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -182,7 +183,7 @@ class JointMoments:
         width = columns.shape[1]
         if not len(columns):
             return cls(0, np.zeros(width), np.zeros((width, width)))
-        mean = columns.mean(axis=0)
+        mean = column_sums(columns) / len(columns)
         away = columns - mean
         return cls(len(columns), mean, away.T @ away)
 
@@ -240,12 +241,12 @@ class ResidualSums:
             self.fourths + np.bincount(actions, weights=squares * squares, minlength=size),
         )
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """sigma^2: the mean of all squared residuals."""
         return float(self.squares.sum() / max(self.counts.sum(), 1))
 
-    @property
+    @cached_property
     def kurtosis(self) -> float:
         """kappa: the kurtosis of residuals within actions; 3 for normal ones."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -253,7 +254,7 @@ class ResidualSums:
         terms = np.where(self.squares > 0, own, self.counts)
         return float(terms.sum() / max(self.counts.sum(), 1))
 
-    @property
+    @cached_property
     def by_action(self) -> Floats:
         """sigma_a^2: each action's noise, shrunk to the common one the more, the heavier tails."""
         g = COMMON * max(self.kurtosis - 1, 0.0)
@@ -322,40 +323,69 @@ class ScoreSums:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreColumns:
-    """The scores of a piece, before they are summed.
+class Weighing:
+    """How contrasts weigh the units of a piece, whatever their outcomes.
 
     Parameters
     ----------
     rows
         The units.
     contrasts
+        The contrasts.
+    probabilities
+        p_i(a); NaN for an action that a unit could not get.
+    coefficients
+        d+ and d- of each contrast.
+    costs
+        The cost of each unit, one column per contrast.
+    """
+
+    rows: Rows
+    contrasts: Sequence[Contrast]
+    probabilities: Floats
+    coefficients: Sequence[tuple[Floats, Floats]]
+    costs: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, contrasts: Sequence[Contrast]) -> "Weighing":
+        """Weigh the units of a piece."""
+        p = rows.probabilities
+        if rows.eligible is not None:
+            p = np.where(rows.eligible, p, np.nan)
+        both = [contrast.coefficients(p) for contrast in contrasts]
+        costs = np.column_stack([contrast.costs(p) for contrast in contrasts])
+        return cls(rows, contrasts, p, both, costs)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreColumns:
+    """The scores of a piece, before they are summed.
+
+    Parameters
+    ----------
+    contrasts
         The contrasts; one column of `scores` and two of `parts` for each.
     scores, parts
         The scores s_i, and their positive and negative parts counted from the usual outcome.
     costs
         The cost of each unit, one column per contrast.
-    probabilities, chances
-        p_i(a) and p_i(a) q_a(x_i); NaN for an action that a unit could not get.
+    terms
+        The terms of the design's sums.
+    returned, clusters
+        Whether each unit has an outcome, and its cluster if there are clusters.
     """
 
-    rows: Rows
     contrasts: Sequence[Contrast]
     scores: Floats
     parts: Floats
     costs: Floats
-    probabilities: Floats
-    chances: Floats
+    terms: DesignTerms
+    returned: Bools
+    clusters: AnyArray | None
 
     @classmethod
     def of(
-        cls,
-        rows: Rows,
-        values: Floats,
-        returned: Floats,
-        contrasts: Sequence[Contrast],
-        *,
-        usual: float = 0.0,
+        cls, weighing: Weighing, values: Floats, returned: Floats, *, usual: float = 0.0
     ) -> "ScoreColumns":
         """Compute each contrast for each unit.
 
@@ -364,32 +394,33 @@ class ScoreColumns:
 
         Parameters
         ----------
-        rows, values
-            The units and their scores G_i(a).
+        weighing
+            The units and the contrasts.
+        values
+            The units' scores G_i(a).
         returned
             The probability q_a(x_i) that an outcome comes back, shape (n, K) or (1, K).
-        contrasts
-            What to compute.
         usual
             The usual outcome, 0 or 1, from which parts are counted.
         """
-        p = rows.probabilities
+        rows, contrasts = weighing.rows, weighing.contrasts
         if rows.eligible is not None:
-            p = np.where(rows.eligible, p, np.nan)
             values = np.where(rows.eligible, values, np.nan)
-        scores, parts = np.empty((rows.count, len(contrasts))), []
-        for place, contrast in enumerate(contrasts):
-            both = contrast.coefficients(p)
+        scores = np.empty((rows.count, len(contrasts)))
+        parts = np.empty((rows.count, 2 * len(contrasts)))
+        for place, both in enumerate(weighing.coefficients):
             more, less = (weighted_sum(d, values) for d in both)
             scores[:, place] = more - less
             if usual:
                 more, less = both[0].sum(axis=1) - more, both[1].sum(axis=1) - less
-            parts += [more, less]
-        costs = np.column_stack([contrast.costs(p) for contrast in contrasts])
-        return cls(rows, contrasts, scores, np.column_stack(parts), costs, p, p * returned)
+            parts[:, 2 * place], parts[:, 2 * place + 1] = more, less
+        terms = DesignTerms.of(weighing.probabilities, returned)
+        return cls(contrasts, scores, parts, weighing.costs, terms, rows.returned, rows.clusters)
 
     def only(self, contrasts: Sequence[Contrast]) -> "ScoreColumns":
         """Return the columns of some of the contrasts."""
+        if contrasts == self.contrasts:
+            return self
         places = [self.contrasts.index(contrast) for contrast in contrasts]
         parts = [2 * place + side for place in places for side in (0, 1)]
         return replace(
@@ -400,17 +431,29 @@ class ScoreColumns:
             costs=self.costs[:, places],
         )
 
-    def tally(self, among: Bools | None = None) -> ScoreSums:
-        """Sum over all units, or over some."""
-        # Taking rows by their places is several times faster than by a mask.
-        places = slice(None) if among is None else np.flatnonzero(among)
-        scores, names = self.scores[places], self.rows.clusters
-        terms = DesignTerms(self.probabilities[places], self.chances[places])
+    def some(self, places: Integers) -> "ScoreColumns":
+        """Return the rows of some of the units."""
+        # Several times faster than by indexing.
+        scores, parts, costs = (
+            one.take(places, axis=0) for one in (self.scores, self.parts, self.costs)
+        )
+        return ScoreColumns(
+            self.contrasts,
+            scores,
+            parts,
+            costs,
+            self.terms.some(places),
+            self.returned[places],
+            None if self.clusters is None else self.clusters[places],
+        )
+
+    def tally(self) -> ScoreSums:
+        """Sum over the units."""
         return ScoreSums(
-            int(self.rows.returned[places].sum()),
-            Moments.of(scores),
-            Moments.of(self.parts[places]),
-            np.stack([contrast.design(terms) for contrast in self.contrasts]),
-            self.costs[places].sum(axis=0),
-            None if names is None else ClusterSums.of(names[places], scores),
+            int(np.count_nonzero(self.returned)),
+            Moments.of(self.scores),
+            Moments.of(self.parts),
+            np.stack([contrast.design(self.terms) for contrast in self.contrasts]),
+            column_sums(self.costs),
+            None if self.clusters is None else ClusterSums.of(self.clusters, self.scores),
         )

@@ -1,10 +1,10 @@
 """Lifts within segments: declared segments, and splits found in earlier waves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import hypot, inf, sqrt
-from typing import Any
+from math import hypot, inf, nan, sqrt
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,10 +28,23 @@ from seqbatch.inference.intervals import (
 from seqbatch.inference.logged_units import Wave, pieces
 from seqbatch.inference.multiplicity import holm
 from seqbatch.inference.rare_events import PlannedDesign, planned_units
-from seqbatch.inference.summary import Partition, Segment, Split, WaveSummary, summarise
+from seqbatch.inference.summary import (
+    AmongEligible,
+    Partition,
+    Segment,
+    Split,
+    WaveSummary,
+    summarise,
+)
 
 # ----------------------------------------------------------------------
 # Declared segments, with p-values adjusted for their number.
+
+
+#: Why a contrast is unknown within a segment: no unit could get its actions, no outcome came back,
+#: events are too few, or all outcomes are equal.
+Unknown = Literal["", "not-eligible", "no-outcomes", "too-few-events", "all-equal"]
+NOBODY = "No unit of this segment could get both actions."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +56,21 @@ class SegmentFinding:
     partition, segment
         How units are divided, and the segment; None for units without a level.
     interval
-        The contrast among the segment's units.
+        The contrast among the segment's units, or among those that could get its actions.
     adjusted_p
-        Its p-value, adjusted by Holm's method over all segments.
+        Its p-value, adjusted by Holm's method over all segments; NaN if the contrast is unknown.
+    among
+        The share of the segment's units that could get the contrast's actions.
+    unknown
+        Why the contrast is unknown; "" if it is known.
     """
 
     partition: str
     segment: Any
     interval: Interval
     adjusted_p: float
+    among: float = 1.0
+    unknown: Unknown = ""
 
     @property
     def name(self) -> str:
@@ -76,7 +95,7 @@ class Segments:
 
     def tables(self) -> list[Table]:
         """Return the segments as one table."""
-        columns = ("by", "segment", "estimate", "low", "high", "p (Holm)")
+        columns = ("by", "segment", "estimate", "low", "high", "p (Holm)", "note")
         rows = [
             (
                 one.partition,
@@ -85,10 +104,11 @@ class Segments:
                 one.interval.low,
                 one.interval.high,
                 one.adjusted_p,
+                one.interval.note,
             )
             for one in self.findings
         ]
-        words = ("by", "segment")
+        words = ("by", "segment", "note")
         return [Table(f"{self.about}, by segment", columns, rows, words=words, keys=2)]
 
     def _repr_html_(self) -> str:
@@ -96,7 +116,8 @@ class Segments:
 
     def __str__(self) -> str:
         lines = [
-            f"{one.partition} = {one.name}: {one.interval} (p = {one.adjusted_p:.3f} by Holm)"
+            f"{one.partition} = {one.name}: {one.interval}"
+            + ("" if one.unknown else f" (p = {one.adjusted_p:.3f} by Holm)")
             for one in self.findings
         ]
         return "\n".join(lines)
@@ -121,7 +142,8 @@ def within_segments(
     contrast
         A mean or a lift.
     partitions
-        How units are divided.
+        How units are divided; in a campaign with eligibility
+        :class:`~seqbatch.inference.summary.AmongEligible`, summarised beside its own partition.
     level
         The coverage of each interval.
     planned
@@ -130,19 +152,41 @@ def within_segments(
     """
     found = []
     for partition in partitions:
-        for level_name in levels_of(summaries, partition):
-            interval = in_segment(
-                summaries, contrast, (partition, level_name), level=level, planned=planned
+        whole = partition.partition if isinstance(partition, AmongEligible) else partition
+        for level_name in levels_of(summaries, whole):
+            segment = (partition, level_name)
+            interval = in_segment(summaries, contrast, segment, level=level, planned=planned)
+            made = SegmentFinding(
+                partition=partition.name,
+                segment=level_name,
+                interval=interval,
+                adjusted_p=nan,
+                among=_units(summaries, segment) / _units(summaries, (whole, level_name)),
+                unknown=_unknown(summaries, segment, interval),
             )
-            found.append((partition.name, level_name, interval))
-    adjusted = adjusted_p_values([interval for _, _, interval in found])
+            nobody = made.unknown == "not-eligible"
+            found.append(replace(made, interval=replace(interval, note=NOBODY)) if nobody else made)
+    adjusted = adjusted_p_values([one.interval for one in found])
     return Segments(
         about=contrast.name,
-        findings=tuple(
-            SegmentFinding(partition=name, segment=segment, interval=interval, adjusted_p=p)
-            for (name, segment, interval), p in zip(found, adjusted, strict=True)
-        ),
+        findings=tuple(replace(one, adjusted_p=p) for one, p in zip(found, adjusted, strict=True)),
     )
+
+
+def _units(summaries: Sequence[WaveSummary], segment: Segment) -> int:
+    tallies = [summary.tally(segment) for summary in summaries]
+    return sum(tally.units for tally in tallies if tally is not None)
+
+
+def _unknown(summaries: Sequence[WaveSummary], segment: Segment, interval: Interval) -> Unknown:
+    """Return why an interval is unknown."""
+    if interval.known:
+        return ""
+    if interval.few is not None:
+        return "too-few-events"
+    if not _units(summaries, segment):
+        return "not-eligible"
+    return "all-equal" if summaries[-1].evidence.all_equal else "no-outcomes"
 
 
 def in_segment(
@@ -175,8 +219,9 @@ def levels_of(summaries: Sequence[WaveSummary], partition: Partition) -> list[An
 
 
 def adjusted_p_values(intervals: Sequence[Interval]) -> tuple[float, ...]:
-    """Return Holm-adjusted p-values; an unknown one counts as 1."""
-    return holm([1.0 if np.isnan(one.p_value) else one.p_value for one in intervals])
+    """Return Holm-adjusted p-values; an unknown one is NaN, and counts as 1 for the others."""
+    adjusted = holm([1.0 if np.isnan(one.p_value) else one.p_value for one in intervals])
+    return tuple(p if one.known else nan for p, one in zip(adjusted, intervals, strict=True))
 
 
 @dataclass(frozen=True)
@@ -314,14 +359,14 @@ def strongest_splits(
     charges: Sequence[float] = (),
     planned: Sequence[PlannedDesign] = (),
     fitted: Sequence[WaveSummary] = (),
+    eligible: tuple[int, ...] = (),
 ) -> FoundSplits:
     """Find the features by which a contrast differs most, and evaluate them on later waves.
 
     Parameters
     ----------
     waves
-        All waves. This makes two passes over the first `search` waves and two over all, or one each
-        with `fitted`.
+        All waves. This makes two passes over each wave, or one with `fitted`.
     contrast
         A mean or a lift.
     search
@@ -334,16 +379,24 @@ def strongest_splits(
         See :func:`within_segments`.
     charges, fitted
         See :func:`~seqbatch.inference.summary.summarise`.
+    eligible
+        Use only the units that could get all of these actions; all units if there are none.
     """
     arguments.integer("search", search)
     if search >= len(waves):
         rule = f"below the number of waves, {len(waves)}, to leave some for evaluation"
         raise InvalidArgumentError("search", rule, search)
     candidates = candidate_splits(waves[0], labels)
-    ask = partial(summarise, contrasts=[contrast], charges=charges, fitted=fitted)
-    chosen = _strongest(ask(waves[:search], partitions=candidates), contrast, candidates, most)
-    later = ask(waves, partitions=chosen)[search:]
-    sides = [_sides(later, contrast, split, level, planned[search:]) for split in chosen]
+    ask = partial(summarise, contrasts=[contrast], charges=charges)
+    among = {one: AmongEligible(one, eligible) if eligible else one for one in candidates}
+    first = ask(waves[:search], partitions=list(among.values()), fitted=fitted)
+    chosen = _strongest(first, contrast, among, most)
+    kept = [among[one] for one in chosen]
+    both = ask(waves[search:], partitions=kept, earlier=first, fitted=fitted[search:])
+    later = both[search:]
+    sides = [
+        _sides(later, contrast, (split, among[split]), level, planned[search:]) for split in chosen
+    ]
     adjusted = adjusted_p_values([gap for _, _, gap in sides])
     splits = [
         FoundSplit(split=split, above=above, below=below, difference=gap, adjusted_p=p)
@@ -374,13 +427,14 @@ def _thresholds(values: Floats) -> list[float]:
 def _sides(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
-    split: Split,
+    named: tuple[Split, Partition],
     level: float,
     planned: Sequence[PlannedDesign],
 ) -> tuple[Interval, Interval, Interval]:
     """Return the contrast above and below, and the difference."""
+    split, partition = named
     above, below = (
-        in_segment(summaries, contrast, (split, side), level=level, planned=planned)
+        in_segment(summaries, contrast, (partition, side), level=level, planned=planned)
         for side in (True, False)
     )
     return above, below, difference(above, below, f"{contrast.name}, {split.name}, minus below")
@@ -389,13 +443,13 @@ def _sides(
 def _strongest(
     summaries: Sequence[WaveSummary],
     contrast: Contrast,
-    candidates: Sequence[Split],
+    candidates: Mapping[Split, Partition],
     most: int,
 ) -> list[Split]:
     """Return the splits with the largest statistics, one per feature."""
     best: dict[int, tuple[float, Split]] = {}
-    for split in candidates:
-        gap = _sides(summaries, contrast, split, 0.95, ())[2]
+    for split, partition in candidates.items():
+        gap = _sides(summaries, contrast, (split, partition), 0.95, ())[2]
         size = abs(gap.estimate / gap.error) if gap.known and gap.error else 0.0
         if size > best.get(split.column, (0.0, split))[0]:
             best[split.column] = size, split

@@ -1,7 +1,8 @@
 """Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from seqbatch.inference.score_sums import (
     ResidualSums,
     ScoreColumns,
     ScoreSums,
+    Weighing,
 )
 
 # ----------------------------------------------------------------------
@@ -104,6 +106,35 @@ class Split:
         return above
 
 
+@dataclass(frozen=True)
+class AmongEligible:
+    """The segments of a partition, among the units that could have got all of the given actions.
+
+    Parameters
+    ----------
+    partition
+        How units are divided.
+    actions
+        The numbers of the actions.
+    """
+
+    partition: Partition
+    actions: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return self.partition.name
+
+    def levels(self, rows: Rows) -> AnyArray:
+        """Return the segment of each unit, eligible or not; :meth:`among` says which count."""
+        return self.partition.levels(rows)
+
+    def among(self, rows: Rows) -> AnyArray:
+        """Return which units count."""
+        return Eligible(self.actions).levels(rows)
+
+
 # ----------------------------------------------------------------------
 # Summaries of waves.
 #
@@ -157,8 +188,12 @@ class WaveSummary:
     joint: JointMoments
     usual: float
     charges: Floats
+    #: Estimates that were asked for, by contrast and segment.
+    estimates: dict[tuple[Contrast, "Segment | None"], Any] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
-    @property
+    @cached_property
     def events(self) -> Events:
         """The events of waves 1 to m."""
         return self.evidence.events(self.usual)
@@ -263,12 +298,13 @@ def _summary(
         q, back = returned.of(piece), piece.returned
         scores = score(piece, model, q, shift)
         residuals = residuals.with_residuals(scores.residuals[back], piece.actions[back])
-        columns = ScoreColumns.of(piece, scores.values, q, asked, usual=usual)
+        columns = ScoreColumns.of(Weighing.of(piece, asked), scores.values, q, usual=usual)
         overall = columns.tally() if overall is None else overall.merge(columns.tally())
         features = features.merge(Moments.of(piece.features))
         joint = joint.merge(JointMoments.of(scores.values))
         scarce = scarce + _scarce(piece, q)
-        _divide(columns, partitions, segments)
+        if partitions:
+            _divide(columns, _places(piece, partitions), segments)
     if overall is None or not overall.units:
         raise InvalidArgumentError("waves", "of at least one unit each", "a wave without units")
     return WaveSummary(
@@ -299,16 +335,28 @@ def _scarce(rows: Rows, returned: Floats) -> Integers:
     return np.bincount(rows.actions[own], minlength=rows.actions_number)
 
 
+def _places(rows: Rows, partitions: Sequence[Partition]) -> Iterator[tuple[Segment, Integers]]:
+    """Yield the segments of a piece, and the places of their units."""
+    for partition in partitions:
+        levels = partition.levels(rows)
+        gone = missing_levels(levels)
+        # To look for both of two levels is faster than to sort them.
+        two = levels.dtype == np.bool_
+        met = (False, True) if two else np.unique(levels[~gone]).tolist()
+        among = {level: levels == level for level in met}
+        own = partition.among(rows) if isinstance(partition, AmongEligible) else True
+        for level, units in {**among, None: gone}.items():
+            if (units & own).any():
+                yield (partition, level), np.flatnonzero(units & own)
+
+
 def _divide(
-    columns: ScoreColumns, partitions: Sequence[Partition], segments: dict[Segment, ScoreSums]
+    columns: ScoreColumns,
+    places: Iterable[tuple[Segment, Integers]],
+    segments: dict[Segment, ScoreSums],
 ) -> None:
     """Add a piece's units to their segments."""
-    if partitions:
-        columns = columns.only(of_segments(columns.contrasts))
-    for partition in partitions:
-        levels = partition.levels(columns.rows)
-        gone = missing_levels(levels)
-        among = {level: levels == level for level in np.unique(levels[~gone]).tolist()}
-        for level, units in {**among, **({None: gone} if gone.any() else {})}.items():
-            part, key = columns.tally(units), (partition, level)
-            segments[key] = segments[key].merge(part) if key in segments else part
+    columns = columns.only(of_segments(columns.contrasts))
+    for segment, units in places:
+        part = columns.some(units).tally()
+        segments[segment] = segments[segment].merge(part) if segment in segments else part

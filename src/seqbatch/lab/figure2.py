@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from seqbatch import grids
+from seqbatch.core.threads import one_thread
 from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
 from seqbatch.grids import GridRule
@@ -63,11 +64,9 @@ def planned(horizons: Sequence[int], engine: Engine) -> dict[int, PlannedGrids]:
 
 def _planned_ends(wanted: tuple[int, int]) -> tuple[int, ...]:
     """Plan one horizon for the average gain of parameters of norm 1."""
-    from threadpoolctl import threadpool_limits
-
     (units, batches), kappa = wanted, 0.2
     length = np.sqrt(np.linspace(kappa, 1.0, DIM).mean() / DIM)
-    with threadpool_limits(1):
+    with one_thread():
         found = plan(
             units=units,
             actions=ACTIONS,

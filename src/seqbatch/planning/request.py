@@ -349,6 +349,18 @@ def model_of(
     )
 
 
+def most_features(actions: int, units: int) -> int:
+    """Return the largest number of features that a plan can have, with one model per action.
+
+    >>> most_features(3, 50_000), most_features(3, 400), most_features(50, 50_000)
+    (86, 19, 26)
+    """
+    most = min(int((MOST_WORK / actions) ** (1 / 3)), math.isqrt(units))
+    if MOST_CHOICES // (CHOICE_POINTS * 2 * actions) < actions:
+        most = min(most, MOST_CHOICES // (CHOICE_POINTS * actions))
+    return max(most - 1, 0)
+
+
 def require_answerable(model: Model) -> None:
     """Refuse a model whose trials would take too long."""
     block = model.layout == "block"

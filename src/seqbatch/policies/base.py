@@ -195,9 +195,13 @@ class BasePolicy:
         """Return for each group whether an outcome that enters it now affects any estimate."""
         return (groups >= 0) & (groups < len(state.evidence))
 
+    def evidence_used(self, state: State) -> Statistics:
+        """Return the evidence that the current estimates were fitted to."""
+        return state.evidence[0]
+
     def known(self, state: State) -> Bools:
         """Return for which models the current estimates have evidence, shape (models,)."""
-        return state.evidence[0].count > 0
+        return self.evidence_used(state).count > 0
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return the estimates before any data."""

@@ -16,7 +16,7 @@ times that of SBPE.
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from seqbatch.core import Problem, arguments, least_squares
+from seqbatch.core import Problem, Statistics, arguments, least_squares
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.core.regression import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, State
@@ -83,9 +83,9 @@ class BPE(GreedyPolicy):
         """Return which intervals will still be fitted: interval m is fitted once, as m closes."""
         return super().still_used(state, groups) & (groups >= state.batch - 1)
 
-    def known(self, state: State) -> Bools:
-        """Return for which models the fitted interval has outcomes."""
-        return state.evidence[max(state.batch - 2, 0)].count > 0
+    def evidence_used(self, state: State) -> Statistics:
+        """Return the evidence of the fitted interval; the last batch fits none."""
+        return state.evidence[min(max(state.batch - 2, 0), len(state.evidence) - 1)]
 
     def preference(self, state: State) -> Rule:
         """Play action 0 in the first batch, whatever the rule for ties; then be greedy."""

@@ -100,7 +100,9 @@ async def caller(
 
 def _require_known_parameters(request: Request) -> None:
     """Refuse unknown parameters: a misspelled one would be ignored."""
-    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    route = request.scope["route"].dependant
+    parts = (route, *route.dependencies)
+    known = {each.alias for part in parts for each in part.query_params}
     given = [name for name, _ in request.query_params.multi_items()]
     odd = next((name for name in given if name not in known or given.count(name) > 1), None)
     if odd is not None:

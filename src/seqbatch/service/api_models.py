@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.service.bodies import FILES, JSON, needs_body
 from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
@@ -14,6 +15,13 @@ from seqbatch.service.idempotency import KEY, LONGEST_KEY
 
 Reason = Annotated[str, Field(max_length=2_000, examples=["the offer is too expensive"])]
 Row = dict[str, Any]
+DedupeRule = Annotated[
+    str | None,
+    Field(
+        max_length=300, examples=["last"],
+        description="Which row of a repeated unit counts: first, last, or newest-by and a column.",
+    ),
+]  # fmt: skip
 #: A campaign's name in a URL, with the same rules as in a spec.
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", examples=["spring"])]
 
@@ -22,7 +30,8 @@ _SPEC = {
     "seed": 7,
     "actions": ["none", "mail"],
     "grid": {"sizes": [4, 4]},
-    "reward": {"column": "visit", "range": [0, 1]},
+    "metrics": {"visit": {"kind": "yes/no"}},
+    "objective": {"maximise": "visit"},
     "features": {"numeric": {"age": "raw"}},
 }
 
@@ -86,6 +95,7 @@ class AssignmentsBody(Body):
     units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a", "age": 31}]])
     partial: bool = False
     draw: bool = False
+    dedupe: DedupeRule = None
 
 
 class OutcomesBody(Body):
@@ -96,7 +106,11 @@ class OutcomesBody(Body):
     )
     correct: bool = False
     reason: Reason = ""
+    equal_rows: EqualRows | None = Field(
+        default=None, description="What equal rows without an id mean; null refuses them."
+    )
     dry_run: bool = False
+    dedupe: DedupeRule = None
 
 
 class CloseBody(Body):
@@ -117,10 +131,9 @@ class AmendBody(Body):
     add: list[str | dict[str, Any]] | None = Field(default=None, max_length=1_000)
     retire: list[str] | None = Field(default=None, max_length=1_000, examples=[["mail"]])
     floor: float | None = None
-    absent: float | None = None
-    after: str | None = Field(default=None, max_length=100)
-    reward_format: str | None = Field(default=None, max_length=100)
-    metric_formats: dict[str, str] | None = None
+    metrics: dict[str, dict[str, Any]] | None = Field(
+        default=None, max_length=1_000, examples=[{"revenue": {"format": "1.234,56"}}]
+    )
     force: bool = False
 
 
@@ -193,19 +206,26 @@ class HeldReason(BaseModel):
 
 
 class OutcomesAnswer(BaseModel):
-    """What happened to the rows: accepted, duplicate, conflict and quarantined add up to `rows`."""
+    """What happened to the rows: the counts from accepted to outside add up to `rows`."""
 
     rows: int = Field(examples=[1])
     accepted: int = Field(examples=[1])
     duplicate: int = Field(examples=[0])
     conflict: int = Field(examples=[0])
     quarantined: int = Field(examples=[0])
+    outside: int = Field(examples=[0])
+    windows: dict[str, tuple[int, int]] = Field(examples=[{}])
+    unknown: int
+    units: int = Field(examples=[1])
     late: int
     corrected: int
     repeats: int
+    repeated: int
+    metrics: list[str] = Field(examples=[["visit"]])
     held: list[Held]
     reasons: list[HeldReason]
     event: int | None = Field(examples=[3])
+    remarks: list[str]
     read_as: str
     advice: list[str]
     formats: dict[str, list[str]] = Field(examples=[{}])
@@ -225,6 +245,77 @@ class ValidateAnswer(BaseModel):
     outcomes: OutcomesAnswer | None = None
     problems: list[str]
     unchecked: list[str]
+
+
+class IntervalAnswer(BaseModel):
+    """An estimate with its interval; numbers are null if there are none, and `note` says why."""
+
+    about: str
+    estimate: float | None
+    error: float | None
+    df: float | None
+    level: float
+    low: float | None
+    high: float | None
+    statistic: float | None
+    valid: bool
+    note: str
+    few: dict[str, Any] | None
+
+
+class ActionAnswer(BaseModel):
+    """An action's mean, or its lift over the control."""
+
+    model_config = ConfigDict(extra="allow")
+
+    action: str
+    interval: IntervalAnswer
+
+
+class GuardedAnswer(BaseModel):
+    """The verdict of a guardrail under one action; `adjusted_p` is Holm's over all of them."""
+
+    action: str
+    code: Literal["kept", "broken", "not-clear", "too-few-events"]
+    interval: IntervalAnswer
+    adjusted_p: float
+
+
+class GuardrailVerdicts(BaseModel):
+    """A guardrail's bound, on the mean or on the lift over the control, and its verdicts."""
+
+    bound: float
+    side: Literal["at most", "at least"]
+    relative: bool
+    actions: list[GuardedAnswer]
+
+
+class MetricFinding(BaseModel):
+    """A metric: its mean under each action, its lifts over the control, and its guardrail."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    kind: Literal["yes/no", "count", "amount"]
+    unit: str | None
+    recorded: int
+    absent: int
+    absent_value: float | None
+    means: list[ActionAnswer]
+    lifts: list[ActionAnswer]
+    guardrail: GuardrailVerdicts | None
+
+
+class FindingsAnswer(BaseModel):
+    """What was learned; further fields have the run's value, segments, drift and data quality."""
+
+    model_config = ConfigDict(extra="allow")
+
+    sentences: list[str]
+    recommendation: dict[str, Any] | None
+    means: list[ActionAnswer]
+    lifts: list[ActionAnswer]
+    metrics: list[MetricFinding]
 
 
 class EventAnswer(BaseModel):

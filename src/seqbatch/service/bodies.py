@@ -6,7 +6,9 @@ Bodies are never decompressed, and paths from a client are never opened.
 import asyncio
 import hashlib
 import math
+import shutil
 import time
+import zipfile
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -22,7 +24,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 
-from seqbatch.campaign.files.reading import CELLS, NOTHING, Source
+from seqbatch.campaign.files.csv import CsvDialect
+from seqbatch.campaign.files.reading import CELLS, NOTHING, ReadingOptions, Source
 from seqbatch.campaign.spec.input_limits import MOST_COLUMNS
 from seqbatch.errors import InvalidFileError, RowProblem
 from seqbatch.service.call_limits import Settings
@@ -32,13 +35,21 @@ from seqbatch.storage.answers import PIECE
 
 JSON = "application/json"
 #: File formats that a request body may have, by media type.
-FILES = {"text/csv": "csv", "application/vnd.apache.parquet": "parquet"}
+FILES = {
+    "text/csv": "csv", "application/vnd.apache.parquet": "parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.ms-excel": "xls",
+}  # fmt: skip
 #: Media types of files in answers; the pages answer an uploaded Arrow file with an Arrow file.
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.file",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "zip": "application/zip",
 }
+#: The names of encodings in media types, where they are not Python's.
+CHARSETS = {"cp1252": "windows-1252", "latin-1": "iso-8859-1"}
 _WHOLE = range(-(2**63), 2**63)
 
 M = TypeVar("M", bound=BaseModel)
@@ -100,8 +111,16 @@ class Spooled:
 
 
 @asynccontextmanager
-async def spooled(request: Request) -> AsyncIterator[Spooled]:
-    """Write a body to a file in a temporary folder, which is removed afterwards."""
+async def spooled(request: Request, reading: ReadingOptions) -> AsyncIterator[Spooled]:
+    """Write a body to a file in a temporary folder, which is removed afterwards.
+
+    Parameters
+    ----------
+    request
+        The request.
+    reading
+        How to read the file.
+    """
     file_format = FILES[media_type(request)]
     with own_folder() as folder:
         path, hashed = folder / f"body.{file_format}", hashlib.sha256()
@@ -109,7 +128,8 @@ async def spooled(request: Request) -> AsyncIterator[Spooled]:
             async for piece in pieces(request, request.app.state.settings.file_bytes):
                 hashed.update(piece)
                 await run_in_threadpool(file.write, piece)
-        source = Source(path, name="body", file_format=file_format)
+        how: ReadingOptions = {**reading, "file_format": file_format}
+        source = Source(path, name="body", **how)
         settings: Settings = request.app.state.settings
         await placed(request, lambda: refuse_stated_rows(source, settings))
         yield Spooled(source, hashed.hexdigest(), folder)
@@ -159,12 +179,42 @@ def own_folder() -> Iterator[Path]:
         yield Path(made)
 
 
-def mark_of(file_format: str) -> bytes:
-    """Return the byte order mark for a file that people will open.
+def mark_of(file_format: str, source: Source | None = None) -> bytes:
+    """Return the byte order mark to put before a file that people will open.
 
     Without it, spreadsheets read a CSV file in an old encoding and show wrong letters.
+
+    Parameters
+    ----------
+    file_format
+        The format of the file.
+    source
+        The file that it answers, whose encoding and mark it has, if both are CSV.
     """
-    return BOM_UTF8 if file_format == "csv" else b""
+    if file_format != "csv":
+        return b""
+    like = source.dialect if source is not None and source.file_format == "csv" else CsvDialect()
+    return BOM_UTF8 if like.encoding == "utf-8" and not like.mark else b""
+
+
+def answer_type(file_format: str, source: Source) -> str:
+    """Return the media type of a file that answers another, in the same encoding if it is text."""
+    if file_format != "csv" or source.file_format != "csv":
+        return MEDIA_TYPES[file_format]
+    encoding = source.dialect.encoding.removesuffix("-le").removesuffix("-be")
+    return f"text/csv; charset={CHARSETS.get(encoding, encoding)}"
+
+
+def zipped(folder: Path, pattern: str) -> Path:
+    """Pack files of a folder into an archive in it; the same files give the same bytes."""
+    target = folder / "files.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.glob(pattern)):
+            entry = zipfile.ZipInfo(file.name)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with file.open("rb") as content, archive.open(entry, "w", force_zip64=True) as out:
+                shutil.copyfileobj(content, out)
+    return target
 
 
 def sent_file(path: Path, headers: dict[str, str], *, mark: bytes = b"") -> StreamingResponse:

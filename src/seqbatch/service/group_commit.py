@@ -255,6 +255,9 @@ def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
     for small in some:
         try:
             small.made = small.step(campaign)
+            if together.spoiled:
+                # The call was only tried, or tried again: it must be a part of its own.
+                raise RefusedError
         except StoreError:
             raise
         except Exception as error:  # no error may fail the other calls

@@ -36,8 +36,8 @@ def in_calls(remedy: Remedy) -> str:
 
     >>> in_calls(Remedy("close", force=True, reason=...))
     ': force = true, with a reason.'
-    >>> in_calls(Remedy("amend", reward_format="1.234,56", reason=...))
-    ' an amendment with reward_format "1.234,56" and a reason'
+    >>> in_calls(Remedy("amend", metrics={"sales": {"format": "1.234,56"}}, reason=...))
+    ' an amendment with metrics {"sales": {"format": "1.234,56"}} and a reason'
     """
     match remedy.action:
         case "draw" | "partial":
@@ -48,6 +48,13 @@ def in_calls(remedy: Remedy) -> str:
             return ": force = true."
         case "force":
             return " If that is intended, add force = true."
+        case "record":
+            said = ", ".join(f"{name} = {json.dumps(v)}" for name, v in remedy.options.items())
+            return f" ({said})"
+        case "dedupe":
+            return f': dedupe = "{remedy.options["dedupe"]}" (or "first", or "newest-by COLUMN").'
+        case "skip-rows":
+            return f": skip_rows = {remedy.options['skip_rows']}."
         case "amend":
             return f" an amendment with {amendment(remedy)}"
         case "overwrite":

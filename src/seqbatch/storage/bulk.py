@@ -9,10 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import sqlalchemy as sa
 
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.campaign.record.store import KnownRows, LoggedRows
+from seqbatch.core.arrays import Bools, Floats, Integers
 
-#: An outcome version in the index: position, version, value, parts, event.
-Version = tuple[int, int, float, bytes, int]
+#: An outcome version in the index: position, version, value (None for NaN), parts, event.
+Version = tuple[int, int, float | None, bytes, int]
+#: A version of a logged row in the index: position, version, number, content, event.
+RowVersion = tuple[int, int, int, bytes, int]
 #: A stored answer without its content: key, request, headers, status.
 Known = tuple[str, str, str, int]
 _ANSWER = ("token", "key", "request", "at", "headers", "status")
@@ -32,8 +35,8 @@ class Bulk(Protocol):
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
         """Return all versions of the outcomes: position, version, value, parts, event."""
 
-    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
+    def row_versions(self, campaign: int, keys: Sequence[str]) -> list[RowVersion]:
+        """Return all versions of logged rows: position, version, number, content, event."""
 
     def claim(self, campaign: int, units: Sequence[str], first: int) -> bool:
         """Number units from `first` on; if any already has one, do nothing and return False."""
@@ -43,8 +46,8 @@ class Bulk(Protocol):
     ) -> None:
         """Add outcomes; a row of cells holds an outcome's value and its parts."""
 
-    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Record the units that outcome ids belong to."""
+    def add_rows(self, campaign: int, rows: LoggedRows, event: int) -> None:
+        """Add logged rows."""
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
         """Return the stored answers for a token's keys: key, request, headers, status."""
@@ -61,18 +64,49 @@ def _placed(rows: Sequence[tuple[int, int]], count: int) -> Integers:
     return result
 
 
-def newest(rows: Sequence[Version], count: int, parts: int) -> tuple[Integers, Floats]:
-    """Return the highest version at each position, and its cells."""
+def newest(rows: Sequence[Version], count: int, parts: int) -> tuple[Integers, Floats, Bools]:
+    """Return the highest version at each position, its cells, and whether there is a version 0."""
     versions, cells = np.zeros(count, dtype=np.int64), np.full((count, 1 + parts), np.nan)
+    absent = np.zeros(count, dtype=np.bool_)
     if rows:
         places, found, values, packs, _ = zip(*rows, strict=True)
-        order = np.argsort(np.array(found), kind="stable")
-        where = np.array(places)[order]
-        versions[where] = np.array(found)[order]
-        cells[where, 0] = np.array(values)[order]
+        own, where = np.array(found), np.array(places)
+        absent[where[own == 0]] = True
+        order = np.argsort(own, kind="stable")
+        order = order[own[order] > 0]
+        where = where[order]
+        versions[where] = own[order]
+        cells[where, 0] = np.array(values, dtype=np.float64)[order]
         if parts:
             cells[where, 1:] = unpacked(packs, parts)[order]
-    return versions, cells
+    return versions, cells, absent
+
+
+def newest_rows(rows: Sequence[RowVersion], count: int, width: int) -> KnownRows:
+    """Return the highest version of the logged row at each position."""
+    made = KnownRows(
+        versions=np.zeros(count, dtype=np.int64),
+        numbers=np.full(count, -1, dtype=np.int64),
+        contents=np.full((count, width), np.nan),
+        events=np.zeros(count, dtype=np.int64),
+    )
+    if rows:
+        places, found, numbers, packs, events = zip(*rows, strict=True)
+        order = np.argsort(np.array(found), kind="stable")
+        where = np.array(places)[order]
+        made.versions[where] = np.array(found)[order]
+        made.numbers[where] = np.array(numbers)[order]
+        made.contents[where] = unpacked(packs, width)[order]
+        made.events[where] = np.array(events)[order]
+    return made
+
+
+def _nulls(values: Floats) -> list[float | None]:
+    """Return numbers for a database, with NaN as null: SQLite does not know NaN."""
+    made: list[float | None] = values.tolist()
+    for row in np.flatnonzero(np.isnan(values)).tolist():
+        made[row] = None
+    return made
 
 
 def packed(parts: Floats) -> list[bytes]:
@@ -101,19 +135,21 @@ class SQLiteBulk:
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number; -1 for unknown units."""
-        return self._numbers("assignments", "unit", campaign, units)
-
-    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
-        return self._numbers("outcome_ids", "id", campaign, ids)
-
-    def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
         found = self._raw.execute(
             "SELECT j.key, a.number FROM json_each(?) j "
-            f"CROSS JOIN {table} a ON a.campaign = ? AND a.{column} = j.value",
-            (json.dumps(texts, ensure_ascii=False), campaign),
+            "CROSS JOIN assignments a ON a.campaign = ? AND a.unit = j.value",
+            (json.dumps(units, ensure_ascii=False), campaign),
         ).fetchall()
-        return _placed(found, len(texts))
+        return _placed(found, len(units))
+
+    def row_versions(self, campaign: int, keys: Sequence[str]) -> list[RowVersion]:
+        """Return all versions of logged rows: position, version, number, content, event."""
+        found: list[RowVersion] = self._raw.execute(
+            "SELECT j.key, r.version, r.number, r.content, r.event FROM json_each(?) j "
+            "CROSS JOIN outcome_rows r ON r.campaign = ? AND r.key = j.value",
+            (json.dumps(keys, ensure_ascii=False), campaign),
+        ).fetchall()
+        return found
 
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
         """Return all versions of the outcomes: position, version, value, parts, event."""
@@ -145,17 +181,24 @@ class SQLiteBulk:
         self, campaign: int, numbers: Integers, versions: Integers, cells: Floats, event: int
     ) -> None:
         """Add outcomes; a row of cells holds an outcome's value and its parts."""
-        columns = (numbers.tolist(), versions.tolist(), cells[:, 0].tolist(), packed(cells[:, 1:]))
+        columns = (numbers.tolist(), versions.tolist(), _nulls(cells[:, 0]), packed(cells[:, 1:]))
         statement = (
             "INSERT INTO outcomes (campaign, number, version, value, parts, event) "
             f"VALUES ({campaign:d}, ?, ?, ?, ?, {event:d})"
         )
         self._raw.executemany(statement, zip(*columns, strict=True))
 
-    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Record the units that outcome ids belong to."""
-        statement = f"INSERT INTO outcome_ids (campaign, id, number) VALUES ({campaign:d}, ?, ?)"
-        self._raw.executemany(statement, zip(ids, numbers.tolist(), strict=True))
+    def add_rows(self, campaign: int, rows: LoggedRows, event: int) -> None:
+        """Add logged rows."""
+        statement = (
+            "INSERT INTO outcome_rows (campaign, key, version, number, content, event) "
+            f"VALUES ({campaign:d}, ?, ?, ?, ?, {event:d})"
+        )
+        columns = (
+            rows.keys.to_pylist(), rows.versions.tolist(), rows.numbers.tolist(),
+            packed(rows.contents),
+        )  # fmt: skip
+        self._raw.executemany(statement, zip(*columns, strict=True))
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
         """Return the stored answers for a token's keys: key, request, headers, status."""
@@ -185,20 +228,23 @@ class PostgresBulk:
 
     def numbers(self, campaign: int, units: Sequence[str]) -> Integers:
         """Return each unit's number; -1 for unknown units."""
-        return self._numbers("assignments", "unit", campaign, units)
-
-    def owners(self, campaign: int, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
-        return self._numbers("outcome_ids", "id", campaign, ids)
-
-    def _numbers(self, table: str, column: str, campaign: int, texts: Sequence[str]) -> Integers:
         found = self._raw.execute(
             "SELECT u.place - 1, a.number "
             "FROM json_array_elements_text(%s::json) WITH ORDINALITY u (text, place) "
-            f"JOIN {table} a ON a.campaign = %s AND a.{column} = u.text",
-            (json.dumps(texts, ensure_ascii=False), campaign),
+            "JOIN assignments a ON a.campaign = %s AND a.unit = u.text",
+            (json.dumps(units, ensure_ascii=False), campaign),
         ).fetchall()
-        return _placed(found, len(texts))
+        return _placed(found, len(units))
+
+    def row_versions(self, campaign: int, keys: Sequence[str]) -> list[RowVersion]:
+        """Return all versions of logged rows: position, version, number, content, event."""
+        found: list[RowVersion] = self._raw.execute(
+            "SELECT u.place - 1, r.version, r.number, r.content, r.event "
+            "FROM json_array_elements_text(%s::json) WITH ORDINALITY u (text, place) "
+            "JOIN outcome_rows r ON r.campaign = %s AND r.key = u.text",
+            (json.dumps(keys, ensure_ascii=False), campaign),
+        ).fetchall()
+        return found
 
     def versions(self, campaign: int, numbers: Integers) -> list[Version]:
         """Return all versions of the outcomes: position, version, value, parts, event."""
@@ -256,19 +302,26 @@ class PostgresBulk:
             "COPY outcomes (campaign, number, version, value, parts, event) "
             "FROM STDIN (FORMAT BINARY)"
         )
-        columns = (numbers.tolist(), versions.tolist(), cells[:, 0].tolist(), packed(cells[:, 1:]))
+        columns = (numbers.tolist(), versions.tolist(), _nulls(cells[:, 0]), packed(cells[:, 1:]))
         with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(["int4", "int8", "int4", "float8", "bytea", "int8"])
             for row in zip(*columns, strict=True):
                 copy.write_row((campaign, *row, event))
 
-    def add_owners(self, campaign: int, ids: Sequence[str], numbers: Integers) -> None:
-        """Record the units that outcome ids belong to."""
-        statement = "COPY outcome_ids (campaign, id, number) FROM STDIN (FORMAT BINARY)"
+    def add_rows(self, campaign: int, rows: LoggedRows, event: int) -> None:
+        """Add logged rows."""
+        statement = (
+            "COPY outcome_rows (campaign, key, version, number, content, event) "
+            "FROM STDIN (FORMAT BINARY)"
+        )
+        columns = (
+            rows.keys.to_pylist(), rows.versions.tolist(), rows.numbers.tolist(),
+            packed(rows.contents),
+        )  # fmt: skip
         with self._raw.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(["int4", "text", "int8"])
-            for text, number in zip(ids, numbers.tolist(), strict=True):
-                copy.write_row((campaign, text, number))
+            copy.set_types(["int4", "text", "int4", "int8", "bytea", "int8"])
+            for row in zip(*columns, strict=True):
+                copy.write_row((campaign, *row, event))
 
     def answers(self, token: str, keys: Sequence[str]) -> list[Known]:
         """Return the stored answers for a token's keys: key, request, headers, status."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,21 @@ import sqlalchemy as sa
 from seqbatch.campaign.files.column_values import Texts, as_list
 from seqbatch.campaign.record.codec import pack
 from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.logged_rows import content_width
 from seqbatch.campaign.record.store import (
     Event,
     Extent,
     Fold,
+    KnownRows,
+    LoggedRows,
     OutcomeChunk,
     StateRecord,
     Tombstone,
     UnitChunk,
 )
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.storage import schema
-from seqbatch.storage.bulk import Bulk, newest
+from seqbatch.storage.bulk import Bulk, newest, newest_rows
 
 _PAGE = 10_000
 #: Number of chunks per query: SQL limits the length of a list.
@@ -203,29 +207,31 @@ class View:
         """Return each unit's number; -1 for unknown units."""
         return self._bulk.numbers(self._campaign, as_list(units))
 
-    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN if it has none."""
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats, Bools]:
+        """Return the newest version and cells of each unit's outcome, and whether it was absent."""
         return newest(self._bulk.versions(self._campaign, numbers), len(numbers), parts)
 
-    def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
-        return self._bulk.owners(self._campaign, ids)
+    def known_rows(self, keys: Texts, *, parts: int) -> KnownRows:
+        """Return the newest version of each logged row."""
+        found = self._bulk.row_versions(self._campaign, as_list(keys))
+        return newest_rows(found, len(keys), content_width(parts))
 
     def outcome_versions(
         self, numbers: Integers
     ) -> Iterator[tuple[int, int, tuple[float, ...], int]]:
         """Yield all versions of units' outcomes: number, version, cells, event."""
         for place, version, value, parts, event in self._bulk.versions(self._campaign, numbers):
-            cells = (value, *_others(parts)) if parts else (value,)
+            known = nan if value is None else value
+            cells = (known, *_others(parts)) if parts else (known,)
             yield int(numbers[place]), version, cells, event
 
     def index_sizes(self) -> tuple[int, int, int]:
-        """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
+        """Return how many rows the indexes of numbers, outcomes and logged rows have."""
         sizes = [
             self._connection.execute(
                 sa.select(sa.func.count()).where(table.c.campaign == self._campaign)
             ).scalar_one()
-            for table in (schema.assignments, schema.outcomes, schema.outcome_ids)
+            for table in (schema.assignments, schema.outcomes, schema.outcome_rows)
         ]
         return sizes[0], sizes[1], sizes[2]
 
@@ -235,11 +241,14 @@ class View:
 
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
         """Yield the whole index of outcomes: number, version, value, event."""
-        yield from self._index(schema.outcomes, "number", "version", "value", "event")
+        for number, version, value, event in self._index(
+            schema.outcomes, "number", "version", "value", "event"
+        ):
+            yield number, version, nan if value is None else value, event
 
-    def owner_index(self) -> Iterator[tuple[str, int]]:
-        """Yield the whole index of outcome ids."""
-        yield from self._index(schema.outcome_ids, "id", "number")
+    def row_index(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the whole index of logged rows: key, version, event."""
+        yield from self._index(schema.outcome_rows, "key", "version", "event")
 
     def kept(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
@@ -267,9 +276,9 @@ class View:
         # Floating point has two zeros; databases return either, so only one is stored.
         self._bulk.add_outcomes(self._campaign, numbers, versions, cells + 0.0, event)
 
-    def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Record the units that new outcome ids belong to."""
-        self._bulk.add_owners(self._campaign, ids, numbers)
+    def index_rows(self, event: int, rows: LoggedRows) -> None:
+        """Index the logged rows of an event, before or after adding their chunk."""
+        self._bulk.add_rows(self._campaign, rows, event)
 
     def add_state(self, state: StateRecord) -> None:
         """Add a state."""

@@ -94,17 +94,20 @@ outcomes = _table(
     _key("campaign", _CAMPAIGN),
     _key("number", _BIG),
     _key("version", sa.Integer),
-    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("value", sa.Double, nullable=True),
     sa.Column("parts", sa.LargeBinary, nullable=False),
     sa.Column("event", _BIG, nullable=False),
     rowid=False,
 )
 
-outcome_ids = _table(
-    "outcome_ids",
+outcome_rows = _table(
+    "outcome_rows",
     _key("campaign", _CAMPAIGN),
-    _key("id", sa.Text),
+    _key("key", sa.Text),
+    _key("version", sa.Integer),
     sa.Column("number", _BIG, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+    sa.Column("event", _BIG, nullable=False),
     rowid=False,
 )
 

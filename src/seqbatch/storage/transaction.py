@@ -14,8 +14,15 @@ from types import TracebackType
 import sqlalchemy as sa
 
 from seqbatch.campaign.record.store import Tombstone
+from seqbatch.errors import SeqbatchError
 from seqbatch.storage.rows import View
 from seqbatch.storage.stores import SQLStore
+
+SPOILED = "a change of the transaction failed, so nothing of it is stored."
+
+
+class SpoiledTransactionError(SeqbatchError):
+    """A change in a transaction of which an earlier change failed, and could not be undone."""
 
 
 class SharedTransaction:
@@ -32,6 +39,11 @@ class SharedTransaction:
         Called with the connection once the transaction has begun and the campaign is locked.
     parts
         Whether the other changes survive one that fails; if not, it must end the transaction.
+
+    Attributes
+    ----------
+    spoiled
+        Whether a change failed that is no part of its own: nothing may be committed any more.
     """
 
     def __init__(
@@ -41,7 +53,7 @@ class SharedTransaction:
         begun: Callable[[sa.Connection], None] | None = None,
         parts: bool = True,
     ) -> None:
-        self.parts = parts
+        self.parts, self.spoiled = parts, False
         self._store = store
         self._begun = begun
         self._stack = ExitStack()
@@ -56,6 +68,10 @@ class SharedTransaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self.spoiled and error is None:
+            error = SpoiledTransactionError(SPOILED)
+            self._stack.__exit__(type(error), error, None)
+            raise error
         self._stack.__exit__(kind, error, trace)
 
     @property
@@ -107,6 +123,8 @@ class SharedTransaction:
     @contextmanager
     def change(self, name: str) -> Iterator[View]:
         """Begin a part of the transaction."""
+        if self.spoiled:
+            raise SpoiledTransactionError(SPOILED)
         self.begin(name)
         assert self._view is not None
         with self._part(self._view):
@@ -133,7 +151,11 @@ class SharedTransaction:
     @contextmanager
     def _part(self, view: View) -> Iterator[None]:
         if not self.parts:
-            yield
+            try:
+                yield
+            except BaseException:
+                self.spoiled = True
+                raise
             return
         try:
             with self._store.part(view):

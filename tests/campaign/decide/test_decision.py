@@ -8,6 +8,7 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.storage import open_store
 from tests.campaign.instances import LEVELS, shares, small, small_wave, units
+from tests.campaign.specs import about
 
 
 @pytest.fixture
@@ -22,8 +23,7 @@ def store(tmp_path):
     {"kind": "EpsilonGreedy", "epsilon": 0.06},
 ])  # fmt: skip
 def test_an_action_that_nobody_knows_does_not_take_the_wave(store, policy):
-    reward = {"column": "y", "direction": "min"}
-    campaign = small(store, reward=reward, floor=0.02, policy=policy)
+    campaign = small(store, **about("y", direction="min"), floor=0.02, policy=policy)
     small_wave(campaign, 1)
     campaign.amend(reason="an idea", add=["new"])
     table = small_wave(campaign, 2)
@@ -36,7 +36,7 @@ def test_an_action_that_nobody_knows_does_not_take_the_wave(store, policy):
 
 @pytest.mark.parametrize("kind", ["SBPE", "BPE"])
 def test_an_action_without_outcomes_does_not_take_the_wave(store, kind):
-    campaign = small(store, reward={"column": "y", "direction": "min"}, policy={"kind": kind})
+    campaign = small(store, **about("y", direction="min"), policy={"kind": kind})
     small_wave(campaign, 1, only=["b", "c"])
     assert shares(small_wave(campaign, 2)) == {"b": 1.0}
     assert campaign.verify().sound
@@ -44,8 +44,7 @@ def test_an_action_without_outcomes_does_not_take_the_wave(store, kind):
 
 def test_bpe_knows_what_the_part_that_it_fitted_knows(store):
     """Action a is the best by far, but no outcome of it is in the part fitted after wave 2."""
-    reward = {"column": "y", "direction": "min"}
-    campaign = small(store, reward=reward, policy={"kind": "BPE"})
+    campaign = small(store, **about("y", direction="min"), policy={"kind": "BPE"})
     table = pl.from_arrow(campaign.assign(units(300)).table)
     with store.read("small") as reader:
         decided = Decided.of(unpack(next(iter(reader.unit_chunks(given=False))).decided))
@@ -70,8 +69,9 @@ def test_without_any_outcome_actions_are_random(store):
 @pytest.mark.parametrize("kind", ["SBPE", "BPE", "RBGL"])
 def test_an_action_without_outcomes_does_not_take_the_wave_where_limits_bind(store, kind):
     """Costs are negative rewards, so that the estimate 0 of what nobody knows is above the rest."""
-    reward = {"column": "y", "direction": "min"}
-    campaign = small(store, reward=reward, policy={"kind": kind}, capacity={"b": 120})
+    campaign = small(
+        store, **about("y", direction="min"), policy={"kind": kind}, capacity={"b": 120}
+    )
     small_wave(campaign, 1, only=["b", "c"])
     counts = small_wave(campaign, 2)["action"].value_counts()
     assert dict(counts.iter_rows()) == {"b": 120, "c": 180}

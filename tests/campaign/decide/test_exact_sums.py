@@ -7,6 +7,7 @@ import pytest
 from seqbatch.campaign.record.codec import agreement, unpack_state
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 
@@ -104,7 +105,7 @@ def test_numbers_without_bounds_are_refused(store):
     with refused("invalid-spec", field="sums"):
         created(store, sums="exact")
     with refused("invalid-spec", field="sums"):
-        created(store, **bounded(reward={"column": "visit"}))
+        created(store, **bounded(**about("visit")))
 
 
 def test_a_shared_model_and_dates_have_bounds(store):

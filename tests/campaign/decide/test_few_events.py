@@ -33,6 +33,7 @@ from seqbatch.inference.intervals import StudentShape, estimated, unknown
 from seqbatch.inference.rare_events import planned_units
 from seqbatch.storage import open_store
 from tests.campaign.decide.test_stopping import looks_again, stored, trial
+from tests.campaign.specs import about, profit
 from tests.campaign.views.test_findings import people, run
 
 PRICED = ["none", {"name": "mail", "cost": 0.15}]
@@ -61,8 +62,8 @@ def looks(campaign):
 
 
 def test_a_cost_alone_stops_nothing_while_events_are_few(store):
-    campaign = run(trial(store, actions=PRICED, stopping={"rule": "pocock"}), sizes=(120,),
-                   value=sales(4), missing=0)  # fmt: skip
+    campaign = trial(store, actions=PRICED, **profit("visit"), stopping={"rule": "pocock"})
+    run(campaign, sizes=(120,), value=sales(4), missing=0)
     [look] = looks(campaign)
     assert (look.verdict, look.stops) == (TOO_FEW, False)
     [row] = look.actions
@@ -106,8 +107,8 @@ def test_futility_is_not_declared_of_too_few(store):
 )
 @pytest.mark.parametrize("direction", ["max", "min"])
 def test_a_look_needs_5_yes_no_events_or_20_others(local, value, few, direction):
-    reward = {"column": "visit", "direction": direction}
-    campaign = run(trial(local, reward=reward), sizes=(120,), value=value, missing=0)
+    campaign = trial(local, **about("visit", direction=direction))
+    run(campaign, sizes=(120,), value=value, missing=0)
     [row] = looks(campaign)[0].actions
     assert row.few == few
     assert (row.statistic is None) == (few is not None)

@@ -1,4 +1,4 @@
-"""Several outcome columns: sums, costs, metrics with guardrails, units of measure, formats."""
+"""Several outcome columns: sums, costs, metrics with guardrails, formats."""
 
 import polars as pl
 import pytest
@@ -8,16 +8,22 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.views.status import remarks
 from tests.campaign.instances import units
 from tests.campaign.record.test_absent_units import SHOP, exported
+from tests.campaign.specs import about
 from tests.refusals import refused
 
-METRICS = [
-    {"column": "visits", "guardrail": 2, "unit": "per week"},
-    {"column": "unsubscribed", "direction": "min", "range": [0, 1], "guardrail": 0.02},
-]
+METRICS = {
+    "visits": {"kind": "count", "guardrail": {"at_least": 2}},
+    "unsubscribed": {"kind": "yes/no", "guardrail": {"at_most": 0.02}},
+}
 
 
 def shop(store, **changes):
     return Campaign.create({**SHOP, "required_outcomes": 0.5, **changes}, store=store)
+
+
+def revenue(metrics=METRICS, **settings):
+    """Return the settings of a campaign about revenue, with metrics beside it."""
+    return about("revenue", **{"unit": "EUR", **settings}, metrics=metrics)
 
 
 def outcomes(table, **columns):
@@ -37,66 +43,65 @@ def intercepts(campaign):
     return dict(zip(["none", "mail"], state.evidence[0].moment[:, 0].tolist(), strict=True))
 
 
-def test_metrics_are_recorded_reported_and_checked(store, tmp_path):
-    campaign = shop(store, metrics=METRICS)
+def test_metrics_are_recorded_counted_and_reported(store, tmp_path):
+    campaign = shop(store, **revenue())
     table = campaign.assign(units(40)).table
     mailed = [action == "mail" for action in table["action"].to_pylist()]
     visits = [None if number < 5 else 1.0 + 4 * mail for number, mail in enumerate(mailed)]
-    rows = outcomes(table, visits=visits, unsubscribed=[float(mail) for mail in mailed])
+    spent = [8.0, 10.0, 12.0, 14.0] * 10
+    rows = outcomes(
+        table, revenue=spent, visits=visits, unsubscribed=[float(mail) for mail in mailed]
+    )
     assert campaign.record(rows).accepted == 40
     closed = campaign.close()
-    by_key = {(row.metric, row.action): row for row in closed.metrics}
-    assert by_key["visits", "none"].passed is False
-    assert by_key["visits", "mail"].passed is True
-    assert by_key["unsubscribed", "mail"].passed is False
-    assert by_key["unsubscribed", "mail"].mean == 1.0
-    assert sum(row.missing for row in closed.metrics if row.metric == "visits") == 5
+    # A close counts; it judges nothing.
+    gone = [name for number, name in enumerate(table["action"].to_pylist()) if number < 5]
+    assert closed.metrics["unsubscribed"] == closed.metrics["revenue"] == closed.observed
+    assert closed.metrics["visits"] == {
+        name: count - gone.count(name) for name, count in closed.observed.items()
+    }
     assert campaign.status().metrics == closed.metrics
+    assert campaign.status().tables()[-1].title == "Recorded values of each metric"
     # What is learned is the revenue alone.
-    assert sum(intercepts(campaign).values()) == 400.0
+    assert sum(intercepts(campaign).values()) == sum(spent)
     frame = exported(campaign, tmp_path)
     assert frame["visits"].to_list() == visits
-    assert frame["reward"].to_list() == frame["revenue"].to_list() == [10.0] * 40
-    campaign.report(tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "VIOLATED" in page
-    assert "visits (per week)" in page
-    assert "Outcome: revenue, in EUR; more is better." in page
+    assert frame["reward"].to_list() == frame["revenue"].to_list() == spent
+    text = campaign.report(tmp_path / "r.html").read_text()
+    assert "visits per unit; guardrail: at least 2<" in text
+    assert "Objective: revenue in EUR per unit; more is better." in text
     assert campaign.verify().sound
 
 
-def test_metrics_say_that_absent_units_have_none(store, tmp_path):
-    campaign = shop(store, metrics=METRICS, reward={"column": "revenue", "absent": 0})
+def test_no_verdict_comes_from_recorded_rows(store):
+    """All ten units with a row left, all thirty without one did not."""
+    rail = {"unsubscribed": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.02}}}
+    campaign = shop(store, **revenue(rail, absent=0))
     table = campaign.assign(units(40)).table
-    campaign.record(outcomes(table, unsubscribed=1.0)[:10])
+    campaign.record(outcomes(table, unsubscribed=1.0).drop("visits")[:10])
     closed = campaign.close()
-    left = [row for row in closed.metrics if row.metric == "unsubscribed"]
-    assert sum(row.count for row in left) == 10
-    assert {row.mean for row in left} == {1.0}
-    status = campaign.status()
-    assert status.tables()[-1].title == "Metrics (of recorded outcomes)"
-    said = " ".join(remarks(status))
-    for row in left:
-        outcomes_said = f"the mean 1 over {row.count} recorded outcomes; at most 0.02"
-        assert f"unsubscribed of {row.action} has {outcomes_said}" in said
-    campaign.report(tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "recorded outcomes (units that count as absent have no metrics). They watch" in page
+    assert sum(closed.metrics["unsubscribed"].values()) == 10
+    said = " ".join(remarks(campaign.status()))
+    assert "unsubscribed" not in said
+    _, left = campaign.findings().metrics
+    assert (left.recorded, left.absent) == (10, 30)
+    # Forty units, of which a quarter left: no verdict for one of them.
+    means = [one.interval.estimate for one in left.means]
+    assert means == pytest.approx([0.25, 0.25], abs=0.2)
 
 
 def test_conflicts_compare_metrics_too(store, tmp_path):
-    campaign = shop(store, metrics=METRICS)
+    campaign = shop(store, **revenue())
     table = campaign.assign(units(40)).table
     campaign.record(outcomes(table))
     assert campaign.record(outcomes(table)).duplicate == 40
-    other = outcomes(table, visits=[4.0] * 10 + [None] * 5 + [3.0] * 25)
+    other = outcomes(table, visits=[4.0] * 10 + [3.0] * 30)
     result = campaign.record(other)
-    assert (result.conflict, result.duplicate) == (15, 25)
-    assert result.held[0][3] == "the unit already has the visits 3; received 4"
-    assert result.held[10][3] == "the unit already has the visits 3; received none"
-    assert result.reasons == (("conflict", "the unit already has another outcome", 15),)
+    assert (result.conflict, result.duplicate) == (10, 30)
+    assert result.held[0][3] == "the unit already has visits 3; received 4"
+    assert result.reasons == (("conflict", "the unit already has another outcome", 10),)
     result = campaign.record(other, correct=True, reason="counted again")
-    assert (result.accepted, result.corrected, result.duplicate) == (15, 15, 25)
+    assert (result.accepted, result.corrected, result.duplicate) == (10, 10, 30)
     campaign.export(tmp_path / "o.parquet", what="outcomes")
     versions = pl.read_parquet(tmp_path / "o.parquet").filter(pl.col("id") == "000000")
     assert versions["visits"].to_list() == [3.0, 4.0]
@@ -105,21 +110,20 @@ def test_conflicts_compare_metrics_too(store, tmp_path):
 
 
 def test_metrics_that_cannot_be_are_held(store):
-    campaign = shop(store, metrics=METRICS)
+    metrics = {"visits": {"kind": "count", "range": [0, 9]}, "unsubscribed": {"kind": "yes/no"}}
+    campaign = shop(store, **revenue(metrics))
     table = campaign.assign(units(40)).table
-    result = campaign.record(outcomes(table, unsubscribed=[2.0] * 3 + [0.0] * 37))
+    result = campaign.record(outcomes(table, visits=[12.0] * 3 + [0.0] * 37))
     assert (result.quarantined, result.accepted) == (3, 37)
-    assert result.reasons == (("quarantined", "unsubscribed must be between 0 and 1", 3),)
+    assert result.reasons == (("quarantined", "visits must be between 0 and 9", 3),)
     spelled = outcomes(table, visits="many")
     assert campaign.record(spelled).reasons == (("quarantined", "visits must be a number", 40),)
-    with refused("invalid-rows", column="visits", problem="no-such-column"):
-        campaign.record(outcomes(table).drop("visits"))
 
 
 def test_amounts_above_the_cap_count_as_the_cap(store, tmp_path):
-    revenue = {"column": "revenue", "unit": "EUR", "absent": 0, "cap": 6.5}
-    campaign = shop(store, reward=revenue, actions=["none", {"name": "mail", "cost": 0.4}],
-                    metrics=[])  # fmt: skip
+    actions = ["none", {"name": "mail", "cost": 0.4}]
+    profit = about("revenue", unit="EUR", absent=0, cap=6.5, less_costs=True)
+    campaign = shop(store, actions=actions, currency="EUR", **profit)
     table = campaign.assign(units(40)).table
     amounts = pl.Series("revenue", [2.0, 10.0] * 20)
     campaign.record(pl.from_arrow(table).select("id").with_columns(amounts))
@@ -135,17 +139,21 @@ def test_amounts_above_the_cap_count_as_the_cap(store, tmp_path):
         own = frame.filter(pl.col("action") == row.action)["reward"]
         assert learned[row.action] == pytest.approx(own.sum())
         assert mean.interval.estimate == pytest.approx(own.mean(), abs=0.2)
-    assert found.measure.head == "EUR per unit (capped at 6.5)"
-    with refused("invalid-spec", field="reward.cap"):
-        shop(store, name="low", reward={**revenue, "range": [10, 20], "absent": 10})
+    assert found.measure.head == "profit in EUR per unit (revenue, less costs, capped at 6.5)"
+    with refused("invalid-spec", field="metrics.revenue.cap"):
+        low = about("revenue", cap=6.5, range=[10, 20], absent=10)
+        shop(store, name="low", **low)
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("max", 1), ("min", -1)])
 def test_costs_are_taken_off_what_is_learned(store, tmp_path, direction, sign):
+    verb = "maximise" if direction == "max" else "minimise"
     campaign = shop(
         store,
-        reward={"sum": {"revenue": 1.0, "returned": -0.5}, "direction": direction, "absent": 2},
+        metrics={"revenue": {"unit": "EUR", "absent": 2}, "returned": {"unit": "EUR", "absent": 0}},
+        objective={verb: {"revenue": 1.0, "returned": -0.5}, "less_costs": True},
         actions=["none", {"name": "mail", "cost": 0.4}],
+        currency="EUR",
     )
     table = campaign.assign(units(40)).table
     rows = outcomes(table, returned=4.0).drop("visits", "unsubscribed")
@@ -176,21 +184,22 @@ def test_costs_are_taken_off_what_is_learned(store, tmp_path, direction, sign):
     assert campaign.verify().sound
 
 
-def test_a_sum_needs_all_of_its_columns(store):
-    campaign = shop(store, reward={"sum": {"revenue": 1e20, "returned": -0.5}, "range": [0, 1e25]})
+def test_a_sum_needs_all_of_its_columns(store, tmp_path):
+    campaign = shop(
+        store,
+        metrics={"revenue": {}, "returned": {}},
+        objective={"maximise": {"revenue": 1e20, "returned": -0.5}},
+    )
     table = campaign.assign(units(40)).table
     given = outcomes(table, returned=[None] + [0.0] * 39, revenue=[1.0, 1e20, 1e6] + [1e4] * 37)
     result = campaign.record(given.drop("visits", "unsubscribed"))
-    assert result.reasons == (
-        ("quarantined", "returned is missing", 1),
-        ("quarantined", "reward must be below 1e+30 in size", 1),
-        ("quarantined", "reward must be between 0 and 1e+25", 1),
-    )
+    assert result.reasons == (("quarantined", "reward must be below 1e+30 in size", 1),)
+    # The objective is not known yet where one of its metrics is missing.
+    assert exported(campaign, tmp_path)["reward"].null_count() == 2
 
 
 def test_outcomes_as_germans_export_them(store, tmp_path):
-    campaign = shop(store, reward={"column": "revenue", "format": "1.234,56", "unit": "EUR"},
-                    metrics=[{"column": "share", "format": "12,5 %"}])  # fmt: skip
+    campaign = shop(store, **revenue({"share": {"format": "12,5 %"}}, format="1.234,56"))
     table = campaign.assign(units(40)).table
     rows = [(name, "1.250,50", "12,5 %") for name in table["id"].to_pylist()]
     frame = pl.DataFrame(rows, schema=["id", "revenue", "share"], orient="row")
@@ -200,7 +209,7 @@ def test_outcomes_as_germans_export_them(store, tmp_path):
 
 
 def test_reasons_are_counted_beside_the_first_rows(store):
-    campaign = shop(store)
+    campaign = shop(store, **revenue())
     table = campaign.assign(units(40)).table
     campaign.record(outcomes(table).drop("visits", "unsubscribed"))
     strange = pl.DataFrame({"id": [f"x{n}" for n in range(50)], "revenue": [1.0] * 50})
@@ -218,11 +227,10 @@ def test_reasons_are_counted_beside_the_first_rows(store):
 
 
 @pytest.mark.parametrize(("changes", "field"), [
-    ({"metrics": [{"column": "age"}]}, "metrics"),
-    ({"metrics": [{"column": "revenue"}]}, "unit"),
-    ({"metrics": [{"column": "visits", "direction": "up"}]}, "metrics.0.direction"),
-    ({"metrics": [{"column": "visits", "range": [2, 1]}]}, "metrics.0.range"),
-    ({"metrics": [{"column": "visits", "format": "x"}]}, "metrics.0.format"),
+    (revenue({"age": {}}), "metrics.age.column"),
+    (revenue({"visits": {"direction": "up"}}), "metrics.visits.direction"),
+    (revenue({"visits": {"range": [2, 1]}}), "metrics.visits.range"),
+    (revenue({"visits": {"format": "x"}}), "metrics.visits.format"),
     ({"actions": ["none", {"name": "mail", "cost": True}]}, "actions.1.cost"),
 ])  # fmt: skip
 def test_metrics_and_costs_that_cannot_be_declared(store, changes, field):

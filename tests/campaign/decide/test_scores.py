@@ -7,6 +7,7 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
 from tests.campaign.instances import units
+from tests.campaign.specs import about
 from tests.oracles.fitting import expected
 
 FEATURES = {
@@ -17,7 +18,7 @@ FEATURES = {
 }
 SPEC = {
     "name": "fit", "seed": 5, "unit": "id", "actions": ["a", "b", "c"], "randomised": 0.3,
-    "reward": {"column": "y"}, "features": FEATURES, "required_outcomes": 0.5,
+    **about("y"), "features": FEATURES, "required_outcomes": 0.5,
     "grid": {"sizes": [150, 150, 100]}, "policy": {"kind": "SBPE"},
 }  # fmt: skip
 TRAITS = {"a": {"price": 0.0}, "b": {"price": 1.0}, "c": {"price": 2.5}, "d": {"price": 4.0}}
@@ -98,7 +99,7 @@ def test_actions_that_were_retired_or_added(store, tmp_path, model):
 
 
 def test_low_outcomes_are_good_ones(store, tmp_path):
-    campaign = Campaign.create({**SPEC, "reward": {"column": "y", "direction": "min"}}, store=store)
+    campaign = Campaign.create({**SPEC, **about("y", direction="min")}, store=store)
     campaign.record(assigned(campaign, 1))
     campaign.close()
     assigned(campaign, 2)

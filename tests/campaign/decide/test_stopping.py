@@ -15,12 +15,13 @@ from seqbatch.campaign.record.current_situation import situation
 from seqbatch.inference import boundaries
 from seqbatch.storage import open_store
 from tests.campaign.record.test_events import changed
+from tests.campaign.specs import about, profit
 from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
 
 SPEC = {
     "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
-    "policy": {"kind": "UniformRandom"}, "reward": {"column": "visit"}, "required_outcomes": 0.5,
+    "policy": {"kind": "UniformRandom"}, **about("visit"), "required_outcomes": 0.5,
     "features": {"boolean": {"member": False}}, "grid": {"sizes": [120, 120, 120]},
     "stopping": {"rule": "obrien-fleming"},
 }  # fmt: skip
@@ -107,8 +108,8 @@ def test_harm_and_futility(store):
 
 
 def test_less_is_better_turns_the_statistic_around(store):
-    reward = {"column": "visit", "direction": "min"}
-    campaign = run(trial(store, reward=reward), sizes=(120,), value=effect(-2.0))
+    campaign = trial(store, **about("visit", direction="min"))
+    run(campaign, sizes=(120,), value=effect(-2.0))
     look = campaign.findings().stopping.looks[-1]
     assert look.verdict == "stop for success"
     assert look.actions[0].statistic > 0 > look.actions[0].high
@@ -198,7 +199,7 @@ def test_small_waves_get_a_look_once_they_add_up():
 
 def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
     priced = ["none", {"name": "mail", "cost": 0.1}]
-    campaign = trial(store, actions=priced)
+    campaign = trial(store, actions=priced, **profit("visit"))
     run(campaign, sizes=(120,), value=lambda frame, _: np.full(len(frame), 0.3))
     assert campaign.events()[-1].payload["stopping"] is None
     assert campaign.findings().sentences[0].startswith("All outcomes so far are equal")
@@ -342,10 +343,10 @@ def amounts(frame, random):
 @pytest.mark.parametrize(
     ("changes", "value"),
     [
-        ({"actions": PRICED, "reward": {"column": "visit", "direction": "min"}}, nothing),
-        ({"actions": PRICED}, yes_no(0.2)),
-        ({"reward": {"column": "visit", "direction": "min"}}, yes_no(0.9)),
-        ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"]}, amounts),
+        ({"actions": PRICED, **profit("visit", direction="min")}, nothing),
+        ({"actions": PRICED, **profit("visit")}, yes_no(0.2)),
+        (about("visit", direction="min"), yes_no(0.9)),
+        ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"], **profit("visit")}, amounts),
     ],
 )
 def test_looks_from_kept_sums_are_those_from_all_rows(store, changes, value, missing):
@@ -374,7 +375,7 @@ def test_a_cost_is_a_difference_to_be_exceeded(tmp_path):
     looks = []
     for name, cost in (("free", 0.0), ("priced", 0.05)):
         actions, store = ["none", {"name": "mail", "cost": cost}], open_store(tmp_path / name)
-        campaign = trial(store, actions=actions, stopping={"rule": "pocock"})
+        campaign = trial(store, actions=actions, **profit("visit"), stopping={"rule": "pocock"})
         run(campaign, sizes=(120, 120), value=yes_no(0.2), missing=0)
         looks.append(campaign.findings().stopping.looks[-1].actions[0])
     free, priced = looks
@@ -386,8 +387,8 @@ def test_a_cost_is_a_difference_to_be_exceeded(tmp_path):
 
 @pytest.mark.parametrize(("direction", "sign"), [("max", 1), ("min", -1)])
 def test_a_cost_counts_against_an_action_whichever_way_is_better(store, direction, sign):
-    reward = {"column": "visit", "direction": direction}
-    campaign = trial(store, actions=["none", {"name": "mail", "cost": 5.0}], reward=reward)
+    actions = ["none", {"name": "mail", "cost": 5.0}]
+    campaign = trial(store, actions=actions, **profit("visit", direction=direction))
     run(campaign, sizes=(120,), value=nothing, missing=0)
     [row] = campaign.findings().stopping.looks[-1].actions
     assert row.statistic < -row.boundary

@@ -12,6 +12,7 @@ from seqbatch.campaign.features.encoder import Encoder, Room, learn, vectors
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.spec.toml import check_spec
+from tests.campaign.specs import about
 from tests.oracles import encoder as oracle
 
 START = datetime.date(2026, 3, 1)
@@ -117,7 +118,7 @@ def encoder_of(features, *, other, learned, actions=()):
         "model": "shared" if actions else "per-action",
         "features": features,
         "start": START,
-        "reward": {"column": "reward"},
+        **about("reward"),
         "grid": {"sizes": [10]},
         "on_unseen_category": "other" if other else "error",
     })  # fmt: skip

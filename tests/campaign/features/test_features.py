@@ -17,12 +17,13 @@ from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.specs import about
 from tests.oracles.fitting import expected
 from tests.refusals import places, refused
 
 MESSY = {
     "name": "messy", "seed": 4, "unit": "id", "actions": ["none", "mail", "call"],
-    "start": "2026-03-01", "reward": {"column": "visit", "range": [-10, 10]},
+    "start": "2026-03-01", **about("visit", range=[-10, 10]),
     "grid": {"sizes": [400, 200, 200]}, "policy": {"kind": "SBPE"}, "randomised": 0.3,
     "features": {
         "intercept": True,
@@ -107,7 +108,8 @@ def test_a_messy_file_runs_and_is_replayed(store, tmp_path):
     assert kept["signup"].dtype == pl.Date
     assert kept["member"].dtype == pl.Boolean
     assert kept["spend"].null_count() > 0
-    assert "determine the whole model" in " ".join(closed.notes)
+    # Levels and months that no unit has are no lack.
+    assert "determine the whole model" not in " ".join(closed.notes)
 
 
 def test_what_is_learned_is_replayed_from_the_rows(store, tmp_path):
@@ -133,7 +135,7 @@ def test_scores_are_those_of_a_fit_to_the_exported_units(store, tmp_path, traits
         actions = [{"name": name, "features": {"price": price}} for name, price in traits.items()]
         shared = {"model": "shared", "actions": actions}
         traits = {name: {"price": price} for name, price in traits.items()}
-    spec = {**MESSY, "reward": {"column": "y"}, "features": features, **shared}
+    spec = {**MESSY, **about("y"), "features": features, **shared}
     campaign = Campaign.create(spec, store=store)
     table = campaign.assign(table_of(messy(400, start=0))).table
     campaign.record(outcomes(table, seed=1).rename({"visit": "y"}))
@@ -230,6 +232,33 @@ def test_harmless_aliasing_is_said_once_and_too_little_data_each_time(store):
     assert any("do not determine the whole model" in note for note in campaign.status().notes)
 
 
+def test_a_level_without_units_is_not_spoken_of(store):
+    # As init writes it: every value that is not listed counts as other, but there is none.
+    kinds = {"zip": {"levels": ["urban", "rural"], "other": True, "missing": "level"}}
+    features = {"numeric": {"age": {"missing": "mean"}}, "categorical": kinds}
+    campaign = created(store, features={**features, "interactions": [["age", "zip"]]})
+    _, closed = run_wave(campaign, units(300), seed=1)
+    assert [note for note in closed.notes if "do not determine" in note] == []
+    assert campaign.status().notes == ()
+
+
+def test_columns_that_cannot_be_told_apart_are_named(store):
+    zips = {"levels": ["urban", "rural", "moon"], "other": True}
+    features = {"numeric": {"age": "learn", "half": "learn", "spend": "learn"},
+                "categorical": {"zip": zips}}  # fmt: skip
+    campaign = created(store, features=features, eligible={"call": "zip != 'rural'"})
+    frame = units(300).with_columns(half=pl.col("age") / 2 + 1)
+    _, closed = run_wave(campaign, frame, seed=1)
+    notes = [note for note in closed.notes if "do not determine" in note]
+    [call] = [note for note in notes if "model of call" in note]
+    [others] = [note for note in notes if note is not call]
+    assert "half cannot be told apart from age." in others
+    assert "none, mail" in others
+    assert "no outcome with zip=rural; half cannot be told apart from age." in call
+    # Nobody lives on the moon, or elsewhere.
+    assert not any("moon" in note or "other" in note for note in notes)
+
+
 def test_columns_that_nothing_can_fill_are_not_spoken_of(store):
     features = {"numeric": {"age": {"missing": "mean"}, "spend": "learn"}}
     campaign = created(store, features=features)
@@ -307,7 +336,8 @@ def test_the_documented_specs_can_be_read():
     assert parse_spec(whole).features.columns == (
         "age", "spend", "opened", "signup", "member", "region", "city",
     )  # fmt: skip
-    frame = 'name = "x"\nactions = ["a", "b"]\nreward = {column = "y"}\ngrid = {sizes = [5]}\n'
+    frame = 'name = "x"\nactions = ["a", "b"]\ngrid = {sizes = [5]}\n'
+    frame += 'metrics = {y = {}}\nobjective = {maximise = "y"}\n'
     features = parse_spec(frame + rules).features
     assert features.columns == ("spend", "rate", "age", "signup", "opt_in", "city", "shop")
     assert features.learning == ("spend", "age", "signup", "city")

@@ -143,7 +143,10 @@ def test_bytes_beyond_windows_1252_are_latin_1(tmp_path):
     path = tmp_path / "u.txt"
     path.write_bytes("a;b\nx\x81;é\n".encode("latin-1"))
     opened, found = read(path)
-    assert (opened.dialect, found) == (CsvDialect(";", "latin-1"), {"a": ["x\x81"], "b": ["é"]})
+    assert (opened.dialect, found) == (
+        CsvDialect(";", "latin-1", decimal=","),
+        {"a": ["x\x81"], "b": ["é"]},
+    )
     assert opened.read_as.endswith("was read as semicolon-separated, Latin-1 text")
 
 
@@ -188,8 +191,14 @@ def test_what_spreadsheets_write_first(tmp_path):
 def test_lines_above_the_header_are_named(tmp_path):
     path = tmp_path / "u.csv"
     path.write_text("Report of May\n\nid,age,city\n" + "1,2,x\n" * 5)
-    with refused("invalid-rows", problem="unreadable"):
+    with refused("invalid-rows", row=3, problem="late-header") as caught:
         read(path)
+    assert [each.plain() for each in caught.value.remedies] == [
+        {"action": "skip-rows", "options": {"skip_rows": 2}}
+    ]
+    opened, found = read(path, skip_rows=2)
+    assert found["city"] == ["x"] * 5
+    assert opened.lines(np.array([1, 5])).tolist() == [4, 8]
 
 
 def test_empty_rows_cells_and_names(tmp_path):
@@ -217,7 +226,7 @@ def test_capital_endings_and_workbooks(tmp_path):
     path.write_text("a\n1\n")
     assert read(path)[1] == {"a": ["1"]}
     with refused("invalid-argument", field="file"):
-        read(tmp_path / "u.xlsx")
+        read(tmp_path / "u.ods")
     with refused("invalid-rows", problem="folder"):
         read(tmp_path, file_format="csv")
 
@@ -263,9 +272,9 @@ def test_encodings_are_looked_for_in_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr(delimited, "BLOCK", 64)
     path = tmp_path / "u.csv"
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode("cp1252"))
-    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "cp1252")
+    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "cp1252", decimal=",")
     path.write_bytes(b"id;city\n" + b"1;Bonn\n" * 50 + "2;Köln\n".encode())
-    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", "utf-8")
+    assert dialect_of(path, delimiter=None, encoding=None) == CsvDialect(";", decimal=",")
     assert read(path)[1]["city"][-1] == "Köln"
 
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.files.csv import marked, unmarked, unmarked_name
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, FORMULAS
 
 SPEC = {
-    "name": "x", "unit": "=id", "actions": ["=mail", "@call"], "outcome": "+order",
-    "reward": {"column": "-visit"}, "features": {"categorical": {"@kind": list(EVERY)}},
+    "name": "x", "unit": "=id", "actions": ["=mail", "@call"],
+    **about("-visit", row_id="+order"), "features": {"categorical": {"@kind": list(EVERY)}},
     "grid": {"sizes": [len(EVERY), len(EVERY)]}, "randomised": 1.0,
 }  # fmt: skip
 NUMBER = re.compile(r"[+-]?[0-9.]+(e[+-]?[0-9]+)?")

@@ -4,13 +4,14 @@ import polars as pl
 import pytest
 
 from tests.campaign.instances import created, units
+from tests.campaign.specs import about
 from tests.refusals import places, refused
 
 BOTH = r'may be 2.75 \(format = "1234.56"\) or 2750 \(format = "1.234,56"\)'
 
 
-def open_wave(store, *, reward=None, **changes):
-    campaign = created(store, reward={"column": "visit", **(reward or {})}, **changes)
+def open_wave(store, **settings):
+    campaign = created(store, **about("visit", **settings))
     campaign.assign(units(300))
     return campaign
 
@@ -48,7 +49,7 @@ def test_dots_that_part_decimals_are_read_as_such(store, tmp_path, cells, mark):
 
 @pytest.mark.parametrize(("example", "mean"), [("1234.56", 2.75), ("1.234,56", 2750.0)])
 def test_a_declared_format_says_which(store, tmp_path, example, mean):
-    campaign = open_wave(store, reward={"format": example})
+    campaign = open_wave(store, format=example)
     assert campaign.record(outcome_file(tmp_path, ["2.750"] * 300, mark=";")).accepted == 300
     assert {row.mean for row in campaign.status().actions} == {mean}
 
@@ -69,7 +70,7 @@ def test_a_later_piece_tells_what_the_first_ones_did_not(store, tmp_path, monkey
 
 
 def test_metrics_and_features_are_asked_too(store, tmp_path):
-    campaign = open_wave(store, metrics=[{"column": "calls"}])
+    campaign = open_wave(store, metrics={"calls": {}})
     path = tmp_path / "metrics.csv"
     path.write_text("id,visit,calls\n000000,1,2.750\n000001,1,3\n", encoding="utf-8")
     with refused("invalid-rows", row=2, column="calls", problem="ambiguous-number"):

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.files.ids import joined, parted
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 SPEC = {
     "name": "weekly", "seed": 1, "unit": ["customer", "week"], "cluster": "customer",
-    "actions": ["none", "mail"], "randomised": 0.5, "reward": {"column": "visit"},
+    "actions": ["none", "mail"], "randomised": 0.5, **about("visit"),
     "features": {"numeric": {"age": "raw"}}, "grid": {"sizes": [6, 6]},
 }  # fmt: skip
 TEXT = st.text(alphabet=st.sampled_from("a|\\0 é"), min_size=0, max_size=4)
@@ -105,7 +106,7 @@ def test_a_cluster_of_its_own_is_kept_and_exported(store, tmp_path):
     ({"unit": ["customer", "wave"]}, "unit"),
     ({"unit": 3}, "unit"),
     ({"cluster": "age"}, "cluster"),
-    ({"cluster": "visit"}, "reward.column"),
+    ({"cluster": "visit"}, "metrics.visit.column"),
 ])  # fmt: skip
 def test_ids_and_clusters_that_cannot_be(store, changes, field):
     with refused("invalid-spec", field=field):

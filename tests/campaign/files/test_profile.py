@@ -9,6 +9,7 @@ from seqbatch.campaign.files import profile
 from seqbatch.campaign.spec.template import first_spec
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.refusals import places, refused
 
 SPEC = {
@@ -16,7 +17,7 @@ SPEC = {
     "unit": "customer",
     "actions": ["none", "mail"],
     "grid": {"sizes": [100]},
-    "reward": {"column": "visit"},
+    **about("visit"),
     "features": {
         "numeric": {"orders": "raw"},
         "categorical": {"city": {"hash": 4, "missing": "level"}},

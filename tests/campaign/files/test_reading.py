@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
+from seqbatch.campaign.decide.outcome_columns import OutcomeColumns
 from seqbatch.campaign.decide.row_verdicts import UNFIT, readable
 from seqbatch.campaign.files import ids, reading
 from seqbatch.campaign.files.date_format import ISO, read_dates
@@ -289,7 +290,7 @@ def test_a_pipe_may_be_as_long_as_allowed(monkeypatch):
 def test_files_that_cannot_be(campaign, tmp_path):
     assert places(refusal(campaign, tmp_path / "none.csv")) == [(0, "", "no-such-file")]
     with refused("invalid-argument", field="file"):
-        campaign.assign(tmp_path / "units.xlsx")
+        campaign.assign(tmp_path / "units.ods")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 not really")
     assert places(refusal(campaign, broken)) == [(0, "", "unreadable")]
@@ -448,9 +449,11 @@ def test_every_arrow_type_is_read_or_refused(tmp_path):
                 "date": {"city": {"format": "iso", "parts": ["month"]}},
                 "boolean": {"spend": "level"}}  # fmt: skip
     campaign = created(store, features=features, grid={"calendar": True, "waves": 2, "units": 99})
-    for table in of_every_type():
-        with contextlib.suppress(SeqbatchError):
-            starting_spec(table)
+    for place, table in enumerate(of_every_type()):
+        # The others are features like the second.
+        if place % len(table.column_names) < 2:
+            with contextlib.suppress(SeqbatchError):
+                starting_spec(table)
         with contextlib.suppress(SeqbatchError):
             campaign.assign(table)
     for column in damaged_files.COLUMNS:
@@ -509,7 +512,9 @@ def test_ids_that_are_dates_beyond_the_calendar_are_refused(campaign, kind):
         assert places(error) == [(2, "id", "out-of-range")]
         table = pa.table({"id": dated([day])["id"], "visit": [1.0]})
         with Source(table) as source:
-            judged = readable(campaign.situation().spec, next(source.batches(["id", "visit"])))
+            spec = campaign.situation().spec
+            columns = OutcomeColumns.of(spec, source)
+            judged = readable(spec, columns, next(source.batches(["id", "visit"])))
         assert judged.verdicts.tolist() == [UNFIT]
     for column in ("city", "zip"):
         place = units(1).columns.index(column)

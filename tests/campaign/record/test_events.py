@@ -104,7 +104,8 @@ def test_the_fold_is_what_the_events_say(store, monkeypatch):
     campaign = small(store, floor=0.02)
     table = campaign.assign(units(300)).table
     rows = pl.from_arrow(table).select("id", y=pl.lit(1.0))
-    campaign.record(pl.concat([rows, rows[:3].with_columns(y=2.0)]))
+    campaign.record(rows)
+    campaign.record(rows[:3].with_columns(y=2.0))
     campaign.close()
     campaign.amend(reason="an idea", add=["new"], retire=["b"], sizes=[20, 30])
     campaign.assign(units(20, start=500))
@@ -234,11 +235,7 @@ def test_a_store_made_under_other_versions_is_sound(tmp_path):
     assert store.names() == ["sbpe", "sbucb"]
     for name in store.names():
         verified = Campaign(store, name).verify()
-        # When it was made, the table of migrations had neither rows nor triggers.
-        gone = {each.place for each in verified.findings if each.part == "schema"}
-        verbs = ("DELETE", "REPLACE", "UPDATE")
-        assert gone == {"migration to 0007", *(f"trigger migrations_no_{verb}" for verb in verbs)}
-        assert len(verified.findings) == len(gone)
+        assert verified.sound
         assert Campaign(store, name).status().condition == "finished"
         assert (verified.units, verified.states) == (102, 4)
     store.close()

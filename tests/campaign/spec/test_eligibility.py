@@ -15,6 +15,7 @@ from seqbatch.campaign.spec.eligibility import (
     Both,
     Compare,
     EligibilityRule,
+    Missing,
     Not,
     columns,
     parsed,
@@ -59,6 +60,14 @@ SIGNS = {
         ),
         ("not a and b", Both((Not(BooleanColumn("a")), BooleanColumn("b")), every=True)),
         ("größe > 3", Compare("größe", ">", 3.0)),
+        ("opted_out is missing", Missing("opted_out")),
+        ("`opted out` IS Missing", Missing("opted out")),
+        ("seen is not missing", Not(Missing("seen"))),
+        ("a and b is missing", Both((BooleanColumn("a"), Missing("b")), every=True)),
+        # Alone these are names of columns, as before.
+        ("is member", BooleanColumn("is member")),
+        ("missing", BooleanColumn("missing")),
+        ("missing is missing", Missing("missing")),
     ],
 )
 def test_rules_are_read(text: str, rule: EligibilityRule) -> None:
@@ -82,6 +91,8 @@ def test_rules_are_read(text: str, rule: EligibilityRule) -> None:
         ("__import__('os')", "and, or, or the end"),
         ("(" * 60 + "a" + ")" * 60, "at most 50 deep"),
         ("a > true", "= or !="),
+        ("a and b is 3", "expected missing, or not missing; received '3'"),
+        ("a is not empty", "expected missing; received 'empty'"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_its_place(text: str, said: str) -> None:
@@ -90,9 +101,9 @@ def test_what_is_no_rule_is_refused_with_its_place(text: str, said: str) -> None
 
 
 def test_columns_are_told_with_what_they_are_used_as() -> None:
-    rule = parsed("age >= 18 and region != 'north' and (vip or code in [1])")
+    rule = parsed("age >= 18 and region != 'north' and (vip or code in [1]) and seen is missing")
     assert dict(columns(rule)) == {
-        "age": "number", "region": "text", "vip": "yes or no", "code": "number",
+        "age": "number", "region": "text", "vip": "yes or no", "code": "number", "seen": None,
     }  # fmt: skip
 
 
@@ -105,6 +116,8 @@ def _literal(rule: EligibilityRule, row: dict[str, object]) -> bool | None:
             return None if row[name] is None else SIGNS[sign](row[name], value)
         case Among(name, values):
             return None if row[name] is None else row[name] in values
+        case Missing(name):
+            return row[name] is None
         case Not(inner):
             said = _literal(inner, row)
             return None if said is None else not said
@@ -123,6 +136,7 @@ RULES = st.recursive(
         ),
         st.builds(Compare, st.just("city"), st.sampled_from(["==", "!="]), st.sampled_from("abc")),
         st.builds(Among, st.just("city"), st.lists(st.sampled_from("abc"), min_size=1).map(tuple)),
+        st.builds(Missing, st.sampled_from(["vip", "age", "city"])),
     ),
     lambda inner: st.one_of(
         st.builds(Not, inner),

@@ -5,20 +5,22 @@ import pytest
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.planning import plan
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 SPEC = {
     "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [100, 100]},
-    "reward": {"column": "visit", "range": [-2, 8]},
+    **about("visit", range=[-2, 8]),
 }  # fmt: skip
 
 
 def test_half_the_range_stands_for_the_noise():
     assert chosen_policy(check_spec(SPEC), None)["scale"] == 5.0
-    open_ended = {**SPEC, "reward": {"column": "visit"}}
+    open_ended = {**SPEC, **about("visit")}
     assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_plan_is_made_for_the_features_of_the_spec():
     asked = {"units": 900, "batches": 2, "max_batches": 2, "effect": 0.3, "noise": 2.0}
@@ -29,6 +31,7 @@ def test_a_plan_is_made_for_the_features_of_the_spec():
     assert wave_sizes(check_spec({**SPEC, "features": bare, "grid": {"plan": asked}}))[0] == made
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_plan_knows_what_the_campaign_does_beside_its_policy():
     asked = {"units": 3_000, "batches": 3, "max_batches": 3, "missing": 0.5}

@@ -31,11 +31,12 @@ from seqbatch.policies import registry
 from seqbatch.storage import open_store
 from tests.campaign.fuzzing import Examiner
 from tests.campaign.instances import created, outcomes, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 LONG = "x" * 1_000_000
-PLAIN = {"name": "s", "unit": "id", "actions": ["a", "b"], "reward": {"column": "y"},
+PLAIN = {"name": "s", "unit": "id", "actions": ["a", "b"], **about("y"),
          "grid": {"sizes": [10, 10]}}  # fmt: skip
 
 
@@ -52,9 +53,9 @@ def arrow(table, path, **options):
         file.write_table(table)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def apart(tmp_path_factory):
-    """A process of its own that makes calls, and is watched: what it holds is the test's alone."""
+    """A process that makes calls, and is watched: what it holds is not the tests' own."""
     made = Examiner(tmp_path_factory.mktemp("apart"))
     yield made
     made.close()
@@ -176,7 +177,7 @@ def test_long_cells_and_ids_are_named(campaign):
 
 
 def test_a_long_id_is_refused_by_both_stores(store):
-    campaign = created(store, outcome="key")
+    campaign = created(store, **about("visit", row_id="key"))
     with refused("invalid-rows", row=1, column="id", problem="too-long"):
         campaign.assign(units(1).with_columns(id=pl.lit("x" * 2_800)))
     campaign.assign(units(1).with_columns(id=pl.lit("x" * 1_000)))
@@ -215,7 +216,7 @@ def test_a_spec_that_asks_for_too_much(changes, field):
     ({"grid": {"sizes": [True, 2]}}, "grid.sizes.0"),
     ({"grid": {"calendar": True, "waves": True, "units": 9}}, "grid.waves"),
     ({"grid": {"calendar": True, "waves": 2, "units": True}}, "grid.units"),
-    ({"reward": {"column": "y", "range": [False, True]}}, "reward.range.0"),
+    (about("y", range=[False, True]), "metrics.y.range.0"),
     ({"features": {"numeric": {"x": {"mean": True, "sd": 1}}}}, "features.numeric.x.scale.mean"),
     ({"features": {"numeric": {"x": {"mean": 1, "sd": True}}}}, "features.numeric.x.scale.sd"),
     ({"features": {"categorical": {"x": {"hash": True}}}}, "features.categorical.x.hash"),
@@ -351,7 +352,7 @@ def test_ids_that_look_alike_are_told(campaign):
 def test_columns_of_an_export_have_names_of_their_own(tmp_path):
     store = open_store(tmp_path / "c.db")
     names = ["action", "feature action", "outcome wave"]
-    spec = {**PLAIN, "reward": {"column": "wave"}, "unit": "outcome event", "outcome": "event",
+    spec = {**PLAIN, **about("wave", row_id="event"), "unit": "outcome event",
             "features": {"numeric": dict.fromkeys(names, "raw")}}  # fmt: skip
     campaign = Campaign.create(spec, store=store)
     frame = pl.DataFrame(

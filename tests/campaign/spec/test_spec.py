@@ -15,14 +15,16 @@ from seqbatch.campaign.spec.toml import parse_spec, read_spec
 from seqbatch.errors import InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 GOOD = """\
 name = "spring"
 actions = ["none", "mail"]
 randomised = 0.1
-[reward]
-column = "visit"
+[metrics.visit]
+[objective]
+maximise = "visit"
 [features.numeric]
 age = "learn"
 spend = {mean = 3, sd = 2}
@@ -53,14 +55,13 @@ def test_a_good_one():
     ('["none", "mail"]', '["none", "none"]', "all be different; repeated: none", 2),
     ("randomised = 0.1", "randomised = 1.5", "randomised: must be at most 1; received 1.5", 3),
     ("randomised = 0.1", "hold = 0.1", "hold: is not a setting; leave it out", 3),
-    ("sd = 2", "sd = 0", "features.numeric.spend.scale.sd: must be above 0; received 0", 8),
-    ('"learn"', '"guess"', "features.numeric.age: must be 'learn' or 'raw' or", 7),
-    ('["a", "b"]', '["a", "a"]', "levels must all be different", 10),
-    ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: must be at least 1; received 0", 12),
-    ("sizes = [10, 20]", "calendar = true", "grid: calendar = true needs waves", 12),
-    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "units may be set only with calendar", 13),
+    ("sd = 2", "sd = 0", "features.numeric.spend.scale.sd: must be above 0; received 0", 9),
+    ('"learn"', '"guess"', "features.numeric.age: must be 'learn' or 'raw' or", 8),
+    ('["a", "b"]', '["a", "a"]', "levels must all be different", 11),
+    ("sizes = [10, 20]", "sizes = [10, 0]", "grid.sizes.1: must be at least 1; received 0", 13),
+    ("sizes = [10, 20]", "calendar = true", "grid: calendar = true needs waves", 13),
+    ("sizes = [10, 20]", "sizes = [1]\nwaves = 2", "units may be set only with calendar", 14),
     ("randomised = 0.1", "floor = 0.6", "\n  floor must be at most 1 / 2", 3),
-    ('column = "visit"', 'direction = "max"', "reward: exactly one of column", 4),
 ])  # fmt: skip
 def test_messages_quote_the_offending_line(old, new, label, line):
     text = GOOD.replace(old, new)
@@ -95,9 +96,7 @@ def test_one_mistake_is_one_problem(old, new, label):
     ('unit = "action"', "unit"),
     ('unit = "event"', "unit"),
     ('unit = "p(mail)"', "unit"),
-    ('unit = "visit"', "unit"),
-    ('outcome = "visit"', "unit"),
-    ('outcome = "unit"', "unit"),
+    ('unit = "visit"', "metrics.visit"),
 ])  # fmt: skip
 def test_rules_across_lines(extra, field):
     with refused("invalid-spec", field=field):
@@ -213,14 +212,14 @@ def test_the_example_declaration_is_a_good_one(tmp_path):
 
 def test_an_outcome_is_no_feature():
     text = GOOD.replace('age = "learn"', 'age = "learn"\nvisit = "raw"')
-    with refused("invalid-spec", field="reward.column"):
+    with refused("invalid-spec", field="metrics.visit.column"):
         parse_spec(text)
 
 
 def test_a_campaign_without_a_seed_draws_one_and_keeps_it(store, monkeypatch):
     monkeypatch.setattr(spec_module, "fresh_seed", draft.fresh_seed)
     declared = {
-        "actions": ["none", "mail"], "grid": {"sizes": [4]}, "reward": {"column": "y"},
+        "actions": ["none", "mail"], "grid": {"sizes": [4]}, **about("y"),
     }  # fmt: skip
     made = [Campaign.create({**declared, "name": name}, store=store) for name in "ab"]
     seeds = [campaign.situation().spec.seed for campaign in made]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.spec.consent import Consent
 from seqbatch.campaign.spec.template import Choices, first_spec, starting_spec
 from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.errors import (
@@ -89,16 +90,18 @@ def test_customers_of_a_shop(tmp_path):
     })  # fmt: skip
     features, became = accepted(path)
     assert became["Customer ID"].became == "unit"
-    for name, why in {
-        "First Name": "like an id", "Email": "like an id", "Phone": "like an id",
-        "Note": "free text", "Tax Exempt": "the same value in every row",
+    for name, code in {
+        "First Name": "personal", "Email": "personal", "Phone": "personal", "Note": "personal",
+        "Tax Exempt": "one-value",
     }.items():  # fmt: skip
-        assert became[name].became == "left out", name
-        assert why in became[name].why
+        assert (became[name].became, became[name].code) == ("left out", code), name
     assert features["numeric"]["Total Spent"]["format"] == "1,234.56"
     assert features["numeric"]["Total Orders"] == "learn"
     assert features["categorical"]["Tags"]["missing"] == "level"
-    assert features["boolean"] == {"Accepts Email Marketing": "refuse"}
+    # A consent to e-mail; none of the actions says that it is one.
+    accepts = became["Accepts Email Marketing"]
+    assert (accepts.became, accepts.among) == ("question", "eligibility")
+    assert accepts.consent == Consent(permits=True, channels=("e-mail",), sure=False)
 
 
 def test_sap_with_the_minus_behind(tmp_path):
@@ -265,7 +268,7 @@ def test_outcomes_and_treatments_are_asked_about(tmp_path):
         "id": ids(), "revenue": column("1,5", "2,5", "7,1"), "arm": column("a", "b"),
         "revenue_last_year": column("1,5", "2,5", "9,1", "3,3"), "profit": column(1, 2, 4),
     })  # fmt: skip
-    features, became = accepted(path, reward="profit")
+    features, became = accepted(path, metric="profit")
     assert list(features["numeric"]) == ["revenue_last_year"]
     assert "the reward" in became["profit"].why
     assert became["revenue"].became == became["arm"].became == "question"
@@ -348,7 +351,7 @@ def test_columns_that_cannot_be_used_as_they_are(tmp_path):
     assert became["price"].why == "amounts in EUR, USD; convert them to one currency or unit"
     assert 'such as "about 30"; correct those cells' in became["age"].why
     assert became["account no"].why == "like an id: a different value in every row"
-    assert became["phone"].why == "like an id: a different value in every row"
+    assert became["phone"].code == "personal"
     assert became["empty"].why == "has no values"
     assert "1 to 200 characters" in became["x" * 300].why
 
@@ -381,25 +384,26 @@ def test_choices_are_checked_by_the_rules_of_a_spec():
         first_spec(None, Choices(actions=("a", "a")))
     with refused("invalid-argument", field="waves"):
         first_spec(None, Choices(waves=0))
-    spec = parse_spec(starting_spec(actions=("none", "offer A"), reward="revenue", waves=4))
+    spec = parse_spec(starting_spec(actions=("none", "offer A"), metric="revenue", waves=4))
     assert [action.name for action in spec.actions] == ["none", "offer A"]
-    assert (spec.control, spec.reward.column) == ("none", "revenue")
+    assert (spec.control, spec.reward.label) == ("none", "revenue")
     assert spec.grid.sizes == (2500, 2500, 2500, 2500)
     assert parse_spec(starting_spec(actions=("none", "b"), control="b")).control == "b"
     many = tuple(f"offer {number}" for number in range(200))
     assert parse_spec(starting_spec(actions=many)).floor == 0.0025
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_sizes_by_a_plan(tmp_path):
     path = write(tmp_path / "u.csv", {"id": ids(), "age": column(30, 40, 55, 61)})
-    made = first_spec(path, Choices(plan=True, units_in_all=3_000, waves=2))
+    known = {"plan": True, "base_rate": "4%", "smallest_lift": "0.5pp"}
+    made = first_spec(path, Choices(**known, units_in_all=3_000, waves=2))
     spec = parse_spec(made.text)
+    assert spec.reward.range == (0, 1)
     assert len(made.sizes) == 2
     assert sum(made.sizes) == 3_000
     assert spec.grid.sizes == made.sizes
     assert "2 waves, as requested, earn " in made.text
-    with refused("invalid-argument", field="units"):
-        first_spec(path, Choices(plan=True, units_in_all=3))
 
 
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():
@@ -476,7 +480,7 @@ def test_columns_cannot_become_what_they_are_not(tmp_path, choices, field, recei
 def test_all_that_a_form_asks_is_in_the_spec(tmp_path):
     choices = Choices(
         name="spring", actions=("none", "mail"), costs={"mail": 0.4}, control="none",
-        reward="revenue", direction="min", range=(0, 500), randomised=0.25, floor=0.02,
+        metric="revenue", direction="min", range=(0, 500), randomised=0.25, floor=0.02,
         required_outcomes=0.8, sizes=(10, 50), today=TODAY,
     )  # fmt: skip
     spec = parse_spec(first_spec(customers(tmp_path), choices).text)

@@ -39,8 +39,19 @@ WHOLE = {
         "boolean": {"opt_in": "level"},
         "interactions": [["age", "zip"]],
     },
-    "reward": {"column": "visit", "direction": "max", "range": [0, 1]},
-    "outcome": "order", "grid": {"calendar": True, "waves": 3, "units": 90},
+    "currency": "EUR",
+    "metrics": {
+        "visit": {
+            "kind": "yes/no", "column": "visited", "absent": 0, "after": "15 days", "rows": "any",
+            "row_id": "order", "date": "day", "within": "2 weeks",
+        },
+        "sales": {
+            "kind": "amount", "unit": "EUR", "range": [0, 900], "cap": 500, "format": "1.234,56",
+            "direction": "max", "guardrail": {"at_least_control_minus": 0.1},
+        },
+    },
+    "objective": {"maximise": {"visit": 1}, "value": 12.5, "less_costs": True},
+    "grid": {"calendar": True, "waves": 3, "units": 90},
     "policy": {"kind": "SBPE"}, "randomised": 0.1, "floor": 0.02, "required_outcomes": 0.9,
     "on_unseen_category": "error", "start": datetime.date(2026, 3, 1),
 }  # fmt: skip

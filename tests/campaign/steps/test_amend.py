@@ -8,6 +8,7 @@ from seqbatch.errors import (
     Remedy,
 )
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 
@@ -123,32 +124,32 @@ def test_a_finished_campaign_is_not_aborted(store):
 
 
 def test_a_format_is_amended_within_a_wave(store, tmp_path):
-    metrics = [{"column": "calls", "range": [0, 10_000]}]
-    campaign = small(store, metrics=metrics)
+    campaign = small(store, **about("y", metrics={"calls": {"range": [0, 10_000]}}))
     ids = campaign.assign(units(300)).table["id"].to_pylist()
     rows = "".join(f"{unit};12,50 EUR;1.250\n" for unit in ids)
     path = tmp_path / "outcomes.csv"
-    path.write_text(f"id;{SMALL['reward']['column']};calls\n{rows}", encoding="utf-8")
+    path.write_text(f"id;y;calls\n{rows}", encoding="utf-8")
     with refused("invalid-rows", row=2, column="calls", problem="ambiguous-number") as caught:
         campaign.record(path)
     assert caught.value.field == "calls"
     assert caught.value.remedies == tuple(
-        Remedy("amend", metric_formats={"calls": each}, reason=...)
+        Remedy("amend", metrics={"calls": {"format": each}}, reason=...)
         for each in ("1234.56", "1.234,56")
     )
-    campaign.amend(reason="thousands have dots", metric_formats={"calls": "1.234,56"})
+    campaign.amend(reason="thousands have dots", metrics={"calls": {"format": "1.234,56"}})
     held = campaign.record(path)
     assert held.quarantined == 300
     [doubt] = held.doubts
-    assert (doubt.kind, doubt.column) == ("other-format", SMALL["reward"]["column"])
-    assert Remedy("amend", reward_format="1.234,56 EUR", reason=...) in doubt.parts
-    event = campaign.amend(reason="as the shop writes", reward_format="1.234,56 EUR")
-    assert event.payload["reward_format"] == {"from": None, "to": "1.234,56 EUR"}
+    assert (doubt.kind, doubt.column) == ("other-format", "y")
+    euros = {"y": {"format": "1.234,56 EUR"}}
+    assert Remedy("amend", metrics=euros, reason=...) in doubt.parts
+    event = campaign.amend(reason="as the shop writes", metrics=euros)
+    assert event.payload["metrics"] == {"y": {"format": {"from": None, "to": "1.234,56 EUR"}}}
     assert campaign.record(path).accepted == 300
     assert {row.mean for row in campaign.status().actions} == {12.5}
     campaign.close()
     assert campaign.verify().sound
-    campaign.amend(reason="plain again", reward_format="1234.56", floor=0.05)
+    campaign.amend(reason="plain again", metrics={"y": {"format": "1234.56"}}, floor=0.05)
     assert campaign.verify().sound
 
 
@@ -161,35 +162,57 @@ def test_a_format_is_amended_within_a_wave(store, tmp_path):
     ],
 )
 def test_a_file_spelled_otherwise_than_declared_is_told_the_amendment(store, cells, advised):
-    column = SMALL["reward"]["column"]
-    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    campaign = small(store, **about("y", format="$1,234.56"))
     ids = campaign.assign(units(300)).table["id"].to_pylist()
-    doubts = campaign.record(pa.table({"id": ids, column: cells * 100})).doubts
+    doubts = campaign.record(pa.table({"id": ids, "y": cells * 100})).doubts
     # A few are slips, and the rest of the file could not be read by their format.
     assert [each.examples for each in doubts] == [("1.234,56",)] * advised
 
 
 def test_negative_outcomes_in_brackets_are_told_the_amendment(store):
-    column = SMALL["reward"]["column"]
-    campaign = small(store, reward={"column": column, "format": "$1,234.56"})
+    campaign = small(store, **about("y", format="$1,234.56"))
     ids = campaign.assign(units(300)).table["id"].to_pylist()
     cells = ["$1,250.00", "($25.50)", "12 EUR"] * 100
-    held = campaign.record(pa.table({"id": ids, column: cells}))
+    held = campaign.record(pa.table({"id": ids, "y": cells}))
     assert (held.accepted, held.quarantined) == (100, 200)
     assert held.advice == (
-        f"A part of {column} can be read after amend(reward_format='($1,234.56)', reason=...); "
-        "then record it again.",
+        "A part of y can be read after amend(metrics={'y': {'format': '($1,234.56)'}}, "
+        "reason=...); then record it again.",
     )
-    campaign.amend(reason="the shop's refunds", reward_format="($1,234.56)")
-    assert campaign.record(pa.table({"id": ids, column: cells})).accepted == 100
+    campaign.amend(reason="the shop's refunds", metrics={"y": {"format": "($1,234.56)"}})
+    assert campaign.record(pa.table({"id": ids, "y": cells})).accepted == 100
 
 
-def test_a_format_that_cannot_be_amended(store):
+@pytest.mark.parametrize(("metrics", "field"), [
+    ({"y": {"format": "1.234"}}, "metrics.y.format"),
+    ({"y": {"format": "1.234,56"}}, "metrics.y.format"),
+    ({"y": {"rows": "any"}}, "metrics.y.rows"),
+    ({"y": {"after": "3 days"}}, "metrics.y.after"),
+    ({"y": {"within": "3 days"}}, "metrics.y.within"),
+    ({"y": {"column": "age"}}, "metrics.y.column"),
+    ({"y": {"absent": -1}}, "metrics.y.absent"),
+    ({"y": {"range": [0, 1]}}, "metrics.y"),
+    ({"y": {"kind": "yes/no"}}, "metrics.y"),
+    ({"y": {}}, "amendment"),
+    ({"y": 3}, "metrics.y"),
+    ({"calls": {"format": "1.234,56"}}, "metrics"),
+])  # fmt: skip
+def test_settings_of_metrics_that_cannot_be_amended(store, metrics, field):
+    campaign = small(store, **about("y", format="1.234,56", range=[0, 90]))
+    with refused("invalid-argument", field=field):
+        campaign.amend(reason="?", metrics=metrics)
+    assert len(campaign.events()) == 1
+
+
+def test_how_a_metric_is_read_is_amended_within_a_wave(store):
     campaign = small(store)
-    with refused("invalid-argument", field="reward_format", received="'1.234'"):
-        campaign.amend(reason="?", reward_format="1.234")
-    with refused("invalid-argument", field="metric_formats", received="'calls'"):
-        campaign.amend(reason="?", metric_formats={"calls": "1.234,56"})
-    campaign.amend(reason="!", reward_format="1.234,56")
-    with refused("invalid-argument", field="reward_format", received="'1.234,56'"):
-        campaign.amend(reason="?", reward_format="1.234,56")
+    ids = campaign.assign(units(300)).table["id"].to_pylist()
+    event = campaign.amend(reason="renamed", metrics={"y": {"column": "amount", "absent": 0}})
+    assert event.payload["changes"] == [
+        {"what": "column of y", "from": "y", "to": "amount"},
+        {"what": "absent of y", "from": None, "to": 0.0},
+    ]
+    campaign.record(pa.table({"id": ids[:200], "amount": [1.0] * 200}))
+    closed = campaign.close()
+    assert (sum(closed.observed.values()), sum(closed.absent.values())) == (200, 100)
+    assert campaign.verify().sound

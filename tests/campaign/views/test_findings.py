@@ -1,13 +1,18 @@
 """What a campaign has taught: the literal oracle on exported data, and every kind of campaign."""
 
 import json
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.inference import Guarded
 from seqbatch.storage import open_store
+from tests.campaign.record.test_absent_units import Clock
+from tests.campaign.specs import about
+from tests.campaign.warehouses import ELSEWHERE
 from tests.oracles import inference as oracle
 from tests.oracles import rare_events as rare_oracle
 from tests.refusals import refused
@@ -15,7 +20,7 @@ from tests.refusals import refused
 SPEC = {
     "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
     "control": "none", "randomised": 0.3, "floor": 0.05, "policy": {"kind": "SBPE"},
-    "reward": {"column": "visit", "unit": "visits"}, "required_outcomes": 0.5,
+    **about("visit", kind="yes/no"), "required_outcomes": 0.5,
     "features": {"numeric": {"age": "raw"}, "boolean": {"member": False}},
     "grid": {"sizes": [90, 60, 80]}, "report": {"segments": ["member"]},
 }  # fmt: skip
@@ -55,8 +60,11 @@ def made(store, **changes):
     return Campaign.create({**SPEC, **changes}, store=store, who="ann")
 
 
-def exported(campaign, folder, *, control="none"):
-    """Return the waves as the oracle takes them, from what is exported alone."""
+def exported(campaign, folder, *, control="none", column="visit", absent=None):
+    """Return the waves as the oracle takes them, from what is exported alone.
+
+    A unit without a value of the column has its reward, or what is declared for it.
+    """
     campaign.export(folder / "units.parquet", force=True)
     frame = pl.read_parquet(folder / "units.parquet").with_columns(pl.col("member").cast(float))
     names = [column[2:-1] for column in frame.columns if column.startswith("p(")]
@@ -72,8 +80,11 @@ def exported(campaign, folder, *, control="none"):
                     "x": [1.0, *((row[c] - mean[c]) / sd[c] for c in columns)],
                     "a": names.index(row["action"]),
                     "p": [row[f"p({name})"] for name in names],
-                    # A unit that counts as absent has a reward alone.
-                    "y": row["reward"] if row["visit"] is None else row["visit"],
+                    "y": row[column]
+                    if row[column] is not None
+                    else row["reward"]
+                    if column == "visit"
+                    else absent,
                     "member": row["member"],
                 }
                 for row in part.iter_rows(named=True)
@@ -168,7 +179,7 @@ def test_findings_show_themselves_and_are_plain(campaign):
     plain = json.loads(json.dumps(found.plain(), allow_nan=False))
     assert plain["sentences"][0] == str(found).split("\n", 1)[0]
     assert plain["lifts"][0]["interval"]["estimate"] == found.lifts[0].interval.estimate
-    assert plain["measure"]["binary"] is True
+    assert plain["measure"]["kind"] == "yes/no"
     html = found._repr_html_()
     assert all(table.title in html for table in found.tables())
     with refused("invalid-argument", field="level"):
@@ -177,8 +188,8 @@ def test_findings_show_themselves_and_are_plain(campaign):
 
 def test_less_is_better_and_costs_count_in_the_users_own_sign(store, tmp_path):
     actions = [{"name": "call", "cost": 0.25}, "none", "mail"]
-    reward = {"column": "visit", "direction": "min", "unit": "EUR"}
-    campaign = run(made(store, actions=actions, reward=reward, draws="blake2"))
+    claims = about("visit", direction="min", unit="EUR", less_costs=True)
+    campaign = run(made(store, actions=actions, currency="EUR", **claims))
     found = campaign.findings()
     names, waves = exported(campaign, tmp_path)
     # Costs count against an action: where less is better, they are added.
@@ -189,16 +200,15 @@ def test_less_is_better_and_costs_count_in_the_users_own_sign(store, tmp_path):
     # A call brings half a visit more, and costs a quarter on top: where less is better, both hurt.
     assert lifts["call"] == pytest.approx(0.75, abs=0.25)
     assert found.best.action == "mail"
-    assert found.measure.binary
-    assert "more EUR per 100 customers" in found.sentences[0]
+    assert "EUR more cost per customer" in found.sentences[0]
+    assert found.measure.head == "cost in EUR per customer (visit, plus costs of actions)"
     assert found.rule.shares["none"] > 0.9
     # The run gave more of what is better, and so brought less.
     assert found.run.over_random.estimate < 0
 
 
 def test_absent_units_count_as_declared(store, tmp_path):
-    reward = {"column": "visit", "absent": 0}
-    campaign = run(made(store, reward=reward), missing=0.3)
+    campaign = run(made(store, **about("visit", kind="yes/no", absent=0)), missing=0.3)
     found = campaign.findings()
     _, waves = exported(campaign, tmp_path)
     assert found.absent == 230 - sum(w.outcomes for w in found.quality.waves) > 30
@@ -390,3 +400,284 @@ def test_texts_that_are_no_levels_are_one_segment(store):
 def test_segments_must_have_levels(store):
     with refused("invalid-spec", field="report.segments"):
         made(store, report={"segments": ["age"]})
+
+
+# ----------------------------------------------------------------------
+# Metrics beside the objective.
+
+
+METRICS = {
+    "left": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most_control_plus": 0.3}},
+    "spend": {"kind": "amount", "unit": "EUR", "absent": 0, "cap": 40},
+    "rating": {"kind": "amount", "guardrail": {"at_least": 2}},
+}
+
+
+def with_metrics(store, *, back=0.6, metrics=METRICS, sizes=(90, 60, 80), **changes):
+    """Run a campaign of which only some units have a row, and not all rows have a rating."""
+    visit = about("visit", kind="yes/no", absent=0, metrics=metrics, **changes.pop("money", {}))
+    campaign = made(store, **{"grid": {"sizes": list(sizes)}, **visit, **changes})
+    for number, size in enumerate(sizes):
+        frame = pl.from_arrow(campaign.assign(people(size, 1_000 * number)).table)
+        random = np.random.default_rng([5, number])
+        bought = random.random(size) < 0.3
+        drawn = {
+            "visit": binary(frame, random),
+            "left": (random.random(size) < 0.15) * 1.0,
+            "spend": np.where(bought, random.exponential(30, size), 0.0),
+            "rating": random.normal(5, 1, size),
+        }
+        rows = frame.select("customer").with_columns(
+            **{name: pl.Series(drawn[name]) for name in ("visit", *metrics)}
+        )
+        if "rating" in metrics:
+            gone = pl.Series(random.random(size) < 0.2)
+            rating = pl.when(gone).then(None).otherwise(pl.col("rating"))
+            rows = rows.with_columns(rating=rating)
+        campaign.record(rows.filter(pl.Series(random.random(size) < back)))
+        campaign.close(force=True, reason="as it is")
+    return campaign
+
+
+def metric(found, name):
+    return next(one for one in found.metrics if one.name == name)
+
+
+def test_every_metric_agrees_with_the_literal_oracle(store, tmp_path):
+    campaign = with_metrics(store, sizes=(240, 160, 200))
+    found = campaign.findings()
+    assert [one.name for one in found.metrics] == ["visit", "left", "spend", "rating"]
+    for name, absent in (("visit", None), ("left", 0.0), ("spend", 0.0), ("rating", None)):
+        _, waves = exported(campaign, tmp_path, column=name, absent=absent)
+        for row in (row for wave in waves for row in wave):
+            row["y"] = min(row["y"], 40.0) if name == "spend" else row["y"]
+        for action, mean in enumerate(metric(found, name).means):
+            same(mean.interval, waves, "mean", action)
+        for action, lift in enumerate(metric(found, name).lifts, start=1):
+            same(lift.interval, waves, "lift", action)
+    # The objective's metric has the objective's own answer, and is not shown twice.
+    assert not metric(found, "visit").shown
+    for one, other in zip(metric(found, "visit").lifts, found.lifts, strict=True):
+        assert one.interval == other.interval
+
+
+def test_a_metric_counts_what_was_recorded(store):
+    found = with_metrics(store).findings()
+    visit, left, rating = (metric(found, name) for name in ("visit", "left", "rating"))
+    assert (visit.recorded, visit.absent) == (left.recorded, left.absent)
+    assert left.recorded + left.absent == 230
+    # Without a value for units without a row they are missing.
+    assert rating.absent == 0
+    assert 0 < rating.recorded < left.recorded
+    counts = f"{rating.recorded} recorded, {230 - rating.recorded} missing"
+    assert f"rating: of 230 customers, {counts}." in found.notes
+
+
+def test_metrics_are_told_in_tables_and_json(store):
+    found = with_metrics(store, sizes=(240, 160, 200)).findings()
+    titles = {table.title: table for table in found.tables()}
+    left = titles["left per 100 customers; guardrail: at most 30 more than none"]
+    assert left.columns[0] == "action"
+    assert left.columns[-1] == "guardrail"
+    assert [row[0] for row in left.cells()] == ["none", "call", "mail"]
+    # A bound on the difference from the control does not bound the control.
+    assert [row[-1] for row in left.cells()] == ["", "kept", "kept"]
+    assert "spend in EUR per customer (capped at 40); more is better" in titles
+    plain = json.loads(json.dumps(found.plain(), allow_nan=False))
+    told = {one["name"]: one for one in plain["metrics"]}
+    assert (told["spend"]["kind"], told["spend"]["unit"]) == ("amount", "EUR")
+    assert told["spend"]["guardrail"] is None
+    rail = told["left"]["guardrail"]
+    assert (rail["bound"], rail["side"], rail["relative"]) == (0.3, "at most", True)
+    assert [one["action"] for one in rail["actions"]] == ["call", "mail"]
+    assert {"action", "code", "interval", "adjusted_p"} == set(rail["actions"][0])
+    lift = told["left"]["lifts"][0]
+    assert lift["interval"]["estimate"] == metric(found, "left").lifts[0].interval.estimate
+    assert told["rating"]["guardrail"]["actions"][0]["code"] == "kept"
+
+
+def test_what_a_purchase_is_worth_changes_no_verdict(store, tmp_path):
+    """Worth 12.5 each, all numbers are 12.5 times as large; yes or no stays yes or no."""
+    rule = {"stopping": {"rule": "obrien-fleming", "alpha": 1e-6}}
+    own = with_metrics(store, metrics={}, **rule).findings()
+    worth = with_metrics(
+        open_store(tmp_path / "worth.db"), metrics={}, currency="EUR", money={"value": 12.5}, **rule
+    ).findings()
+    assert worth.measure.head == "value in EUR per customer (12.50 per visit)"
+    assert own.measure.head == "visits per 100 customers"
+
+    def compare(one, other, path=""):
+        if isinstance(one, dict):
+            for key in one:
+                money = key in ("estimate", "error", "low", "high") or path.endswith("coefficients")
+                compare(one[key], other[key], f"{path}.{key}" + ("*" if money else ""))
+        elif isinstance(one, list):
+            for a, b in zip(one, other, strict=True):
+                compare(a, b, path)
+        elif isinstance(one, float):
+            times = 12.5 if "*" in path else 1.0
+            assert other == pytest.approx(times * one, rel=1e-9, abs=1e-12), path
+        elif one is not None:
+            assert one == other, path
+
+    kept = ("means", "lifts", "run", "rule", "segments", "splits", "drift", "stopping")
+    plain, more = own.plain(), worth.plain()
+    for key in kept:
+        compare(plain[key], more[key], key)
+    # The metric itself is shown in its own unit.
+    assert metric(worth, "visit").shown
+    for mean, other in zip(metric(worth, "visit").means, own.means, strict=True):
+        assert mean.interval.estimate == pytest.approx(other.interval.estimate)
+
+
+def test_metrics_are_before_costs(store, tmp_path):
+    actions = [{"name": "call", "cost": 0.25}, "none", "mail"]
+    campaign = with_metrics(
+        store, actions=actions, currency="EUR", money={"value": 2.0, "less_costs": True},
+        sizes=(240, 160, 200),
+    )  # fmt: skip
+    found = campaign.findings()
+    assert found.measure.head == "profit in EUR per customer (2.00 per visit, less costs)"
+    for mean, own in zip(found.means, metric(found, "visit").means, strict=True):
+        cost = 0.25 if mean.action == "call" else 0.0
+        assert mean.interval.estimate == pytest.approx(2 * own.interval.estimate - cost)
+    _, waves = exported(campaign, tmp_path, column="left", absent=0.0)
+    same(metric(found, "left").means[1].interval, waves, "mean", 1)
+
+
+def test_nobody_counts_as_absent_before_the_wait_is_over(store):
+    clock = Clock()
+    metrics = {"left": {"kind": "yes/no", "absent": 0, "after": "14 days"},
+               "late": {"kind": "yes/no", "absent": 0}}  # fmt: skip
+    spec = {**SPEC, **about("visit", kind="yes/no", absent=0, metrics=metrics),
+            "grid": {"sizes": [90, 60]}}  # fmt: skip
+    campaign = Campaign.create(spec, store=store, who="ann", clock=clock)
+    for wave, size in enumerate((90, 60)):
+        frame = pl.from_arrow(campaign.assign(people(size, 1_000 * wave)).table)
+        random = np.random.default_rng(wave)
+        rows = frame.select("customer").with_columns(
+            visit=binary(frame, random), left=(random.random(size) < 0.5) * 1.0,
+            late=(random.random(size) < 0.5) * 1.0,
+        )  # fmt: skip
+        campaign.record(rows[:40])
+        clock.time += timedelta(days=10)
+        # The first wave's units have waited for 10 days when it is closed.
+        campaign.close()
+        if not wave:
+            found = campaign.findings()
+            assert (metric(found, "left").recorded, metric(found, "left").absent) == (40, 0)
+            assert (metric(found, "late").recorded, metric(found, "late").absent) == (40, 50)
+    closed = campaign.situation().closes[0]
+    found = campaign.findings()
+    assert (metric(found, "left").recorded, metric(found, "left").absent) == (80, 50)
+    assert metric(found, "late").absent == 70
+    # What was known at an event stays what it was.
+    then = campaign.findings(at_event=closed)
+    assert (metric(then, "left").recorded, metric(then, "left").absent) == (40, 0)
+    clock.time += timedelta(days=10)
+    assert metric(campaign.findings(), "left").absent == 70
+
+
+def test_buyers_alone_do_not_make_a_guardrail_look_broken(store):
+    """One in two hundred unsubscribes; of the buyers' rows it is one in eight."""
+    metrics = {"left": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.05}}}
+    spec = {**SPEC, **about("visit", kind="yes/no", absent=0, metrics=metrics),
+            "features": {}, "report": {}, "grid": {"sizes": [3_000]}}  # fmt: skip
+    campaign = Campaign.create(spec, store=store)
+    frame = pl.from_arrow(campaign.assign(people(3_000, 0).select("customer")).table)
+    random = np.random.default_rng(2)
+    rows = frame.select("customer").with_columns(
+        visit=(random.random(3_000) < 0.035) * 1.0, left=(random.random(3_000) < 0.005) * 1.0
+    )
+    rows = rows.filter(pl.col("visit") + pl.col("left") > 0)
+    assert rows["left"].mean() > 0.1
+    campaign.record(rows)
+    campaign.close(force=True, reason="buyers only")
+    found = campaign.findings()
+    left = metric(found, "left")
+    assert all(mean.interval.estimate < 0.02 for mean in left.means if mean.interval.known)
+    assert {one.code for one in left.guardrail} == {Guarded.KEPT}
+    assert not found.barred
+
+
+def test_a_metric_that_never_happened_keeps_its_bound(store):
+    metrics = {
+        "left": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.05}},
+        "paid": {"kind": "amount", "absent": 0, "guardrail": {"at_most": 0.05}},
+    }
+    spec = {**SPEC, **about("visit", kind="yes/no", absent=0, metrics=metrics),
+            "features": {}, "report": {}, "grid": {"sizes": [900]}}  # fmt: skip
+    campaign = Campaign.create(spec, store=store)
+    frame = pl.from_arrow(campaign.assign(people(900, 0).select("customer")).table)
+    visit = pl.Series(binary(frame, np.random.default_rng(1)))
+    campaign.record(frame.select("customer").with_columns(visit=visit, left=0.0, paid=0.0))
+    campaign.close()
+    found = campaign.findings()
+    left, paid = metric(found, "left"), metric(found, "paid")
+    # No rate above 5% would leave 300 units alone; amounts that were never seen may be huge.
+    assert {one.code for one in left.guardrail} == {Guarded.KEPT}
+    assert {one.code for one in paid.guardrail} == {Guarded.NOT_CLEAR}
+    assert left.means[0].interval.few.needed == 5
+    assert "All outcomes so far are equal" in paid.means[0].interval.note
+
+
+def test_masked_campaigns_do_not_judge_against_the_control(store, tmp_path):
+    metrics = {"left": {"kind": "yes/no", "guardrail": {"at_most_control_plus": 0.01}}}
+    spec = {**SPEC, **about("visit", kind="yes/no", metrics=metrics), "masked": True}
+    campaign = Campaign.create(spec, store=store, key=tmp_path / "key")
+    frame = pl.from_arrow(campaign.assign(people(90, 0)).table)
+    random = np.random.default_rng(3)
+    drawn = {name: pl.Series((random.random(90) < 0.5) * 1.0) for name in ("visit", "left")}
+    campaign.record(frame.select("customer").with_columns(**drawn))
+    campaign.close()
+    judged = metric(campaign.findings(), "left").guardrail
+    assert {one.code for one in judged} == {Guarded.NOT_CLEAR}
+    assert all("Only the key names the control" in one.interval.note for one in judged)
+
+
+def test_metrics_of_every_store_are_the_same(store, tmp_path):
+    # A lake draws actions by MD5 unless the spec says otherwise.
+    lake = with_metrics(open_store(f"lake:{tmp_path / 'lake'}"), draws="md5").findings()
+    here = with_metrics(store, draws="md5").findings()
+    assert lake.plain()["metrics"] == here.plain()["metrics"]
+
+
+def test_sums_from_a_warehouse_say_what_they_lack(tmp_path):
+    campaign = Campaign.create(ELSEWHERE, store=open_store(tmp_path / "c.db"))
+    with refused("rows-elsewhere", match="no verdict about guardrails"):
+        campaign.findings()
+    [name] = ELSEWHERE["metrics"]
+    guarded = {**ELSEWHERE["metrics"][name], "guardrail": {"at_most": 3}}
+    with refused("invalid-spec", field="rows", match="guardrails would need the rows"):
+        Campaign.create({**ELSEWHERE, "metrics": {name: guarded}}, store=campaign.store)
+
+
+def test_segments_are_of_those_who_may_get_the_action_or_say_why_not(store, tmp_path):
+    sizes, rules = (400, 300, 300), {"call": "member and age >= 38"}
+    campaign = run(made(store, eligible=rules, grid={"sizes": sizes}), sizes=sizes)
+    found = campaign.findings()
+    names, waves = exported(campaign, tmp_path)
+    by = {(one.action, one.segment): one for one in found.segments}
+    assert len(by) == 4
+    yes, no = by["call", "yes"], by["call", "no"]
+
+    def could(row):
+        return row["p"][names.index("call")] > 0
+
+    parts = oracle.estimates(waves, "lift", names.index("call"), keep=could)
+    sizes = [part["n"] for part in parts]
+    average = sum(part["theta"] * n for part, n in zip(parts, sizes, strict=True)) / sum(sizes)
+    assert yes.interval.estimate == pytest.approx(average, rel=1e-8)
+    members = [row for wave in waves for row in wave if row["member"]]
+    assert yes.among == pytest.approx(sum(map(could, members)) / len(members))
+    assert (yes.unknown, by["mail", "no"].unknown, by["mail", "no"].among) == ("", "", 1.0)
+    # No member, no call: the cell says so, and has no p-value.
+    assert (no.unknown, no.among) == ("not-eligible", 0.0)
+    plain = next(one for one in json.loads(json.dumps(found.plain()))["segments"]
+                 if (one["action"], one["segment"]) == ("call", "no"))  # fmt: skip
+    assert (plain["unknown"], plain["adjusted_p"]) == ("not-eligible", None)
+    [table] = [table for table in found.tables() if "declared segments" in table.title]
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        assert bool(cells["p (Holm)"]) == (not cells["note"])
+    assert no.interval.note in campaign.report(tmp_path / "report.html").read_text("utf-8")

@@ -14,11 +14,12 @@ from seqbatch.campaign.views.status_picture import picture
 from seqbatch.cli.app import app
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, run_wave, units
+from tests.campaign.specs import about
 from tests.oracles.weighting import action_row, difference
 
 SPEC = {
     "name": "ages", "unit": "id", "actions": ["a", "b"], "control": "b", "floor": 0.1,
-    "reward": {"column": "y"}, "grid": {"sizes": [40, 200]},
+    **about("y"), "grid": {"sizes": [40, 200]},
     "features": {"numeric": {"old": "raw"}}, "required_outcomes": 0.0,
 }  # fmt: skip
 #: Outcomes of wave 2 by action and probability: of a unit that mostly gets the other action, 0.1.
@@ -101,7 +102,7 @@ def test_the_picture_is_drawn_from_the_same_numbers(ages):
     height = bars["encoding"]["y"]
     assert (height["aggregate"], height["field"], height["stack"]) == ("sum", "units", "normalize")
     means = points["encoding"]["y"]
-    assert (means["field"], means["title"]) == ("mean", "weighted mean outcome")
+    assert (means["field"], means["title"]) == ("mean", "y per unit")
 
 
 def cells(page, title):

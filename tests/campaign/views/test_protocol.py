@@ -10,6 +10,7 @@ from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC
+from tests.campaign.specs import about
 
 TRIAL = {
     **SPEC,
@@ -19,7 +20,17 @@ TRIAL = {
     "strata": ["zip", "centre"],
     "eligible": {"call": "age >= 18"},
     "capacity": {"call": {"each_wave": 100, "at_least": 10}},
-    "metrics": [{"column": "complaints", "direction": "min", "guardrail": 0.02}],
+    **about(
+        "visit",
+        range=[-10, 10],
+        metrics={
+            "complaints": {
+                "kind": "yes/no",
+                "absent": 0,
+                "guardrail": {"at_most_control_plus": 0.02},
+            },
+        },
+    ),
     "report": {"segments": ["zip"]},
 }
 
@@ -44,15 +55,19 @@ def test_everything_declared_is_said(trial, tmp_path):
     said = words(trial, tmp_path)
     for part in (
         "3 waves of 300, 200, 100 units",
-        "Null hypothesis 1: the mean of visit over all units is the same under mail as under",
-        "over all units who may get both is the same under call",
+        "Objective (the primary outcome): visit per unit; more is better.",
+        "Null hypothesis 1: the mean visit per unit, over all units, is the same under mail as",
+        "over all units who may get both, is the same under call",
         "call: age &gt;= 18",
         "call: at most 100 in each wave; at least 10 in each wave",
         "within each zip and each zip x centre",
         "the randomised share r = 0.2, the floor f = 0.02",
         "the campaign's name and its seed. The seed is not printed here",
         "It lies between -10 and 10: a row outside this range is held, not used.",
-        "complaints: a guardrail; its mean must be at most 0.02",
+        "complaints (yes/no, column complaints): complaints per 100 units; a unit without a row "
+        "counts as 0 complaints; guardrail: at most 2 more complaints per 100 units than none.",
+        "Every metric is estimated as the objective",
+        "Guardrails (complaints) are judged for every action",
         "Declared subgroups: zip",
         "Nothing has changed since the declaration.",
         trial.events()[0].hash,
@@ -101,8 +116,8 @@ def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
     others = {
         "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
         "alone": {"randomised": 0.0, "floor": 0.0, "stopping": {"rule": "pocock"}},
-        "absent": {"reward": {"column": "visit", "absent": 0, "after": "14 days"}},
-        "sums": {"reward": {"sum": {"a": 1.0, "b": -0.5}}},
+        "absent": {**about("visit", absent=0, after="14 days")},
+        "sums": {"metrics": {"a": {}, "b": {}}, "objective": {"maximise": {"a": 1.0, "b": -0.5}}},
         "planned": {"grid": {"plan": {"units": 2_000, "batches": 3, "noise": 2.0, "missing": 0.1}}},
         "costly": {
             "actions": ["none", "mail", {"name": "call", "cost": 1.0}],

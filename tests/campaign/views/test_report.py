@@ -21,6 +21,7 @@ from seqbatch.campaign.views.report_pictures import intervals as interval_pictur
 from seqbatch.campaign.views.report_results import gathered
 from seqbatch.document import Table
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.hostile import EVERY, acts
 
 SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metrics", "quality",
@@ -28,7 +29,7 @@ SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metr
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.2, "floor": 0.02, "grid": {"sizes": [900, 900]},
-    "reward": {"column": "visit", "unit": "visits", "range": [0, 1]},
+    **about("visit", kind="yes/no"),
     "features": {"numeric": {"age": "learn", "member": "raw"}},
 }  # fmt: skip
 CHANCES = {"none": 0.2, "mail": 0.25, "call": 0.6}
@@ -177,8 +178,8 @@ def test_outcomes_that_are_all_equal(store, tmp_path):
 
 
 def test_less_may_be_better(store, tmp_path):
-    reward = {"column": "visit", "unit": "complaints", "range": [0, 1], "direction": "min"}
-    campaign = run(store, reward=reward)
+    complaints = about("visit", kind="yes/no", unit="complaints", direction="min")
+    campaign = run(store, **complaints)
     text = page(campaign, tmp_path)
     first = section(text, "answer")
     assert re.search(r"call: \+[0-9.]+ \([0-9.]+ to [0-9.]+\), worse", alternatives(text)[0])
@@ -249,10 +250,13 @@ def test_calendar_waves(store, tmp_path):
 
 
 def test_amendments_guardrails_and_stopping(store, tmp_path):
-    metric = {"column": "unsubscribed", "direction": "min", "range": [0, 1], "guardrail": 0.5}
+    metrics = {
+        "unsubscribed": {"kind": "yes/no", "guardrail": {"at_most": 0.5}},
+        "spend": {"unit": "EUR"},
+    }
     campaign = Campaign.create(
-        {**SPEC, "metrics": [metric], "stopping": {"rule": "obrien-fleming"},
-         "grid": {"sizes": [900, 300, 300]}},
+        {**SPEC, **about("visit", kind="yes/no", metrics=metrics),
+         "stopping": {"rule": "obrien-fleming"}, "grid": {"sizes": [900, 300, 300]}},
         store=store,
     )  # fmt: skip
     random = np.random.default_rng(4)
@@ -260,13 +264,21 @@ def test_amendments_guardrails_and_stopping(store, tmp_path):
                           "age": random.normal(40, 9, 900)})  # fmt: skip
     table = pl.from_arrow(campaign.assign(given).table)
     y = random.random(900) < np.where(table["action"] == "call", 0.9, 0.1)
-    rows = {"customer": table["customer"], "visit": y.astype(float), "unsubscribed": 1.0}
-    campaign.record(pl.DataFrame(rows))
+    left, spend = random.random(900) < 0.9, random.normal(20, 5, 900)
+    rows = {"customer": table["customer"], "visit": y * 1.0, "unsubscribed": left * 1.0}
+    campaign.record(pl.DataFrame({**rows, "spend": spend}))
     campaign.close()
     assert campaign.situation().stop == "stop for success"
     text = page(campaign, tmp_path)
     assert "rule declared beforehand says: stop for success." in section(text, "answer")
-    assert "Guardrail VIOLATED: unsubscribed of none" in section(text, "answer")
+    first = section(text, "answer")
+    assert "Guardrail broken under none (control): " in first
+    assert "unsubscribed per 100 customers (at most 50): BROKEN under none (control) (" in first
+    assert "every other action breaks a guardrail" in first
+    metrics = section(text, "metrics")
+    assert "unsubscribed per 100 customers; guardrail: at most 50" in metrics
+    assert "spend in EUR per customer; more is better" in metrics
+    assert metrics.count("BROKEN") == 2 * 3
     assert "stop for success" in section(text, "stopping")
     campaign.go_on(reason="to be sure")
     campaign.amend(reason="too dear", sizes=[400], retire=["mail"])
@@ -314,7 +326,7 @@ def test_hostile_names_act_in_no_format(store, tmp_path):
     names = list(dict.fromkeys(name for name in EVERY if name.strip()))[:12]
     campaign = Campaign.create(
         {**SPEC, "actions": names, "control": names[0], "grid": {"sizes": [1200]},
-         "reward": {"column": names[1], "unit": names[2], "range": [0, 1]}},
+         **about(names[1], unit=names[2], range=[0, 1])},
         store=store,
     )  # fmt: skip
     wave(campaign, 1, 1200)
@@ -325,6 +337,7 @@ def test_hostile_names_act_in_no_format(store, tmp_path):
             assert not re.search(r"<(script|svg|img src=x)", text)
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_plan_is_set_beside_what_was_measured(store, tmp_path):
     plan = {"units": 1800, "batches": 2, "max_batches": 2, "effect": 0.2, "noise": 0.45}
     campaign = Campaign.create({**SPEC, "grid": {"plan": plan}}, store=store)

@@ -20,6 +20,7 @@ from seqbatch.campaign.record.store import Tombstone
 from seqbatch.storage import open_store
 from seqbatch.storage.schema import metadata
 from tests.campaign.instances import created, outcomes, run_wave, units, without_triggers
+from tests.campaign.specs import about
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_hashes_tell_neighbours_apart():
 
 TINY = {
     "name": "tiny", "seed": 1, "unit": "id", "actions": ["a", "b"], "grid": {"sizes": [6, 6]},
-    "reward": {"column": "y", "range": [0, 1]}, "outcome": "sale", "randomised": 0.5,
+    **about("y", range=[0, 1], rows="sum", row_id="sale"), "randomised": 0.5,
     "features": {"numeric": {"x": "raw"}},
 }  # fmt: skip
 ROWS_OF_TINY = pl.DataFrame({"id": list("uvwxyz"), "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
@@ -244,7 +245,7 @@ def forge_fold(campaign, change):
 
 
 def test_a_forged_range_in_the_fold_is_named(tiny):
-    forge_fold(tiny, lambda plain: plain["spec"]["reward"].update(range=[0, 1000]))
+    forge_fold(tiny, lambda plain: plain["spec"]["metrics"]["y"].update(range=[0, 1000]))
     assert found_in(tiny, "fold") == ["the events give other values of spec"]
     # It was in force all the same; what it let in is named too.
     late = pl.DataFrame({"id": ["w"], "sale": ["s3"], "y": [500.0]})
@@ -294,28 +295,67 @@ def test_ids_that_only_an_index_has_are_named(tiny):
         pytest.skip("a lake has no such rows")
     with tiny.store.read("tiny") as reader:
         mine = {"campaign": reader.number}
-    names = metadata.tables["assignments"], metadata.tables["outcome_ids"]
+    names = metadata.tables["assignments"], metadata.tables["outcome_rows"]
     with behind(tiny.store) as raw:
         # As many rows as before: one unit's is gone, and a stranger has its number.
         raw.execute(names[0].delete().where(names[0].c.unit == "w"))
         raw.execute(names[0].insert().values(**mine, unit="stranger", number=2))
-        # As many ids as accepted rows: one of these is a correction.
-        raw.execute(names[1].insert().values(**mine, id="s9", number=3))
+        row = {"key": "sale|s9", "version": 1, "number": 3, "content": bytes(24), "event": 3}
+        raw.execute(names[1].insert().values(**mine, **row))
     assert found_in(tiny, "unit 'w'") == ["is not in the index"]
     assert found_in(tiny, "unit 'stranger'") == ["is in the index but was never assigned"]
-    assert found_in(tiny, "outcome ids") == ["3 are in the index, 2 were recorded"]
-    assert len(found_in(tiny, "outcome id 's9'")) == 1
+    assert found_in(tiny, "rows") == ["4 are in the index, 3 were recorded"]
+    said = "of event 3 is in the index but was never recorded"
+    assert found_in(tiny, "row 'sale|s9', version 1") == [said]
+
+
+def forged(campaign, chunk, **columns):
+    """Change columns of a recorded chunk, with a hash that fits."""
+    with campaign.store.read(campaign.name) as reader:
+        found = list(reader.outcome_chunks())[chunk]
+    rows = unpack(found.rows)
+    for name, values in columns.items():
+        kind = rows.schema.field(name).type
+        rows = rows.set_column(rows.column_names.index(name), name, pa.array(values, kind))
+    store_rows(campaign.store, found, rows=pack(rows))
+
+
+def test_an_outcome_that_its_rows_do_not_give_is_named(tiny):
+    with tiny.store.read("tiny") as reader:
+        sizes = [chunk.count for chunk in reader.outcome_chunks()]
+    assert sizes == [2, 2, 1, 1]
+    # The second chunk has the outcomes of the first.
+    forged(tiny, 1, value=[0.5, 1.0])
+    assert found_in(tiny, "outcome of unit number 1") == ["its rows give 0.25, the record has 1.0"]
+
+
+def test_a_row_that_was_changed_is_named(tiny):
+    forged(tiny, 0, value=[0.5, 1.0])
+    assert found_in(tiny, "outcome of unit number 1") == ["its rows give 1.0, the record has 0.25"]
+    if not tiny.store.defaults:
+        said = ["the index has version 1 with other content"]
+        assert found_in(tiny, "row 'sale|s2', version 1") == said
+
+
+def test_a_row_that_an_index_lacks_is_named(tiny):
+    if tiny.store.defaults:
+        pytest.skip("a lake has no such rows")
+    table = metadata.tables["outcome_rows"]
+    with behind(tiny.store) as raw:
+        raw.execute(table.delete().where(table.c.key == "sale|s2"))
+    assert found_in(tiny, "row 'sale|s2', version 1") == ["is not in the index"]
+    assert found_in(tiny, "rows") == ["2 are in the index, 3 were recorded"]
 
 
 def test_a_tombstone_of_a_campaign_that_exists_is_named(tiny):
     with tiny.store.read("tiny") as reader:
         number = reader.number
-    forged = Tombstone(
+    made = Tombstone(
         campaign=number, name="tiny", events=1, units=0, last="", at="2030-01-01T00:00:00+00:00",
         who="eve", why="", previous="", hash="",
     )  # fmt: skip
     with behind(tiny.store) as raw:
-        row = vars(sealed("tiny", forged))
+        row = vars(sealed("tiny", made))
         raw.execute(metadata.tables["tombstones"].insert().values(**row))
     assert found_in(tiny, "tombstone of campaign 'tiny'") == ["the campaign exists"]
 
@@ -323,8 +363,10 @@ def test_a_tombstone_of_a_campaign_that_exists_is_named(tiny):
 def test_numbers_are_told_plainly(tmp_path):
     """Nothing in a finding looks like Python's way to write numbers of NumPy."""
     store = open_store(tmp_path / "c.db")
-    reward = {"sum": {"y": 1, "cost": -1}, "range": [-9, 9]}
-    campaign = Campaign.create({**TINY, "reward": reward, "outcome": None}, store=store)
+    metrics = {name: {"range": [-9, 9]} for name in ("y", "cost")}
+    objective = {"maximise": {"y": 1, "cost": -1}}
+    spec = {**TINY, "metrics": metrics, "objective": objective}
+    campaign = Campaign.create(spec, store=store)
     campaign.assign(ROWS_OF_TINY)
     campaign.record(pl.DataFrame({"id": ["u"], "y": [1.5], "cost": [0.5]}))
     with store.read("tiny") as reader:
@@ -335,7 +377,7 @@ def test_numbers_are_told_plainly(tmp_path):
     store_rows(store, chunk, rows=pack(rows))
     store_rows(store, units_chunk, decided=pack(decided))
     told = [str(finding) for finding in campaign.verify().findings]
-    assert any("the reward is 2.5, but its columns sum to 1.0" in text for text in told)
+    assert any("the reward is 2.5, but its metrics add up to 1.0" in text for text in told)
     assert any("with 3.0" in text for text in told)
     assert not any("np." in text for text in told)
     store.close()
@@ -343,7 +385,7 @@ def test_numbers_are_told_plainly(tmp_path):
 
 def store_rows(store, chunk, **content):
     """Change the rows of a chunk, with a hash that fits."""
-    table = "unit_chunks" if "decided" in content else "outcome_chunks"
+    table = metadata.tables["unit_chunks" if "decided" in content else "outcome_chunks"]
     row = {**content, "hash": hash_of("tiny", replace(chunk, **content))}
     with behind(store) as raw:
-        raw.execute(metadata.tables[table].update().values(**row))
+        raw.execute(table.update().where(table.c.chunk == chunk.chunk).values(**row))

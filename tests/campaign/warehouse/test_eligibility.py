@@ -40,6 +40,13 @@ CASES = {
     "UniformRandom": {**SOME, "policy": {"kind": "UniformRandom"}},
     "FixedAction": {**SOME, "policy": {"kind": "FixedAction", "action": 2}},
     "no floor": {**FALLBACK, "floor": 0.0, "randomised": 0.0},
+    "missing": {
+        "columns": {"visits": "number"},
+        "eligible": {
+            "it's mail": "region is missing",
+            "call": "visits is not missing and not (zip is missing)",
+        },
+    },
 }
 
 

@@ -1,5 +1,6 @@
 """The open wave's rule as SQL: databases decide and sum up as Python does, bit for bit."""
 
+import copy
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -91,6 +92,34 @@ def test_postgres_decides_as_python_does(store, postgres, policy):
     statement = campaign.sql(units="units", dialect="postgres")
     uri = postgres.get_uri()
     require_same(campaign, lambda units: in_postgres(uri, statement, units=units))
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def test_values_that_stand_for_a_missing_one_are_missing_in_databases(store, request, dialect):
+    features = copy.deepcopy(SPEC["features"])
+    features["numeric"]["age"]["missing_values"] = [999, -1]
+    features["date"]["since"]["missing_values"] = ["1900-01-01"]
+    campaign = first_wave(store, features=features, policy=POLICIES["SBPE"])
+    units = customers(3_000, seed=2)
+    gone = pl.int_range(len(units)) % 4
+    odd = units.with_columns(
+        age=pl.when(gone == 1).then(999.0).when(gone == 2).then(-1.0).otherwise("age"),
+        since=pl.when(gone == 3).then(date(1900, 1, 1)).otherwise("since"),
+    )
+    empty = units.with_columns(
+        age=pl.when(gone.is_in([1, 2])).then(None).otherwise("age"),
+        since=pl.when(gone == 3).then(None).otherwise("since"),
+    )
+    statement = campaign.sql(units="units", dialect=dialect)
+    run = in_duckdb
+    if dialect == "postgres":
+        run = partial(in_postgres, request.getfixturevalue("postgres").get_uri())
+    found, same = (run(statement, units=each).sort("id") for each in (odd, empty))
+    assert found.equals(same)
+    assert not found.equals(run(statement, units=units).sort("id"))
+    wanted = pl.from_arrow(campaign.assign(odd, partial=True).table).sort("id")
+    assert (found["score"] == wanted["score"]).all()
+    assert found["problem"].null_count() == len(found)
 
 
 def test_the_first_wave_is_uniform(store):

@@ -8,6 +8,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
 from seqbatch.campaign.warehouse import decisions
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.campaign.warehouses import (
     ELSEWHERE,
     customers,
@@ -67,9 +68,15 @@ CASES = {
     "SBUCB": {"policy": {"kind": "SBUCB"}},
     "costs": {
         "actions": ["none", {"name": "it's mail", "cost": 0.3}, {"name": "call", "cost": 1.7}],
-        "reward": {"sum": {"visit": 1.1, "bonus": -0.3}, "range": [-20, 20], "direction": "min",
-                   "absent": 0.25, "cap": 1.5},
+        "currency": "EUR",
+        "metrics": {
+            "visit": {"unit": "EUR", "range": [-10, 10], "absent": 0.5},
+            "bonus": {"unit": "EUR", "range": [0, 9], "absent": 1.0},
+        },
+        "objective": {"minimise": {"visit": 1.1, "bonus": -0.3}, "less_costs": True},
     },
+    "cap": about("visit", direction="min", range=[-10, 10], absent=0.25, cap=1.5),
+    "yes/no": about("bought", kind="yes/no", absent=0),
 }  # fmt: skip
 
 
@@ -103,8 +110,10 @@ def test_the_evidence_is_that_of_a_campaign_with_its_rows(store, folder, case):
 @pytest.mark.slow
 def test_postgres_sums_up_to_the_same_numbers(store, folder, postgres):
     campaign = Campaign.create(
-        {**ELSEWHERE, "grid": {"sizes": [20_000, 100]}, "reward": {
-            "column": "visit", "range": [-10, 10], "absent": 0.5, "direction": "min"}},
+        {
+            **ELSEWHERE, "grid": {"sizes": [20_000, 100]},
+            **about("visit", direction="min", range=[-10, 10], absent=0.5),
+        },
         store=store,
     )  # fmt: skip
     units, outcomes = assigned(campaign, 20_000, 4)
@@ -297,6 +306,11 @@ def test_what_needs_rows_is_refused(store, folder):
         ({"features": {"numeric": {"age": "learn"}}}, "age"),
         ({"features": {"date": {"since": "iso"}}}, "since"),
         ({"stopping": {"rule": "pocock"}}, "stopping"),
+        (about("visit", range=[0, 9], metrics={"calls": {}}), "metrics beside"),
+        (about("visit", range=[0, 9], row_id="order"), "row_id"),
+        (about("visit", range=[0, 9], rows="sum"), "row_id"),
+        (about("visit", range=[0, 9], absent=0, after="3 days"), "waited"),
+        (about("visit", range=[0, 9], date="day", within="3 days"), "waited"),
         ({"policy": {"kind": "ThompsonSampling"}}, "ThompsonSampling"),
     ],
 )

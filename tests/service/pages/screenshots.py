@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from seqbatch.campaign import Campaign
+from tests.campaign.specs import about
 from tests.service.pages.browsing import Tab, started
 from tests.service.running import running
 
@@ -17,7 +18,7 @@ PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
 SPEC = {
     "name": "spring-mail", "seed": 7, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.1, "grid": {"sizes": [600, 1200, 2400]},
-    "reward": {"column": "spend", "unit": "EUR"}, "policy": {"kind": "RBGL"},
+    **about("spend", unit="EUR"), "policy": {"kind": "RBGL"},
     "features": {"numeric": {"age": "learn", "orders": "learn"}}, "required_outcomes": 0.8,
 }  # fmt: skip
 MEANS = {"none": 2.0, "mail": 3.4, "call": 3.0}

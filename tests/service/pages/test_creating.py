@@ -116,7 +116,7 @@ def sent(pairs):
 def reviewed(visit, name, *, at=None, kinds=(), **changes):
     at = at or uploaded(visit)
     return at.partition("?")[0], filled(
-        visit, at, {"name": name, "reward": "spend", **changes}, kinds
+        visit, at, {"name": name, "metric": "spend", **changes}, kinds
     )
 
 
@@ -161,14 +161,15 @@ def test_what_is_proposed_can_be_corrected(visit):
     at = uploaded(visit)
     _, page = reviewed(
         visit, "second", at=at, kinds=kinds, unit='["order"]', randomised="25", floor="2",
-        required="80", direction="min", kind="number", low="0", high="500", waves="4",
+        required="80", direction="min", kind="amount", low="0", high="500", waves="4",
     )  # fmt: skip
     spec = spec_of(page.text)
     assert spec["unit"] == "order"
     assert set(spec["features"]) == {"intercept", "boolean", "categorical"}
     assert list(spec["features"]["categorical"]) == ["age"]
     assert (spec["randomised"], spec["floor"], spec["required_outcomes"]) == (0.25, 0.02, 0.8)
-    assert spec["reward"] == {"column": "spend", "direction": "min", "range": [0.0, 500.0]}
+    assert spec["metrics"]["spend"]["range"] == [0.0, 500.0]
+    assert spec["objective"] == {"minimise": "spend"}
     assert spec["grid"]["sizes"] == [15, 15, 15, 15]
     assert "equal waves; a plan finds better sizes" in words(page.text)
 
@@ -176,7 +177,7 @@ def test_what_is_proposed_can_be_corrected(visit):
 def test_actions_have_costs_and_empty_rows_are_left_out(visit):
     at = uploaded(visit)
     fields = dict(chosen(visit.get(at).text, at))
-    fields |= {"name": "costly", "reward": "spend", "control": "2"}
+    fields |= {"name": "costly", "metric": "spend", "control": "2"}
     fields |= {"action": ["mail", "", "none", "call"], "cost": ["0.4", "", "", "3"]}
     page = visit.send(at, fields)
     spec = spec_of(page.text)
@@ -193,19 +194,49 @@ def test_a_plan_comes_with_its_numbers(visit):
     assert len(spec["actions"]) == 4
 
 
+def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):
+    asked = [("yes", "no", "no")[row % 3] for row in range(ROWS)]
+    may = [("J", "N")[row % 2] for row in range(ROWS)]
+    table = TABLE.with_columns(opt_out=pl.Series(asked), telefon_erlaubt=pl.Series(may))
+    content = table.write_csv().encode()
+    at = uploaded(visit, content)
+    page = visit.get(at).text
+    assert page.count("rule: who may get an action (proposed)") == 2
+    fields = dict(chosen(page, at)) | {"name": "asked", "metric": "spend"}
+    fields |= {"action": ["none", "mail", "call"], "cost": ["", "", ""]}
+    spec = spec_of(visit.send(at, fields).text)
+    rules = {"mail": "not opt_out", "call": "not opt_out and telefon_erlaubt"}
+    assert spec["eligible"] == rules
+    assert spec["columns"] == {"opt_out": "yes or no", "telefon_erlaubt": "yes or no"}
+    _, page = reviewed(visit, "asked", at=at, kinds={"opt_out": "boolean"})
+    assert list(spec_of(page.text)["features"]["boolean"]) == ["opt_out"]
+
+
+def test_a_plan_in_the_form_knows_the_outcome(visit):
+    known = {"how": "plan", "base_rate": "4%", "smallest_lift": "2pp", "waves": "2"}
+    _, page = reviewed(visit, "plans", max_features="2", **known)
+    assert page.status_code == 200
+    assert sum(spec_of(page.text)["grid"]["sizes"]) == ROWS
+    assert "yes for 4% of units" in words(page.text).replace(" # ", " ")
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
+        ({"how": "plan"}, "waves", "base_rate must be given if the waves are planned"),
+        ({"how": "plan", "base_rate": "4%", "smallest_lift": "5%"}, "waves", "percentage points"),
+        ({"how": "plan", "noise": "much"}, "waves", "noise must be a plain number"),
+        ({"max_features": "0"}, "features", "max_features must be a whole number of at least 1"),
         ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
-        ({"reward": ""}, "reward", "reward.column must be at least one character long"),
-        ({"reward": "age"}, "reward", "is also a column of the units"),
+        ({"metric": ""}, "metric", "objective.maximise must name a metric"),
+        ({"metric": "age"}, "metric", "is also a column of the units"),
         ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
         (
             {"cost": "0,5"},
             "actions",
             "the cost of 'nothing' must be a plain number such as 0.5; rec",
         ),
-        ({"kind": "number", "low": "0", "high": "1,5"}, "reward", "the largest outcome (to) must"),
+        ({"kind": "amount", "low": "0", "high": "1,5"}, "metric", "the largest number (to) must"),
         ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)"),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
         ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing ensures"),
@@ -224,13 +255,13 @@ def test_a_plan_comes_with_its_numbers(visit):
         ({"waves": "0"}, "waves", "waves must be a whole number of at least 1; received 0"),
         ({"unit": '["region"]'}, "", "line"),
         ({"unit": '["nothing"]'}, "unit", "unit must be columns of customers.csv"),
-        ({"kind": "number", "low": "5", "high": "1"}, "reward", "range must be [low, high]"),
+        ({"kind": "amount", "low": "5", "high": "1"}, "metric", "range must be [low, high]"),
     ],
 )
 def test_a_refused_form_is_shown_again_with_what_was_typed(service, visit, changes, field, said):
     at = uploaded(visit)
     page = filled(
-        visit, at, {"name": "again", "reward": "spend", **changes}, {"age": "categorical"}
+        visit, at, {"name": "again", "metric": "spend", **changes}, {"age": "categorical"}
     )
     assert said in words(page.text)
     assert "again" not in service.store.names()
@@ -276,7 +307,7 @@ def test_from_the_review_back_to_the_form(visit):
     back = visit.send(at, sent(fields))
     assert back.status_code == 200
     again = chosen(back.text, at)
-    assert {("name", "returned"), ("randomised", "25"), ("reward", "spend")} <= set(again)
+    assert {("name", "returned"), ("randomised", "25"), ("metric", "spend")} <= set(again)
     assert ("kind-of", '["age", "categorical"]') in again
     assert [name for name, _ in again].count("csrf") == 1
 
@@ -395,7 +426,7 @@ def test_hostile_columns_values_and_names_are_inert(visit):
 def test_boxes_that_nobody_made_are_passed_over(visit):
     at = uploaded(visit)
     fields = dict(chosen(visit.get(at).text, at))
-    fields |= {"name": "odd", "reward": "spend", "action": ["a", "b"], "cost": ["", ""]}
+    fields |= {"name": "odd", "metric": "spend", "action": ["a", "b"], "cost": ["", ""]}
     for text in ("{", "[1, 2]", '["a"]', "[" * 5_000, '{"a": 1}'):
         odd = {"unit": text, "kind-of": text, "control": "9" * 50}
         assert visit.send(at, {**fields, **odd}).status_code in (200, 422)

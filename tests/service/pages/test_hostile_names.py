@@ -5,6 +5,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.service.roles import PAGES as NEEDED
+from tests.campaign.specs import about
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 from tests.service.pages.visiting import Visit
 from tests.service.running import running
@@ -24,7 +25,7 @@ def service(tmp_path_factory):
 def hostile_campaign(store):
     actions = [*SCRIPTS, *TERMINAL]
     spec = {
-        "name": NAME, "actions": actions, "control": actions[0], "reward": {"column": SCRIPTS[0]},
+        "name": NAME, "actions": actions, "control": actions[0], **about(SCRIPTS[0]),
         "features": {"categorical": {SCRIPTS[1]: list(EVERY)}}, "randomised": 1.0,
         "grid": {"sizes": [len(EVERY), len(EVERY)]},
     }  # fmt: skip

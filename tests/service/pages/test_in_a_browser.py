@@ -8,6 +8,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.service.roles import PAGES as NEEDED
+from tests.campaign.specs import about
 from tests.hostile import SCRIPTS
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_hostile_names import hostile_campaign
@@ -17,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 SPEC = {
     "unit": "customer", "actions": ["none", "mail", "call"], "control": "none", "randomised": 0.2,
-    "grid": {"sizes": [60, 90]}, "reward": {"column": "spend", "unit": "EUR"},
+    "grid": {"sizes": [60, 90]},
+    **about("spend", unit="EUR", metrics={"complaints": {"guardrail": {"at_most": 0.05}}}),
     "features": {"numeric": {"age": "learn"}}, "policy": {"kind": "RBGL"},
-    "metrics": [{"column": "complaints", "direction": "min", "guardrail": 0.05}],
     "capacity": {"call": {"total": 200}},
 }  # fmt: skip
 #: What axe calls these must not be there.

@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
+from seqbatch.service.api_models import FindingsAnswer
 from tests.campaign.decide.test_replanning import adaptive, wave
+from tests.campaign.specs import about
 from tests.campaign.views.test_verify import behind
 from tests.campaign.warehouses import ELSEWHERE
 from tests.service.pages.visiting import Visit, form
@@ -63,12 +65,12 @@ def test_waves_that_the_calendar_ends(service, visit):
 
 
 def test_units_without_a_row_count_as_declared(service, visit):
-    reward = {"column": "visit", "unit": "EUR", "absent": 0}
-    made = service.campaign(name="absent", reward=reward, grid={"sizes": [40, 40]})
+    spec = about("visit", unit="EUR", absent=0)
+    made = service.campaign(name="absent", **spec, grid={"sizes": [40, 40]})
     made.assign(UNITS)
     made.record(UNITS.select("unit", visit=pl.lit(1.5)).head(10))
     page = looked_at(visit, made)["/close"]
-    assert "30 units without an outcome will count as 0 EUR, as declared." in page
+    assert "30 units without an outcome will count as 0 EUR visit, as declared." in page
     made.close()
     assert "30 counted as absent" in looked_at(visit, made)[""]
 
@@ -140,3 +142,36 @@ def test_a_campaign_that_is_damaged_does_not_hide_the_others(tmp_path, damage):
     [sound, broken] = json.loads(shown.stdout)
     assert (sound["condition"], sound["events"]) == ("aborted", 2)
     assert (broken["condition"], broken["events"]) == ("damaged", None)
+
+
+def test_metrics_and_guardrails_are_shown_and_sent(service, visit):
+    """Everyone who got a mail complains; the page, the report and the answer say so."""
+    metrics = {
+        "complaint": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.2}},
+        "spend": {"unit": "EUR", "absent": 0},
+    }
+    spec = about("visit", kind="yes/no", absent=0, metrics=metrics)
+    made = service.campaign(name="guarded", **spec, **RULED)
+    given = pl.from_arrow(made.assign(UNITS).table)
+    rows = given.select(
+        "unit", visit=pl.Series([1.0, 0.0] * 20), spend=pl.Series([0.0, 2.5] * 20),
+        complaint=(pl.col("action") == "mail").cast(float),
+    )  # fmt: skip
+    made.record(rows)
+    made.close()
+    texts = looked_at(visit, made)
+    broken = "Guardrail broken under mail: "
+    assert all(broken in texts[page] for page in ("", "/findings", "/report"))
+    for page in ("/findings", "/report"):
+        assert "complaints per 100 units; guardrail: at most 20" in texts[page]
+        assert "spend in EUR per unit; more is better" in texts[page]
+    assert "Objective: visits per 100 units; more is better." in texts["/report"]
+    answer = service.get("/v1/campaigns/guarded/findings", role="viewer").json()
+    told = FindingsAnswer.model_validate(answer, strict=True)
+    complaint = next(one for one in told.metrics if one.name == "complaint")
+    assert (complaint.kind, complaint.unit, complaint.absent_value) == ("yes/no", None, 0)
+    codes = {one.action: one.code for one in complaint.guardrail.actions}
+    assert codes["mail"] == "broken"
+    status = service.get("/v1/campaigns/guarded/status", role="viewer").json()
+    assert status["measure"]["kind"] == "yes/no"
+    assert sum(status["metrics"]["spend"].values()) == 40

@@ -1,19 +1,24 @@
 """A campaign by forms without scripts: check, confirm, execute once, and files kept between."""
 
+import hashlib
 import io
 import os
 import re
 import time
+import zipfile
 from codecs import BOM_UTF8
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
+import python_calamine as calamine
 
 from seqbatch.campaign import Campaign
 from seqbatch.service import Settings
 from seqbatch.service.pages import campaign as campaign_pages
 from seqbatch.service.pages.uploads import Uploads
+from tests.campaign.files.workbooks import write_workbook
+from tests.campaign.specs import about
 from tests.refusals import refused
 from tests.service.pages.visiting import Visit, form
 from tests.service.running import running
@@ -111,6 +116,84 @@ def test_from_units_to_the_report(visit, campaign):
     assert "What to do next" in visit.get(f"/campaigns/{name}/report").text
     assert {event.who for event in campaign.events()} == {"ann", "admin"}
     assert campaign.verify().sound
+
+
+def test_a_workbook_with_titles_repeats_and_names_is_assigned_as_lists(visit, campaign, tmp_path):
+    rows = [["Customers of spring", None, None], ["unit", "name", "age"]]
+    rows += [[f"{n:03}", f"=N{n}", 30 + n] for n in (1, 2, 3, 2)]
+    content = write_workbook(tmp_path / "u.xlsx", rows, before=["Info"]).read_bytes()
+    path = UNITS.format(campaign.name)
+    location = uploaded(visit, path, content, "u.xlsx")
+    page = visit.get(location).text
+    assert "the header seems to be on row 2" in page
+    assert "with 1 as &#34;Lines above the header&#34;" in page
+    location = uploaded(visit, path, content, "u.xlsx", skip_rows="1")
+    page = visit.get(location).text
+    assert "choose which row of a repeated unit counts" in page
+    options = {
+        "skip_rows": "1", "dedupe": "newest-by", "newest_by": "age", "sheet": "Data",
+        "with": "name, age", "split": "action",
+    }  # fmt: skip
+    tied = uploaded(visit, path, content, "u.xlsx", **options)
+    assert "is as new as row 4" in visit.get(tied).text
+    location = uploaded(visit, path, content, "u.xlsx", **{**options, "dedupe": "last"})
+    # The same file, read in three ways, is three uploads.
+    assert location != tied
+    page = visit.get(location).text
+    assert facts(page)["To be assigned now"] == "3"
+    assert "1 row of 1 unit (unit) was a repeat; kept the last of each" in page
+    assert hashlib.sha256(content).hexdigest() in page
+    done = confirmed(visit, location)
+    [link] = re.findall(r'href="([^"]*/assignments/[^"]*)"', visit.get(done).text)
+    answer = visit.get(link)
+    assert answer.headers["content-type"] == "application/zip"
+    assert answer.headers["content-disposition"].endswith('-wave-1-assignments.zip"')
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.namelist() == ["assignments-mail.xlsx", "assignments-none.xlsx"]
+        for name in archive.namelist():
+            book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(archive.read(name)))
+            header, *own = book.get_sheet_by_index(0).to_python()
+            assert header[:4] == ["unit", "name", "age", "action"]
+            found |= {row[0]: row[1:3] for row in own}
+    assert found == {f"{n:03}": [f"=N{n}", 30 + n] for n in (1, 2, 3)}
+
+
+def test_outcomes_from_a_workbook(visit, campaign, tmp_path):
+    confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(3)))
+    rows = [["Results", None], ["unit", "visit"], ["u0", 1], ["u1", 0], ["u2", 1], ["u0", 0]]
+    content = write_workbook(tmp_path / "o.xlsx", rows).read_bytes()
+    path = OUTCOMES.format(campaign.name)
+    location = uploaded(visit, path, content, "o.xlsx", skip_rows="1", dedupe="first")
+    assert facts(visit.get(location).text)["Accepted"] == "3"
+    assert "3 outcomes recorded" in visit.get(confirmed(visit, location)).text
+
+
+@pytest.mark.parametrize("fields", [
+    {"skip_rows": "two"}, {"skip_rows": "2000"}, {"dedupe": "newest-by"}, {"dedupe": "best"},
+])  # fmt: skip
+def test_wrong_ways_to_read_a_file_are_refused(service, visit, campaign, fields):
+    path = UNITS.format(campaign.name)
+    before = set(service.folder.glob("*/*"))
+    answer = visit.fill(path, path, fields, files={"file": ("units.csv", units(2))})
+    assert answer.status_code == 422
+    assert set(service.folder.glob("*/*")) <= before
+
+
+def test_a_marked_file_is_answered_with_one_mark(visit, campaign):
+    content = "unit;age\nü0;31\nü1;32\n".encode("utf-8-sig")
+    done = confirmed(visit, uploaded(visit, UNITS.format(campaign.name), content))
+    [link] = re.findall(r'href="([^"]*/assignments/[^"]*)"', visit.get(done).text)
+    answer = visit.get(link)
+    assert answer.content.startswith(BOM_UTF8 + b"unit;action;")
+    location = uploaded(visit, UNITS.format(campaign.name), content[3:].decode().encode("cp1252"))
+    [link] = re.findall(
+        r'href="([^"]*/assignments/[^"]*)"', visit.get(confirmed(visit, location)).text
+    )
+    answer = visit.get(link)
+    assert answer.headers["content-type"] == "text/csv; charset=windows-1252"
+    assert answer.content.decode("cp1252").startswith("unit;action;")
+    assert answer.content.decode("cp1252").count("ü") == 2
 
 
 def test_a_form_that_comes_twice_is_done_once(visit, campaign):
@@ -226,12 +309,12 @@ def test_uploads_are_bounded(service, visit, campaign):
 def test_uploads_of_all_sessions_are_bounded(tmp_path):
     kept = Uploads(tmp_path, Settings(upload_bytes=100))
     for key in "ab":
-        kept.keep(key, io.BytesIO(b"x" * 80), "x.csv")
+        kept.keep(key, io.BytesIO(b"x" * 80), "x.csv", {})
     with refused("busy"):
-        kept.keep("c", io.BytesIO(b"x"), "x.csv")
+        kept.keep("c", io.BytesIO(b"x"), "x.csv", {})
     for path in (*tmp_path.glob("*/*"), *tmp_path.glob("*")):
         os.utime(path, (time.time() - 4000,) * 2)
-    kept.keep("c", io.BytesIO(b"x"), "x.csv")
+    kept.keep("c", io.BytesIO(b"x"), "x.csv", {})
     # What was kept long enough is gone.
     assert [path.parent.name for path in tmp_path.glob("*/*.csv")] == ["c"]
 
@@ -248,7 +331,7 @@ def test_signing_out_drops_the_files(service, campaign):
 @pytest.mark.parametrize(
     ("name", "content", "status"),
     [
-        ("units.xlsx", b"PK", 415), ("units.csv.gz", b"x", 415), ("", b"", 422),
+        ("units.ods", b"PK", 415), ("units.csv.gz", b"x", 415), ("", b"", 422),
         ("units", b"unit,age\n", 415), ("../../etc/passwd.csv", b"unit,age\na,1\n", 303),
         ("C:\\x\\units.csv", b"unit,age\na,1\n", 303),
     ],
@@ -309,25 +392,30 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     confirmed(visit, uploaded(visit, UNITS.format(campaign.name), units(4)))
     rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
-    assert "read after a change of the outcome format to &#34;1.234,56&#34;" in checked
+    assert "read after a change of the format of visit to &#34;1.234,56&#34;" in checked
     assert "on the page <em>Change</em>" in checked
-    fields = {"reward_format": "comma", "reason": "a decimal comma"}
+    fields = {"format0": "comma", "reason": "a decimal comma"}
     assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
-    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "reward_format": "1.234,56"})
+    answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "format0": "1.234,56"})
     assert "the campaign was amended" in visit.get(answer.headers["location"]).text
     assert "Now: 1.234,56." in visit.get(f"{at}/change").text
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert facts(checked)["Accepted"] == "2"
 
 
-def test_of_metrics_the_page_change_is_not_said_to_know_a_format(visit, service):
-    fee = "the outcome format"
-    made = service.campaign(name="metrics", metrics=[{"column": fee}])
+def test_every_metric_has_its_own_fields(visit, service):
+    made = service.campaign(name="metrics", **about("visit", metrics={"fee": {}}))
+    at = f"/campaigns/{made.name}"
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
-    rows = csv(unit=["u0", "u1"], visit=[1, 1], **{fee: ["2,50", "1,25"]})
+    rows = csv(unit=["u0", "u1"], visit=[1, 1], fee=["2,50", "1,25"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(made.name), rows)).text
-    assert f"{fee} can be read after" in checked
-    assert "on the page <em>Change</em>" not in checked
+    assert "fee can be read after a change of the format of fee" in checked
+    assert "on the page <em>Change</em>" in checked
+    fields = {"format1": "1.234,56", "absent0": "0", "reason": "as the shop writes"}
+    visit.fill(f"{at}/change", f"{at}/amend", fields)
+    metrics = made.situation().spec.metrics
+    assert (metrics["visit"].format, metrics["visit"].absent) == (None, 0.0)
+    assert (metrics["fee"].format, metrics["fee"].absent) == ("1.234,56", None)
 
 
 def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages(visit, campaign):
@@ -340,19 +428,17 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
 
 
 def test_advice_about_outcomes_can_be_followed_on_pages(visit, service):
-    made = service.campaign(name="followed", metrics=[{"column": "fee"}])
+    made = service.campaign(name="followed", **about("visit", metrics={"fee": {}}))
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     rows = csv(unit=["u0", "U1"], visit=[1, 1], fee=["($2.50)", "1"])
     location = uploaded(visit, OUTCOMES.format(made.name), rows)
     done = visit.get(confirmed(visit, location)).text
     for page in (visit.get(location).text, done):
-        assert "read after an amendment over HTTP with metric_formats" in page
-        assert "on the page <em>Change</em>" not in page
+        assert "read after a change of the format of fee to &#34;(1,234.56 $)&#34;" in page
 
 
 def test_what_comes_next_does_not_ask_for_outcomes_of_the_absent(visit, service):
-    reward = {"column": "visit", "absent": 0, "after": "2 days"}
-    made = service.campaign(name="buyers", reward=reward)
+    made = service.campaign(name="buyers", **about("visit", absent=0, after="2 days"))
     confirmed(visit, uploaded(visit, UNITS.format(made.name), units(4)))
     page = visit.get(f"/campaigns/{made.name}").text
     assert (
@@ -397,7 +483,7 @@ def test_history_comes_in_pages(visit, service, monkeypatch):
 def test_files_of_every_kind(visit, campaign):
     page = visit.get(f"/campaigns/{campaign.name}/files").text
     links = [link.replace("&amp;", "&") for link in re.findall(r'href="([^"]*format=\w+)"', page)]
-    assert len(links) == 18
+    assert len(links) == 26
     for link in links:
         answer = visit.get(link)
         assert answer.status_code == 200, answer.text
@@ -411,7 +497,7 @@ def test_files_of_every_kind(visit, campaign):
 def test_a_masked_campaign_shows_codes_alone(service, visit, tmp_path):
     spec = {
         "name": "blind", "seed": 1, "actions": ["placebo", "cure"], "control": "placebo",
-        "randomised": 0.5, "grid": {"sizes": [4, 4]}, "reward": {"column": "visit"},
+        "randomised": 0.5, "grid": {"sizes": [4, 4]}, **about("visit"),
         "features": {"numeric": {"age": "raw"}}, "masked": True,
     }  # fmt: skip
     made = Campaign.create(spec, store=service.store, key=tmp_path / "key.json", who="ann")
@@ -432,7 +518,7 @@ def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
     def upload(number):
         # Some send the same file, and all sessions send more files than are kept.
         content = b"unit\n%d\n" % (number % 7)
-        made = kept.keep(f"session-{number % 2}", io.BytesIO(content), "x.csv")
+        made = kept.keep(f"session-{number % 2}", io.BytesIO(content), "x.csv", {})
         return made.size == len(content)
 
     with ThreadPoolExecutor(8) as pool:
@@ -441,5 +527,5 @@ def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
         notes = {path.stem for path in session.glob("*.json")}
         assert 1 <= len(notes) <= 7
         assert not list(session.glob("*.partial"))
-        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv")
+        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv", {})
         assert kept.find(session.name, last.fingerprint).path.read_bytes() == b"unit\nlast\n"

@@ -1,20 +1,17 @@
-"""Count units, outcomes, rewards and metrics by action, and test for imbalance."""
+"""Count units, outcomes and recorded metrics by action, and test for imbalance."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from seqbatch.campaign.decide.row_verdicts import metric_cells
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import probabilities_of
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.store import Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
-from seqbatch.campaign.spec.reward_and_limits import Metric
 from seqbatch.core.arrays import Floats, Integers
 
 # ----------------------------------------------------------------------
@@ -181,102 +178,7 @@ def _pooled(gap: Floats, covariance: Floats, least: float) -> tuple[Floats, Floa
 
 
 # ----------------------------------------------------------------------
-# Means of metrics by action, and their guardrails.
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """One metric of one action.
-
-    Parameters
-    ----------
-    metric, action
-        The column and the action.
-    count, missing
-        Recorded outcomes with and without a value of the metric.
-    mean
-        The unweighted mean of the values; None without values.
-    unit, direction, guardrail
-        As declared.
-    passed
-        Whether the mean is within the guardrail; None without a guardrail or a mean.
-    """
-
-    metric: str
-    action: str
-    count: int
-    missing: int
-    mean: float | None
-    unit: str | None
-    direction: str
-    guardrail: float | None
-    passed: bool | None
-
-
-class MetricSums:
-    """Sums of metrics by action; outcomes are added in pieces."""
-
-    def __init__(self, metrics: Sequence[Metric], actions: int) -> None:
-        self._metrics = metrics
-        self._totals = np.zeros((len(metrics), actions))
-        self._counts = np.zeros((len(metrics), actions), dtype=np.int64)
-        self._outcomes = np.zeros(actions, dtype=np.int64)
-
-    def add(self, actions: Integers, values: Floats) -> None:
-        """Add recorded outcomes: their actions, and one column for each metric."""
-        size = len(self._outcomes)
-        self._outcomes += np.bincount(actions, minlength=size)
-        for place in range(len(self._metrics)):
-            there = ~np.isnan(values[:, place])
-            seen = actions[there]
-            self._counts[place] += np.bincount(seen, minlength=size)
-            self._totals[place] += np.bincount(seen, values[there, place], minlength=size)
-
-    def __add__(self, other: "MetricSums") -> "MetricSums":
-        both = MetricSums(self._metrics, len(self._outcomes))
-        both._totals = self._totals + other._totals
-        both._counts = self._counts + other._counts
-        both._outcomes = self._outcomes + other._outcomes
-        return both
-
-    def rows(self, names: Sequence[str]) -> tuple[MetricRow, ...]:
-        """Return the metrics of every action that has recorded outcomes."""
-        return tuple(
-            self._row(place, metric, action, name)
-            for place, metric in enumerate(self._metrics)
-            for action, name in enumerate(names)
-            if self._outcomes[action]
-        )
-
-    def _row(self, place: int, metric: Metric, action: int, name: str) -> MetricRow:
-        count = int(self._counts[place, action])
-        mean = float(self._totals[place, action] / count) if count else None
-        return MetricRow(
-            metric=metric.column,
-            action=name,
-            count=count,
-            missing=int(self._outcomes[action]) - count,
-            mean=mean,
-            unit=metric.unit,
-            direction=metric.direction,
-            guardrail=metric.guardrail,
-            passed=within(metric, mean),
-        )
-
-
-def within(metric: Metric, mean: float | None) -> bool | None:
-    """Return whether a mean is within a metric's guardrail, including the bound itself.
-
-    >>> within(Metric(column="returned", direction="min", guardrail=0.1), 0.12)
-    False
-    """
-    if metric.guardrail is None or mean is None:
-        return None
-    return mean <= metric.guardrail if metric.direction == "min" else mean >= metric.guardrail
-
-
-# ----------------------------------------------------------------------
-# Counts of units by action, with sums of rewards and metrics.
+# Counts of units by action, with sums of rewards.
 
 
 @dataclass(frozen=True)
@@ -299,7 +201,7 @@ class Counts:
     least
         The smallest probability of the action for any unit; 1 without units.
     metrics
-        The sums of metrics.
+        Recorded values of the metrics that are stored beside the reward: a row for each.
     """
 
     seen: Allocation
@@ -310,7 +212,7 @@ class Counts:
     weights: Floats
     weighted: Floats
     least: Floats
-    metrics: MetricSums
+    metrics: Integers
 
     @property
     def allocation(self) -> Allocation:
@@ -332,6 +234,19 @@ class Counts:
         """Recorded outcomes."""
         return self.seen.counts - self.absent
 
+    def recorded(self, now: Situation) -> dict[str, dict[str, int]]:
+        """Return how many values of each metric were recorded, by metric and action.
+
+        The metric that is the reward has as many as there are recorded outcomes.
+        """
+        names = [action.name for action in now.actions]
+        own = dict(zip(now.spec.parts, self.metrics.tolist(), strict=True))
+        observed = self.observed.tolist()
+        return {
+            metric: dict(zip(names, own.get(metric, observed), strict=True))
+            for metric in now.spec.metrics
+        }
+
     def tests(self) -> dict[str, ChiSquare]:
         """Return the two tests by name."""
         return {
@@ -352,7 +267,7 @@ class Counts:
             weights=np.zeros(actions),
             weighted=np.zeros(actions),
             least=np.ones(actions),
-            metrics=MetricSums(now.spec.metrics, actions),
+            metrics=np.zeros((len(now.spec.parts), actions), dtype=np.int64),
         )
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -390,9 +305,9 @@ class Counts:
         own, absent = actions[rows], here.absent
         rewards = now.rewards(here.values, own)
         weights = 1 / chances[np.arange(len(actions))[rows], own]
-        recorded = ~absent if absent.any() else slice(None)
-        metrics = MetricSums(now.spec.metrics, size)
-        metrics.add(own[recorded], metric_cells(now.spec, here.parts[recorded]))
+        cells = piece.cells
+        units = actions[cells.numbers - piece.chunk.first]
+        metrics = [np.bincount(units[~np.isnan(one)], minlength=size) for one in cells.parts.T]
         seen, missing = _allocations(size, piece, actions, chances if tested else None)
         return cls(
             seen=seen,
@@ -403,7 +318,7 @@ class Counts:
             weights=_summed(own, weights, size),
             weighted=_summed(own, weights * rewards, size),
             least=chances.min(axis=0, initial=1.0),
-            metrics=metrics,
+            metrics=np.array(metrics, dtype=np.int64).reshape(len(metrics), size),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from seqbatch.allocation import Limits
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.checks import known_strata
-from seqbatch.campaign.spec.reward_and_limits import Capacity
+from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.core.arrays import Floats
 from seqbatch.display import cell
 from seqbatch.document import Table
@@ -343,6 +343,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
     if limits["prices_in"] == "log":
         return _drawn(limits)
     unit = f" {now.spec.reward.unit}" if now.spec.reward.unit else ""
+    money = f" {now.spec.money}" if now.spec.money else ""
     how = ", by the policy's optimistic scores" if now.made_policy().optimistic else ""
     said = []
     for name, price in limits["prices"].items():
@@ -354,7 +355,7 @@ def worth(now: Situation, limits: dict[str, Any] | None) -> list[str]:
             )
     if limits["budget_price"]:
         said.append(
-            "The budget is at its limit: one more in it would be worth "
+            f"The budget is at its limit: one more{money} in it would be worth "
             f"{limits['budget_price']:.3g}{unit}{how}."
         )
     return said

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.action_counts import Counts, columns_counted, tally
 from seqbatch.campaign.decide.decision import BLOCK
-from seqbatch.campaign.features.encoder import Room, largest, vectors
+from seqbatch.campaign.decide.replanning import independent
+from seqbatch.campaign.features.encoder import Encoder, Room, largest, vectors
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided, extents_of
@@ -33,7 +34,7 @@ def scale_of(now: Situation) -> Scale:
     """Return the rounding scale, which depends on declared and frozen values and on no unit."""
     sizes = largest(now.encoder())
     assert now.spec.reward.range is not None
-    costs = max(abs(action.cost) for action in now.actions)
+    costs = float(np.abs(now.charges).max())
     reward = max(abs(end) for end in now.spec.reward.range) + costs
     return Scale.of([size for size, _ in sizes], reward, whole=[whole for _, whole in sizes])
 
@@ -351,25 +352,73 @@ def notes(now: Situation, state: Any) -> list[str]:
         for name, number in numbers.items()
         if number.sd == 0
     ]
-    determined, encoder = now.made_policy().determined(state), now.encoder()
+    policy, encoder = now.made_policy(), now.encoder()
+    determined = policy.determined(state)
     if determined is None or (determined == encoder.dim).all():
         return said
-    why = "too few outcomes, levels without units, or columns that have varied only together so far"
-    if (directions := encoder.directions()) is None:
-        why += "; or an intercept together with all levels of a category, which is harmless"
-    most = encoder.dim if directions is None else directions[1]
+    evidence = policy.evidence_used(state)
+    seen: Bools = np.logical_or.reduce(_seen(evidence), axis=0)
+    if (possible := encoder.possible(seen)) is None:
+        return said
+    most = int(np.linalg.matrix_rank(possible, hermitian=True))
     names = [now.actions[number].name for number in now.active]
     if now.spec.model == "shared":
         names = ["all actions"]
-    for rank in sorted(set(determined.tolist())):
-        if rank < most:
-            models = [name for name, own in zip(names, determined, strict=True) if own == rank]
-            said.append(
-                f"the outcomes so far do not determine the whole model of {', '.join(models)} "
-                f"(rank {rank} of {most}): undetermined effects count as 0 until more outcomes "
-                f"are recorded. Possible reasons: {why}"
-            )
-    return said
+    told: dict[str, list[str]] = {}
+    for model, name in enumerate(names):
+        if determined[model] < most:
+            why = _undetermined(encoder, evidence, model, most)
+            told.setdefault(f"(rank {determined[model]} of {most}): {why}", []).append(name)
+    return said + [
+        f"the outcomes so far do not determine the whole model of {', '.join(models)} {why}. "
+        "Undetermined effects count as 0 until more outcomes are recorded"
+        for why, models in told.items()
+    ]
+
+
+#: The number of columns that a note names.
+NAMED = 3
+
+
+def _seen(evidence: Statistics) -> Bools:
+    """Return which columns differ from 0 in some outcome of each model."""
+    seen: Bools = np.diagonal(evidence.gram, axis1=1, axis2=2) > 0
+    return seen
+
+
+def _undetermined(encoder: Encoder, evidence: Statistics, model: int, most: int) -> str:
+    """Say which columns the outcomes of a model do not tell apart."""
+    count, gram, names = int(evidence.count[model]), evidence.gram[model], encoder.names
+    if count < most:
+        return f"too few outcomes, {count:,} for {most:,} numbers to estimate"
+    seen = _seen(evidence)
+    never = np.flatnonzero(seen.any(axis=0) & ~seen[model]).tolist()
+    found = [f"no outcome with {_listed([names[each] for each in never])}"] if never else []
+    # What always adds up, such as all levels of a category, is harmless.
+    possible = encoder.possible(seen[model])
+    told, kept = [] if possible is None else independent(possible).tolist(), independent(gram)
+    for column in set(told) - set(kept.tolist()):
+        others = _listed([names[each] for each in _explaining(gram, column, kept)])
+        found.append(f"{names[column]} cannot be told apart from {others}")
+    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ("; ".join(found[:NAMED]) or "some columns have varied only together") + more
+
+
+def _explaining(gram: Floats, column: int, kept: Integers) -> list[int]:
+    """Return the columns before a redundant one that together equal it."""
+    before = kept[kept < column]
+    size = np.sqrt(np.diag(gram))
+    scaled = gram / np.outer(np.where(size > 0, size, 1.0), np.where(size > 0, size, 1.0))
+    weights = np.linalg.lstsq(scaled[np.ix_(before, before)], scaled[before, column], rcond=None)[0]
+    # The rest is rounding.
+    found: list[int] = before[np.abs(weights) > 1e-4 * np.abs(weights).max(initial=0.0)].tolist()
+    return found
+
+
+def _listed(columns: Sequence[str]) -> str:
+    """Name some columns; the constant is not named beside another one."""
+    told = [name for name in columns if name != "intercept"] or ["the constant"]
+    return ", ".join(told[:NAMED]) + (", ..." if len(told) > NAMED else "")
 
 
 def aliasing(now: Situation) -> list[str]:

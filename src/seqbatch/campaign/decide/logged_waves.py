@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 
@@ -16,11 +17,15 @@ from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.record.current_situation import Situation, history
-from seqbatch.campaign.record.outcomes import Newest
-from seqbatch.campaign.record.store import Event, Reader
+from seqbatch.campaign.record.events import utc_now
+from seqbatch.campaign.record.outcomes import CELLS, Newest, counted, part_name, parts_of
+from seqbatch.campaign.record.store import Event, OutcomeChunk, Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
+from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.inference import (
+    AmongEligible,
+    Declared,
     Eligible,
     Lift,
     Mean,
@@ -207,8 +212,10 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 # ----------------------------------------------------------------------
 # The campaign's units as input for inference, wave by wave and chunk by chunk.
 #
-# The first action is the control. Outcomes are as recorded, before costs of actions. The columns
-# are the model's, standardised with the first wave; columns that were constant there are left out.
+# The first action is the control. Outcomes are those of the objective's metric, or the objective if
+# it has several, before costs of actions. The columns are the model's, standardised with the first
+# wave; columns that were constant there are left out. The same rows serve every other metric: only
+# their outcomes differ.
 
 
 #: Bytes of encoded rows to cache between passes; rows beyond this are read and encoded again.
@@ -289,6 +296,8 @@ class Logged:
         The newest outcome of each unit, including outcomes counted as absent.
     waves
         The waves included in the analysis.
+    at
+        The time of the analysis, by which some units without a value of a metric count as absent.
     segments
         The columns whose values are segments.
     levels
@@ -299,6 +308,7 @@ class Logged:
     now: Situation
     known: Newest
     waves: tuple[int, ...]
+    at: datetime
     segments: tuple[str, ...] = ()
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
@@ -315,9 +325,10 @@ class Logged:
 
     @property
     def charges(self) -> tuple[float, ...]:
-        """The cost of each action in the reward's sign, starting with the control."""
-        sign = self.now.spec.reward.sign
-        return tuple(sign * self.now.actions[number].cost for number in self.order)
+        """The cost of each action on the scale of outcomes, starting with the control."""
+        reward = self.now.spec.reward
+        charges = reward.sign * self.now.charges[list(self.order)] / reward.scale
+        return tuple(charges.tolist())
 
     @cached_property
     def columns(self) -> ModelColumns:
@@ -338,10 +349,28 @@ class Logged:
         """The waves; each can be iterated over repeatedly."""
         return [WaveRows(self, wave) for wave in self.waves]
 
-    def rows_of(self, wave: int) -> Iterator[Rows]:
-        """Yield a wave's units in pieces."""
+    def each_wave_of(self, metric: str) -> list["WaveRows"]:
+        """The waves with the values of a metric as outcomes."""
+        values = self._values(self.now.spec.metrics[metric])
+        return [WaveRows(self, wave, values) for wave in self.waves]
+
+    def counts_of(self, metric: str) -> tuple[int, int]:
+        """Return how many units have a recorded value of a metric, and a value at all."""
+        place, ends = self.now.spec.parts.index(metric), np.cumsum((0, *self.now.units))
+        known = self._values(self.now.spec.metrics[metric])
+        recorded = with_value = 0
+        for wave in self.waves:
+            own = slice(ends[wave - 1], ends[wave])
+            recorded += int((~np.isnan(self._parts[own, place])).sum())
+            with_value += int((~np.isnan(known[own])).sum())
+        return recorded, with_value
+
+    def rows_of(self, wave: int, values: Floats | None = None) -> Iterator[Rows]:
+        """Yield a wave's units in pieces; `values` replace the outcomes, by the unit's number."""
         for extent in self.reader.extents(wave=wave):
             rows = self._rows(extent.chunk)
+            if values is not None:
+                rows = replace(rows, outcomes=values[extent.first : extent.first + extent.count])
             for start in range(0, rows.count, PIECE):
                 yield rows.some(slice(start, start + PIECE))
 
@@ -367,11 +396,46 @@ class Logged:
             features=self.columns.standardised(now.encoder().encode(given)),
             actions=place_of[decided.actions],
             probabilities=np.ascontiguousarray(decided.probabilities[:, list(self.order)]),
-            outcomes=now.counted(values),
+            outcomes=now.counted(values) / now.spec.reward.scale,
             clusters=self._cluster_numbers(given),
             groups={name: self._levels(name, given) for name in self.segments},
             eligible=self._eligible(given),
         )
+
+    @cached_property
+    def _parts(self) -> Floats:
+        """The newest value of each metric beside the reward, by the unit's number; else NaN."""
+        chunks = self.reader.outcome_chunks(until_event=self.now.sequence)
+        return newest_parts(chunks, self.now.assigned, len(self.now.spec.parts))
+
+    def _values(self, metric: Metric) -> Floats:
+        """Return a metric's value of each unit: as recorded, or as absent; NaN if it is missing."""
+        values = self._parts[:, self.now.spec.parts.index(metric.name)].copy()
+        if metric.cap is not None:
+            values = np.minimum(values, metric.cap)
+        if metric.absent is not None:
+            values[np.isnan(values) & self._due(metric)] = metric.absent
+        return values
+
+    def _due(self, metric: Metric) -> Bools:
+        """Return which units count as absent without a value.
+
+        Their wave is closed, and the metric's wait after their assignment is over.
+        """
+        due = np.zeros(self.now.assigned, dtype=np.bool_)
+        over: dict[int, bool] = {}
+        for extent in self.reader.extents():
+            if extent.wave < self.now.wave:
+                if extent.event not in over:
+                    over[extent.event] = self._over(metric, extent.event)
+                due[extent.first : extent.first + extent.count] = over[extent.event]
+        return due
+
+    def _over(self, metric: Metric, assignment: int) -> bool:
+        """Return whether a metric's wait after an assignment is over."""
+        if metric.wait is None:
+            return True
+        return self.at - datetime.fromisoformat(self.reader.event(assignment).at) >= metric.wait
 
     @property
     def restricted(self) -> bool:
@@ -379,11 +443,26 @@ class Logged:
         return bool(self.now.spec.eligible)
 
     def partitions(self) -> list[Partition]:
+        """Return partitions of the units by eligibility, also within each column of segments."""
+        if not self.restricted:
+            return []
+        others = range(1, len(self.order))
+        return [
+            *self.eligibility(),
+            *(self.within(name, a) for name in self.segments for a in others),
+        ]
+
+    def eligibility(self) -> list[Partition]:
         """Return partitions of the units by eligibility, one for each mean and each lift."""
         if not self.restricted:
             return []
         places = range(len(self.order))
         return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
+
+    def within(self, segment: str, action: int) -> Partition:
+        """Return the partition by a column of segments for the lift of an action."""
+        declared = Declared(segment)
+        return AmongEligible(declared, (0, action)) if self.restricted else declared
 
     def segment(self, contrast: Contrast) -> Segment | None:
         """Return the segment of units eligible for a mean or a lift; None for all units."""
@@ -442,9 +521,31 @@ class WaveRows:
 
     logged: Logged
     wave: int
+    values: Floats | None = None
 
     def __iter__(self) -> Iterator[Rows]:
-        return self.logged.rows_of(self.wave)
+        return self.logged.rows_of(self.wave, self.values)
+
+
+def newest_parts(chunks: Iterable[OutcomeChunk], units: int, parts: int) -> Floats:
+    """Return the newest parts of each unit's outcome, shape (units, parts), NaN if not recorded.
+
+    A part that a newer version leaves out stays as it was.
+    """
+    found = np.full((units, parts), np.nan)
+    versions = np.full(units, -1, dtype=np.int32)
+    names = [*CELLS, *map(part_name, range(parts))]
+    for chunk in chunks:
+        # If a unit occurs twice, its newest version is written last.
+        rows = counted(chunk, names).sort_by("version")
+        numbers, own = rows["number"].to_numpy(), rows["version"].to_numpy()
+        newer = own >= versions[numbers]
+        numbers, values = numbers[newer], parts_of(rows, parts)[newer]
+        versions[numbers] = own[newer]
+        for place in range(parts):
+            there = ~np.isnan(values[:, place])
+            found[numbers[there], place] = values[there, place]
+    return found
 
 
 def _segment(part: Feature, value: object) -> str:
@@ -464,6 +565,7 @@ def logged(
     segments: Sequence[str] = (),
     closing: bool = False,
     after_event: int = 0,
+    at: datetime | None = None,
 ) -> Logged:
     """Return a campaign's data for inference: closed waves, and an aborted campaign's last wave.
 
@@ -478,6 +580,8 @@ def logged(
         outcomes that closing adds.
     after_event
         Leave out outcomes up to this event; they belong to waves that will not be read.
+    at
+        The time of the analysis; now, if it is None.
     """
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
@@ -485,4 +589,4 @@ def logged(
     until = now.sequence + int(closing)
     chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
     known = Newest.of(chunks, now.assigned)
-    return Logged(reader, now, known, used, tuple(segments))
+    return Logged(reader, now, known, used, at or utc_now(), tuple(segments))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import number
@@ -109,33 +110,34 @@ def _of_columns(known: Statistics, columns: Integers) -> Statistics:
 ALIKE = 1.25
 
 
-def proposal_text(proposal: Proposal, unit: str | None) -> str:
+def proposal_text(proposal: Proposal, measure: Measure) -> str:
     """Describe the evidence for a proposal, and the expected savings."""
-    return f"{effect_text(proposal)} {_sizes(proposal, unit)}"
+    return f"{effect_text(proposal, measure)} {_sizes(proposal, measure)}"
 
 
-def effect_text(proposal: Proposal) -> str:
+def effect_text(proposal: Proposal, measure: Measure) -> str:
     """Compare the effect in the outcomes so far with the planned effect."""
     effect, stated = proposal.effect, proposal.stated_effect
-    shown = f"{_short(effect.mean)} a unit, {_short(effect.low)} to {_short(effect.high)}"
+    mean, low, high = (
+        _short(measure.scale * one) for one in (effect.mean, effect.low, effect.high)
+    )
+    shown = f"{mean} {measure.column}, {low} to {high}"
     if stated is None:
         return f"The best actions look better than random ones by {shown} (90%)."
-    times = effect.mean / stated
+    times, planned = effect.mean / stated, _short(measure.scale * stated)
     if 1 / ALIKE < times < ALIKE:
-        return f"The effect looks as planned: {shown} (90%); planned was {_short(stated)}."
+        return f"The effect looks as planned: {shown} (90%); planned was {planned}."
     much = f"{_short(times)} times" if times > 1 else f"{_short(100 * times)}% of"
-    return f"The effect looks {much} what was planned: {shown} (90%); planned was {_short(stated)}."
+    return f"The effect looks {much} what was planned: {shown} (90%); planned was {planned}."
 
 
-def _sizes(proposal: Proposal, unit: str | None) -> str:
+def _sizes(proposal: Proposal, measure: Measure) -> str:
     """Describe the proposed sizes, and why they are proposed."""
-    planned = _listed(proposal.planned)
-    of = "" if unit is None else f" {unit}"
+    planned, lost = _listed(proposal.planned), measure.quantity(_short(proposal.regret))
     if not proposal.changes:
         return (
             f"The remaining waves keep their sizes, {planned} units: no other sizes are "
-            f"expected to save {WORTH:.0%} of the {_short(proposal.regret)}{of} still to be "
-            "lost."
+            f"expected to save {WORTH:.0%} of the {lost} still to be lost."
         )
     kept = proposal.sizes == proposal.planned
     ways = f"remaining waves of {_listed(proposal.sizes)} units"
@@ -144,14 +146,15 @@ def _sizes(proposal: Proposal, unit: str | None) -> str:
         ways += f", with {proposal.explored:.0%} of the next one at random, to learn more"
     return (
         f"Proposed: {ways}. That is expected to save {_short(proposal.saving)} ± "
-        f"{_short(proposal.saving_error)}{of} of the {_short(proposal.regret)} still to be lost "
-        "against the best action for each unit."
+        f"{_short(proposal.saving_error)} of the {lost} still to be lost against the best action "
+        "for each unit."
     )
 
 
-def adopted_text(proposal: Proposal) -> str:
+def adopted_text(proposal: Proposal, measure: Measure) -> str:
     """Return the default reason for adopting a proposal."""
-    return f"{effect_text(proposal)} Expected to save {_short(proposal.saving)}."
+    saved = measure.quantity(_short(proposal.saving))
+    return f"{effect_text(proposal, measure)} Expected to save {saved}."
 
 
 def why_none(now: Situation) -> str:

@@ -1,18 +1,27 @@
 """Verdicts on the rows of an outcome file: accepted, duplicate, conflict or quarantined.
 
 accepted
-    The unit's outcome, or with `correct` a new version of it.
+    Something new about the unit, or with `correct` a new version of its outcome.
 duplicate
-    The unit already has the same outcome, in the reward and every metric.
+    The unit, or the row with this id, already has the same values.
 conflict
-    The unit already has a different outcome; the row is held, and nothing is overwritten.
+    The unit, or the row with this id, already has a different value; the row is held, and nothing
+    is overwritten.
 quarantined
     The row cannot be an outcome (unknown unit, wrong wave, out of range, not a finite number); it
     is stored with its line and the reason.
 
-Rows are checked in three steps: :func:`readable` checks each row alone, :func:`plausible` checks it
-against the campaign's units, and :func:`compared` or :func:`compared_with_ids` against the known
-outcomes.
+If several rows may belong to one unit, accepted rows are of two kinds:
+
+counted
+    The row counts for its unit's outcome.
+outside
+    The row's date is outside the window of every metric.
+
+An empty cell says nothing: what is known stays. Rows are checked in three steps: :func:`readable`
+checks each row alone, :func:`plausible` checks it against the campaign's units, and
+:func:`compared` against the known outcomes, or :mod:`~seqbatch.campaign.decide.repeated_rows`
+against the logged rows.
 """
 
 from dataclasses import dataclass, field
@@ -20,24 +29,62 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from seqbatch.campaign.files.column_values import MISSING, Reason, reasoned, texts
+from seqbatch.campaign.decide.outcome_columns import WAVE, OutcomeColumns
+from seqbatch.campaign.features.boolean import read_booleans
+from seqbatch.campaign.files.column_values import (
+    MISSING,
+    Reason,
+    is_text,
+    means_missing,
+    missing_rows,
+    reasoned,
+    texts,
+    undictionaried,
+)
+from seqbatch.campaign.files.date_format import read_times
 from seqbatch.campaign.files.ids import read_ids, with_nul
 from seqbatch.campaign.files.number_format import NO_NUMBER, NumberFormat
 from seqbatch.campaign.files.number_format import numbers as parsed
 from seqbatch.campaign.files.unpacked_size import text_bytes
-from seqbatch.campaign.record.outcomes import ACCEPTED, CONFLICT, DUPLICATE, QUARANTINED, VERDICTS
+from seqbatch.campaign.record.outcomes import (
+    ACCEPTED,
+    CONFLICT,
+    COUNTED,
+    DUPLICATE,
+    OUTSIDE,
+    QUARANTINED,
+    VERDICTS,
+    assumed_terms,
+    weighted,
+)
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_ID
-from seqbatch.campaign.spec.reward_and_limits import Measured, Metric, Reward
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
+from seqbatch.display import counted
 
-#: The column of an outcome file that may name each unit's wave.
-WAVE = "wave"
 #: The verdicts' numbers, as used while rows are checked.
-TAKEN, SAME, OTHER, UNFIT = (
-    VERDICTS.index(verdict) for verdict in (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
+TAKEN, SAME, OTHER, UNFIT, COUNTS, OUT = (
+    VERDICTS.index(verdict)
+    for verdict in (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED, COUNTED, OUTSIDE)
 )
+
+
+#: Why a row is held whose unit has a different value.
+ANOTHER = "the unit already has another outcome"
+
+
+@dataclass(frozen=True)
+class SecondRow:
+    """A row whose unit has a different value in an earlier row of the same file."""
+
+    line: int
+    earlier: int
+    unit: str
+    metric: str
+    values: tuple[float, float]
 
 
 @dataclass
@@ -46,30 +93,50 @@ class Judged:
 
     Parameters
     ----------
-    units, ids
-        The unit ids and, if there are any, the outcome ids of the rows.
-    cells
-        The reward of each row (NaN if it cannot be read), and the numbers stored with it: the terms
-        of a sum, and metrics (NaN if missing), shape (n, 1 + parts).
+    units
+        The unit ids.
+    metrics
+        The metrics of each row in the spec's order (NaN if missing or not in the file), shape
+        (n, metrics).
     numbers
         The units' numbers in the campaign, -1 for unknown units.
     verdicts, versions
-        The verdict on each row, and its version of the unit's outcome, from 1.
+        The verdict on each row, and its version of the unit's outcome or of the row, from 1.
+    counted
+        Whether the unit already counts in the reward, so that missing metrics are assumed.
+    ids, times, days
+        The ids and times of the rows, if they are declared; and which times are whole days.
     reasons, kinds
         Why rows are held, by row; and the same without details of the row, for counting.
     unread
         Rows held because a cell is not a number, each with the cell's column.
+    keys, logged
+        The key and the content of each row, if rows are logged.
+    corrected
+        How many rows replace a different value.
+    repeated
+        How many duplicates repeat a row of the same file.
+    seconds
+        Rows whose unit has a different value in an earlier row of the same file.
     """
 
     units: pa.Array
-    cells: Floats
-    ids: list[str] | None
+    metrics: Floats
     numbers: Integers
     verdicts: Integers
     versions: Integers
-    reasons: dict[int, str]
-    kinds: dict[int, str]
+    counted: Bools
+    ids: pa.Array | None = None
+    times: Floats | None = None
+    days: Bools | None = None
+    reasons: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
     unread: dict[int, str] = field(default_factory=dict)
+    keys: pa.Array | None = None
+    logged: Floats | None = None
+    corrected: int = 0
+    repeated: int = 0
+    seconds: list[SecondRow] = field(default_factory=list)
 
     def hold(
         self, row: int, verdict: int, reason: str, *, kind: str | None = None, unread: str = ""
@@ -91,30 +158,84 @@ class Judged:
             self.kinds[row] = reasoned(reason).rule if kind is None else kind
             self.unread |= {row: unread} if unread else {}
 
-    @property
-    def values(self) -> Floats:
-        """The reward of each row."""
-        return self.cells[:, 0]
+    def note_second(self, spec: Spec, row: int, known: Floats, lines: tuple[int, int]) -> None:
+        """Note a row whose unit has a different value in an earlier row of the same file."""
+        place = int(np.argmax(clashes(known, self.metrics[row])))
+        values = float(known[place]), float(self.metrics[row, place])
+        unit, name = self.units[row].as_py(), list(spec.metrics)[place]
+        self.seconds.append(SecondRow(lines[1], lines[0], unit, name, values))
+
+    def cells(self, spec: Spec) -> Floats:
+        """Return the cells of the rows as outcomes, with the reward."""
+        return outcome_cells(spec, self.metrics, self.counted)
 
     @property
     def candidates(self) -> Places:
         """The rows that have not been held so far."""
         return np.flatnonzero(self.verdicts == TAKEN)
 
+    def contents(self, spec: Spec) -> Floats:
+        """Return the contents of the rows, as they are logged."""
+        count = len(self.units)
+        made = np.full((count, len(spec.parts) + 3), np.nan)
+        made[:, :-2] = raw_cells(spec, self.metrics)
+        if self.times is not None and self.days is not None:
+            made[:, -2], made[:, -1] = self.times, self.days
+        return made
 
-def readable(spec: Spec, batch: Any) -> Judged:
+
+# ----------------------------------------------------------------------
+# The cells of an outcome, and the metrics in them.
+
+
+def metric_cells(spec: Spec, cells: Floats) -> Floats:
+    """Return the metrics of outcomes in the spec's order, from their cells, shape (n, 1 + parts).
+
+    A metric that is the reward itself is stored as the reward.
+    """
+    places = {name: place for place, name in enumerate(spec.parts, start=1)}
+    return cells[:, [places.get(name, 0) for name in spec.metrics]]
+
+
+def raw_cells(spec: Spec, metrics: Floats) -> Floats:
+    """Return the cells of metrics, without a reward that is computed from several."""
+    names = list(spec.metrics)
+    cells = np.full((len(metrics), 1 + len(spec.parts)), np.nan)
+    cells[:, 1:] = metrics[:, [names.index(name) for name in spec.parts]]
+    if spec.reward.plain:
+        cells[:, 0] = metrics[:, names.index(spec.reward.label)]
+    return cells
+
+
+def outcome_cells(spec: Spec, metrics: Floats, counted: Bools) -> Floats:
+    """Return the cells of outcomes with their reward, NaN if one of its metrics is missing.
+
+    Of a unit that already counts (an absent one, say), a missing metric has its declared value.
+    """
+    cells = raw_cells(spec, metrics)
+    if not spec.reward.plain:
+        terms = metrics[:, [list(spec.metrics).index(one.name) for one in spec.reward.terms]]
+        some = counted & ~np.isnan(terms).all(axis=1)
+        terms = np.where(some[:, None], assumed_terms(spec, terms), terms)
+        cells[:, 0] = weighted(spec.reward, terms)
+    return cells
+
+
+# ----------------------------------------------------------------------
+# Read the rows.
+
+
+def readable(spec: Spec, columns: OutcomeColumns, batch: Any) -> Judged:
     """Read rows of an outcome file, and hold those without a unit or a finite number."""
     units, no_unit = read_ids(batch, spec.unit)
     count = len(units)
     judged = Judged(
         units=units,
-        cells=np.full((count, 1 + len(spec.parts)), np.nan),
-        ids=None,
+        metrics=np.full((count, len(spec.metrics)), np.nan),
         numbers=np.full(count, -1, dtype=np.int64),
         verdicts=np.full(count, TAKEN),
         versions=np.zeros(count, dtype=np.int64),
-        reasons={},
-        kinds={},
+        counted=np.zeros(count, dtype=np.bool_),
     )
     # No unit id has a NUL character, and not every database accepts one in a query.
     for row in (nul := with_nul(units)):
@@ -123,70 +244,90 @@ def readable(spec: Spec, batch: Any) -> Judged:
         judged.units = pa.array(["" if "\0" in unit else unit for unit in units.to_pylist()])
     for row, (column, why) in no_unit.items():
         judged.hold(row, UNFIT, f"{column} {why}", kind=f"{column} {reasoned(why).rule}")
-    _read_reward(judged, spec, batch)
-    for place, metric in enumerate(spec.metrics, start=1 + len(spec.parts) - len(spec.metrics)):
-        judged.cells[:, place] = _read(judged, metric.column, metric, batch, optional=True)
-    if spec.outcome:
-        ids, no_id = texts(batch.column(spec.outcome))
-        judged.ids = ids.to_pylist()
-        for row, why in no_id.items():
-            kind = f"{spec.outcome} {reasoned(why).rule}"
-            judged.hold(row, UNFIT, f"{spec.outcome} {why}", kind=kind)
-        for row in [row for row, each in enumerate(judged.ids) if "\0" in each]:
-            judged.hold(row, UNFIT, f"{spec.outcome} holds a NUL character")
-            judged.ids[row] = ""
-        for row in np.flatnonzero(text_bytes(batch.column(spec.outcome)) > LONGEST_ID).tolist():
-            judged.hold(row, UNFIT, f"{spec.outcome} must have at most {LONGEST_ID:,} bytes")
+    places = {name: place for place, name in enumerate(spec.metrics)}
+    for metric in columns.metrics:
+        judged.metrics[:, places[metric.name]] = _read(judged, metric, batch)
+    if columns.row_id is not None:
+        _read_row_ids(judged, columns.row_id, batch.column(columns.row_id))
+    if columns.date is not None:
+        _read_dates(judged, columns.date, batch.column(columns.date))
+    _hold_empty(judged, columns)
     return judged
 
 
-def _read_reward(judged: Judged, spec: Spec, batch: Any) -> None:
-    """Read the columns of the reward, and sum them up if there are several."""
-    reward = spec.reward
-    terms = np.column_stack(
-        [_read(judged, column, reward, batch, optional=False) for column in reward.columns]
-    )
-    judged.cells[:, 0] = weighted(reward, terms)
-    if reward.sum is not None:
-        judged.cells[:, 1 : 1 + len(reward.columns)] = terms
-        # The weighted sum of valid numbers may be too large to learn from.
-        for row in np.flatnonzero(np.abs(judged.values) >= LARGEST_NUMBER).tolist():
-            why = f"{reward.label} must be below {LARGEST_NUMBER:g} in size"
-            judged.hold(row, UNFIT, Reason(why, f"; received {judged.values[row]:g}"))
-
-
-def weighted(reward: Reward, terms: Floats) -> Floats:
-    """Return the reward, which is the weighted sum of columns, shape (n, columns)."""
-    if reward.sum is None:
-        return terms[:, 0]
-    total = np.zeros(len(terms))
-    for place, weight in enumerate(reward.sum.values()):
-        total = total + weight * terms[:, place]
-    return total
-
-
-def _read(judged: Judged, column: str, kind: Measured, batch: Any, *, optional: bool) -> Floats:
-    """Read a column of numbers, and hold the rows whose number cannot be read."""
-    form = None if kind.format is None else NumberFormat.of(kind.format)
-    values, wrong = parsed(batch.column(column), form=form)
+def _read(judged: Judged, metric: Metric, batch: Any) -> Floats:
+    """Read a metric's column, and hold the rows whose cell cannot be read; empty ones are NaN."""
+    column = metric.column
+    if metric.counts_rows:
+        return np.where(_filled(batch.column(column)), 1.0, np.nan)
+    if metric.kind == YES_NO:
+        read = read_booleans(batch.column(column))
+        values, wrong = read.values_and_wrong()
+        wrong = missing_rows(read.missing) | wrong
+    else:
+        form = None if metric.format is None else NumberFormat.of(metric.format)
+        values, wrong = parsed(batch.column(column), form=form)
     if wrong:
         values = values.copy()
         values[list(wrong)] = np.nan
     for row, why in wrong.items():
-        if not (optional and why == MISSING):
+        if why != MISSING:
             said, why = f"{column} {why}", reasoned(why)
             unread = column if why.code == NO_NUMBER else ""
             judged.hold(row, UNFIT, said, kind=f"{column} {why.rule}", unread=unread)
     return values
 
 
-def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: Integers) -> None:
+def _filled(column: Any) -> Bools:
+    """Return which cells hold something."""
+    column = undictionaried(column)
+    if is_text(column.type):
+        return ~means_missing(pc.utf8_trim_whitespace(column))
+    found: Bools = pc.invert(pc.is_null(column, nan_is_null=True)).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _read_row_ids(judged: Judged, name: str, column: Any) -> None:
+    ids, no_id = texts(column)
+    for row, why in no_id.items():
+        judged.hold(row, UNFIT, f"{name} {why}", kind=f"{name} {reasoned(why).rule}")
+    for row in (nul := with_nul(ids)):
+        judged.hold(row, UNFIT, f"{name} holds a NUL character")
+    for row in np.flatnonzero(text_bytes(column) > LONGEST_ID).tolist():
+        judged.hold(row, UNFIT, f"{name} must have at most {LONGEST_ID:,} bytes")
+    if nul:
+        ids = pa.array(["" if "\0" in each else each for each in ids.to_pylist()], pa.string())
+    judged.ids = ids
+
+
+def _read_dates(judged: Judged, name: str, column: Any) -> None:
+    judged.times, judged.days, wrong = read_times(column)
+    for row, why in wrong.items():
+        judged.hold(row, UNFIT, f"{name} {why}", kind=f"{name} {reasoned(why).rule}")
+
+
+def _hold_empty(judged: Judged, columns: OutcomeColumns) -> None:
+    """Hold rows in which every metric of the file is empty."""
+    names = list(dict.fromkeys(metric.column for metric in columns.metrics))
+    said = f"{names[0]} is missing" if len(names) == 1 else f"all of {', '.join(names)} are missing"
+    for row in np.flatnonzero(np.isnan(judged.metrics).all(axis=1)).tolist():
+        judged.hold(row, UNFIT, said)
+
+
+# ----------------------------------------------------------------------
+# Check the rows against the campaign.
+
+
+def plausible(
+    spec: Spec, columns: OutcomeColumns, judged: Judged, batch: Any, numbers: Integers,
+    waves: Integers,
+) -> None:  # fmt: skip
     """Hold rows with an unknown unit, a wrong wave, or a number outside the declared range.
 
     Parameters
     ----------
-    spec
-        The campaign's spec.
+    spec, columns
+        The campaign's spec, and what the file's columns mean.
     judged, batch
         The rows as read, and their file's columns.
     numbers, waves
@@ -195,42 +336,33 @@ def plausible(spec: Spec, judged: Judged, batch: Any, numbers: Integers, waves: 
     judged.numbers = numbers
     for row in np.flatnonzero(numbers < 0).tolist():
         judged.hold(row, UNFIT, "no such unit in this campaign")
-    _hold_outside(judged, spec.reward.label, spec.reward, judged.values, missing=False)
-    for metric, values in zip(spec.metrics, metric_cells(spec, judged.cells).T, strict=True):
-        _hold_outside(judged, metric.column, metric, values, missing=True)
-    if WAVE in batch.schema.names and names_wave(spec):
+    for metric, values in zip(spec.metrics.values(), judged.metrics.T, strict=True):
+        # The range of a sum is that of the unit's total.
+        if metric.rows not in ("sum", "count"):
+            _hold_outside(judged, metric, values)
+    if columns.wave:
         _hold_wrong_waves(judged, batch.column(WAVE), waves)
 
 
-def names_wave(spec: Spec) -> bool:
-    """Return whether a column called "wave" would contain the units' waves."""
-    own = (*spec.reward.columns, *(metric.column for metric in spec.metrics), spec.outcome)
-    return WAVE not in (*own, *spec.features.columns)
-
-
-def metric_cells(spec: Spec, cells: Floats) -> Floats:
-    """Return only the metrics, from cells or from parts."""
-    return cells[:, cells.shape[1] - len(spec.metrics) :]
-
-
-def outside(kind: Reward | Metric, values: Floats, *, missing: bool) -> Bools:
-    """Return which numbers are outside the declared range; missing ones may be allowed."""
-    if kind.range is None:
+def outside(metric: Metric, values: Floats) -> Bools:
+    """Return which numbers a metric cannot be; missing ones are allowed."""
+    if metric.limits is None:
         return np.zeros(len(values), dtype=np.bool_)
-    low, high = kind.range
-    found: Bools = ~((values >= low) & (values <= high)) & ~(missing & np.isnan(values))
+    low, high = metric.limits
+    fits = (values >= low) & (values <= high)
+    if metric.kind == YES_NO:
+        fits = (values == low) | (values == high)
+    found: Bools = ~fits & ~np.isnan(values)
     return found
 
 
-def _hold_outside(
-    judged: Judged, label: str, kind: Reward | Metric, values: Floats, *, missing: bool
-) -> None:
+def _hold_outside(judged: Judged, metric: Metric, values: Floats) -> None:
     """Hold the rows whose number is outside the declared range."""
-    if kind.range is None:
+    if metric.limits is None:
         return
-    low, high = kind.range
-    for row in np.flatnonzero(outside(kind, values, missing=missing)).tolist():
-        why = f"{label} must be between {low:g} and {high:g}"
+    low, high = metric.limits
+    for row in np.flatnonzero(outside(metric, values)).tolist():
+        why = f"{metric.column} must be between {low:g} and {high:g}"
         judged.hold(row, UNFIT, Reason(why, f"; received {values[row]:g}"))
 
 
@@ -247,133 +379,229 @@ def _hold_wrong_waves(judged: Judged, column: Any, waves: Integers) -> None:
             judged.hold(row, UNFIT, reason, kind="wrong wave")
 
 
-def same(left: Floats, right: Floats) -> Bools:
-    """Return for each row whether two outcomes are equal; missing values equal each other."""
-    alike: Bools = ((left == right) | (np.isnan(left) & np.isnan(right))).all(axis=-1)
-    return alike
+# ----------------------------------------------------------------------
+# Compare rows with the known outcomes of their units: one row for each unit.
+
+
+@dataclass(frozen=True)
+class KnownOutcomes:
+    """The known outcomes of the units of some rows.
+
+    Parameters
+    ----------
+    versions, metrics
+        The newest version, 0 if there is none, and its metrics in the spec's order.
+    counted
+        Whether the unit already counts in the reward, with an outcome or as absent.
+    """
+
+    versions: Integers
+    metrics: Floats
+    counted: Bools
+
+    @classmethod
+    def of(cls, spec: Spec, found: tuple[Integers, Floats, Bools]) -> "KnownOutcomes":
+        """Return outcomes as a store has them: versions, cells, and whether units were absent."""
+        versions, cells, absent = found
+        return cls(versions, metric_cells(spec, cells), absent | ~np.isnan(cells[:, 0]))
+
+
+def clashes(known: Floats, received: Floats) -> Bools:
+    """Return which received values differ from known ones; missing values differ from nothing."""
+    found: Bools = ~np.isnan(known) & ~np.isnan(received) & (known != received)
+    return found
+
+
+def merged(known: Floats, received: Floats) -> Floats:
+    """Return the received values, and the known ones where nothing was received."""
+    return np.where(np.isnan(received), known, received)
+
+
+class FileSoFar:
+    """What the rows of a file so far say of each unit.
+
+    Parameters
+    ----------
+    units, metrics
+        The number of units of the campaign, and of its metrics.
+    """
+
+    def __init__(self, units: int, metrics: int) -> None:
+        # Zeros take no memory until something else is written.
+        self._lines = np.zeros(units, dtype=np.int64)
+        self._values = np.zeros((units, metrics))
+        self._there = np.zeros((units, metrics), dtype=np.bool_)
+
+    def lines(self, numbers: Integers) -> Integers:
+        """Return the line of the first row of each unit, 0 if it has none."""
+        found: Integers = self._lines[numbers]
+        return found
+
+    def values(self, numbers: Integers) -> Floats:
+        """Return the metrics of units that the file has had, NaN for the others."""
+        return np.where(self._there[numbers], self._values[numbers], np.nan)
+
+    def add(self, numbers: Integers, values: Floats, lines: Integers) -> None:
+        """Add rows."""
+        rows, places = np.nonzero(~np.isnan(values))
+        self._values[numbers[rows], places] = values[rows, places]
+        self._there[numbers[rows], places] = True
+        fresh = self._lines[numbers] == 0
+        # In reverse order: a unit's first line is written last, and stays.
+        self._lines[numbers[fresh][::-1]] = lines[fresh][::-1]
 
 
 def compared(
-    judged: Judged,
-    versions: Integers,
-    known: Floats,
-    *,
-    parts: tuple[str, ...],
-    correct: bool,
-    places: Integers,
-    earlier: Integers,
-    place: str = "row",
-) -> None:
-    """Compare candidate rows with known outcomes, and with earlier rows.
-
-    If a file has two different outcomes for a unit, the right one is unknown. Only the first is
-    accepted, even with `correct`.
+    spec: Spec, judged: Judged, known: KnownOutcomes, file: FileSoFar, *, correct: bool,
+    lines: Integers,
+) -> None:  # fmt: skip
+    """Compare candidate rows with known outcomes, and with earlier rows of the file.
 
     Parameters
     ----------
-    judged
-        The rows.
-    versions, known
-        The newest known version and cells of each candidate's unit; 0 and NaN if there are none.
-    parts
-        The names of the cells after the reward.
+    spec, judged
+        The campaign's spec, and the rows.
+    known, file
+        What is known of each candidate's unit, and what the file says of it so far.
     correct
-        Whether a different outcome replaces the known one.
-    places, earlier
-        The line of each candidate, and the line of its unit's outcome in an earlier piece of the
-        file (0 if there is none).
-    place
-        The word for a line of the file.
+        Whether a different value replaces the known one.
+    lines
+        The line of each candidate.
     """
     rows = judged.candidates
-    numbers, cells = judged.numbers[rows], judged.cells[rows]
-    # For each row, find its unit's first row in this piece of the file.
-    first = np.arange(len(rows))
-    if not (numbers[1:] > numbers[:-1]).all():
-        _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
-        first = firsts[inverse]
+    numbers, received, has = judged.numbers[rows], judged.metrics[rows], known.metrics
+    first, earlier = first_places(numbers), file.lines(numbers)
     alone = first == np.arange(len(rows))
-    has = (versions > 0) & alone
-    repeats = same(known, cells)
-    verdicts = np.full(len(rows), TAKEN)
-    verdicts[has & repeats] = SAME
-    verdicts[has & ~repeats & ((not correct) | (earlier > 0))] = OTHER
-    # Units with several rows in the file are rare, and are processed one by one.
-    for row in np.flatnonzero(~alone).tolist():
-        # The unit's current outcome: the first row's if it was accepted, else the known one.
-        value = (cells if verdicts[first[row]] == TAKEN else known)[first[row]]
-        verdicts[row] = SAME if same(value, cells[row]) else OTHER
-    for row in np.flatnonzero(verdicts == OTHER).tolist():
-        stood = 0 if alone[row] or verdicts[first[row]] == OTHER else places[first[row]]
-        if stood or earlier[row]:
-            _hold_second(
-                judged, int(rows[row]), f"{place}s {stood or earlier[row]:,} and {places[row]:,}"
-            )
-        else:
-            _hold_another(judged, int(rows[row]), known[row], parts)
-    judged.verdicts[rows] = verdicts
-    judged.versions[rows] = np.where(verdicts == TAKEN, versions + 1, 0)
+    clash: Bools = np.asarray(clashes(has, received).any(axis=1))
+    new = (np.isnan(has) & ~np.isnan(received)).any(axis=1)
+    verdicts = np.where(clash & (not correct), OTHER, np.where(clash | new, TAKEN, SAME))
+    found = _Found(verdicts, known.versions + 1, merged(has, received), clash)
+    for row in np.flatnonzero(alone & (earlier > 0)).tolist():
+        if _is_second(spec, judged, file, int(rows[row]), int(lines[row])):
+            found.verdicts[row] = OTHER
+    file.add(numbers[alone], received[alone], lines[alone])
+    _compare_again(spec, judged, known, file, found, first, correct=correct, lines=lines)
+    for row in np.flatnonzero(found.verdicts == OTHER).tolist():
+        hold_another(spec, judged, int(rows[row]), has[row])
+    taken = found.verdicts == TAKEN
+    judged.repeated = int(((found.verdicts == SAME) & (~alone | (earlier > 0))).sum())
+    judged.corrected = int((taken & found.clash).sum())
+    judged.verdicts[rows], judged.versions[rows] = found.verdicts, found.versions * taken
+    judged.metrics[rows[taken]] = found.made[taken]
+    judged.counted[rows] = known.counted
+    _hold_too_large(spec, judged)
 
 
-def _hold_second(judged: Judged, row: int, where: str) -> None:
-    """Hold a row whose unit has a different outcome in the same file."""
-    twice, rest = (
-        "is twice in this file",
-        "with different values; add them up or choose one before recording",
-    )
-    judged.hold(row, OTHER, f"{twice} ({where}) {rest}", kind=f"{twice} {rest}")
+@dataclass(frozen=True)
+class _Found:
+    """The verdicts on candidates, their versions and metrics, and whether they differ."""
+
+    verdicts: Integers
+    versions: Integers
+    made: Floats
+    clash: Bools
 
 
-def compared_with_ids(
-    judged: Judged,
-    versions: Integers,
-    known: Floats,
-    owners: dict[str, int],
-    *,
-    name: str,
-    parts: tuple[str, ...],
-    correct: bool,
-) -> None:
-    """Compare rows with outcome ids with known outcomes, and with earlier rows.
+def _is_second(spec: Spec, judged: Judged, file: FileSoFar, row: int, line: int) -> bool:
+    """Return whether the file has a different value of a row's unit, and note it."""
+    number = judged.numbers[row : row + 1]
+    [said], [earlier] = file.values(number), file.lines(number)
+    if not clashes(said, judged.metrics[row]).any():
+        return False
+    judged.note_second(spec, row, said, (int(earlier), line))
+    return True
 
-    An outcome id belongs to the unit of its first accepted row. A row's verdict therefore depends
-    on the verdicts of the rows before it.
 
-    Parameters
-    ----------
-    judged, versions, known, parts, correct
-        See :func:`compared`.
-    owners
-        The unit number of every accepted outcome id; new ids are added to it.
-    name
-        The name of the column of outcome ids.
+def _compare_again(
+    spec: Spec, judged: Judged, known: KnownOutcomes, file: FileSoFar, found: _Found,
+    first: Integers, *, correct: bool, lines: Integers,
+) -> None:  # fmt: skip
+    """Compare the later rows of units that have several in one piece of the file.
+
+    They are rare if the spec does not say what several rows mean, and are processed one by one.
     """
-    assert judged.ids is not None
-    current: dict[int, tuple[int, Floats]] = {}
-    for place, row in enumerate(judged.candidates.tolist()):
-        number, cells, key = int(judged.numbers[row]), judged.cells[row], judged.ids[row]
-        version, has = current.get(number, (int(versions[place]), known[place]))
-        if owners.get(key, number) != number:
-            kind = f"{name} is already recorded for another unit"
-            reason = f"{name} {key!r} is already recorded for another unit"
-            judged.hold(row, OTHER, reason, kind=kind)
-        elif version and same(has, cells):
-            judged.verdicts[row] = SAME
-        elif version and not correct:
-            _hold_another(judged, row, has, parts)
-        else:
-            owners[key] = number
-            current[number] = (version + 1, cells)
-            judged.versions[row] = version + 1
+    rows = judged.candidates
+    # The values and the version of a unit after its last accepted row.
+    so_far: dict[int, tuple[Floats, int]] = {}
+    for row in np.flatnonzero(first != np.arange(len(rows))).tolist():
+        place, received = int(first[row]), judged.metrics[rows[row]]
+        taken = found.verdicts[place] == TAKEN
+        begun = (found.made if taken else known.metrics)[place], known.versions[place] + taken
+        values, version = so_far.get(place, begun)
+        if _is_second(spec, judged, file, int(rows[row]), int(lines[row])):
+            found.verdicts[row] = OTHER
+            continue
+        file.add(judged.numbers[rows[row : row + 1]], received[None], lines[row : row + 1])
+        differs = bool(clashes(values, received).any())
+        more = bool((np.isnan(values) & ~np.isnan(received)).any())
+        verdict = OTHER if differs and not correct else TAKEN if differs or more else SAME
+        found.verdicts[row], found.clash[row] = verdict, differs
+        if verdict == TAKEN:
+            found.made[row], found.versions[row] = merged(values, received), version + 1
+            so_far[place] = found.made[row], int(version) + 1
 
 
-def _hold_another(judged: Judged, row: int, known: Floats, parts: tuple[str, ...]) -> None:
-    """Hold a row whose unit has a different outcome, and name the first number that differs."""
-    received = judged.cells[row]
-    place = int(np.argmin((known == received) | (np.isnan(known) & np.isnan(received))))
-    what = f"the {('outcome', *parts)[place]}" if place else "the outcome"
-    has, got = (
-        "none" if np.isnan(cell) else f"{cell:g}" for cell in (known[place], received[place])
-    )
-    reason = f"the unit already has {what} {has}; received {got}"
-    judged.hold(row, OTHER, reason, kind="the unit already has another outcome")
+def first_places(codes: Integers) -> Integers:
+    """Return for each row the first row with the same number."""
+    if (codes[1:] > codes[:-1]).all():
+        return np.arange(len(codes))
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    found: Integers = firsts[inverse]
+    return found
+
+
+def hold_another(spec: Spec, judged: Judged, row: int, known: Floats) -> None:
+    """Hold a row whose unit has a different outcome, and name the first metric that differs."""
+    received = judged.metrics[row]
+    differs = np.flatnonzero(clashes(known, received))
+    if not len(differs):
+        judged.hold(row, OTHER, ANOTHER)
+        return
+    place, names = int(differs[0]), list(spec.metrics)
+    what = "the outcome" if len(names) == 1 else names[place]
+    reason = f"the unit already has {what} {known[place]:g}; received {received[place]:g}"
+    judged.hold(row, OTHER, reason, kind=ANOTHER)
+
+
+def _hold_too_large(spec: Spec, judged: Judged) -> None:
+    """Hold rows whose metrics are valid numbers, but whose reward is too large to learn from."""
+    if spec.reward.plain:
+        return
+    values = judged.cells(spec)[:, 0]
+    for row in np.flatnonzero((np.abs(values) >= LARGEST_NUMBER) & (judged.verdicts == TAKEN)):
+        why = f"{spec.reward.label} must be below {LARGEST_NUMBER:g} in size"
+        judged.hold(int(row), UNFIT, Reason(why, f"; received {values[row]:g}"))
+
+
+# ----------------------------------------------------------------------
+# Rows that do not count, in words.
+
+
+def rows_are(count: int) -> str:
+    """Return a number of rows with its verb."""
+    return f"{counted(count, 'row')} {'is' if count == 1 else 'are'}"
+
+
+def held_text(held: int, unknown: int = 0) -> str:
+    """Say how many rows of outcome files are held, and what that means.
+
+    >>> held_text(0), held_text(1)
+    ('No row is held.', '1 row is held: its values are not in the numbers.')
+    """
+    if not held:
+        return "No row is held."
+    its, many = "its" if held == 1 else "their", "all of" if unknown == held else f"{unknown:,} of"
+    said = f"{rows_are(held)} held: {its} values are not in the numbers."
+    if unknown:
+        who = "It has" if held == 1 else f"{many[0].upper()}{many[1:]} them have"
+        said += f" {who} a unit that is not in the campaign."
+    return said
+
+
+def outside_text(within: str, count: int) -> str:
+    """Say how many rows do not count for a metric because of their date.
+
+    >>> outside_text("14 days", 2)
+    "2 rows are outside 14 days of the unit's assignment, and not in the numbers."
+    """
+    return f"{rows_are(count)} outside {within} of the unit's assignment, and not in the numbers."

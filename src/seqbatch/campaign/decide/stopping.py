@@ -24,6 +24,7 @@ from seqbatch.campaign.record.current_situation import FUTILITY, HARM, STOPS, SU
 from seqbatch.campaign.record.store import Event, Reader, StateRecord
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
+from seqbatch.core.threads import one_thread
 from seqbatch.display import number
 from seqbatch.errors import StoreError
 from seqbatch.inference import (
@@ -377,13 +378,14 @@ def look(
     earlier = kept.summaries if kept is not None else ()
     contrasts = looked_at(len(data.order))
     new = data.each_wave[len(earlier) :]
-    summaries = summarise(
-        new,
-        contrasts=contrasts,
-        partitions=data.partitions(),
-        charges=data.charges,
-        earlier=earlier,
-    )
+    with one_thread():
+        summaries = summarise(
+            new,
+            contrasts=contrasts,
+            partitions=data.partitions(),
+            charges=data.charges,
+            earlier=earlier,
+        )
     whole = not (data.clustered or data.restricted)
     sums = KeptSums(data.columns, summaries) if whole else None
     # While all outcomes are equal there is no look, and no alpha is spent.
@@ -548,8 +550,8 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         futility = _finite(bounds[len(one.times) - 1])
     low = high = None
     if isinstance(one.pooled, Estimated):
-        around = repeated(one.pooled, bound, level=1 - rule.alpha)
-        low, high = _finite(around.low), _finite(around.high)
+        around, scale = repeated(one.pooled, bound, level=1 - rule.alpha), now.spec.reward.scale
+        low, high = _finite(scale * around.low), _finite(scale * around.high)
     return ActionLook(
         action=one.action,
         information=one.times[-1],

@@ -64,6 +64,10 @@ class DateFeature(Feature):
     def read(self, column: Any) -> tuple[Any, dict[int, str]]:
         """Return the days, null if missing, and the problems of the rows."""
         dates, missing, wrong = read_dates(column, form=self.rules.format)
+        if self.rules.missing_values:
+            gone = pc.is_in(dates, pa.array(self.rules.missing_values, type=pa.date32()))
+            dates = pc.if_else(gone, None, dates)
+            missing = missing | np.asarray(gone)
         if self.rules.missing == "refuse" and missing.any():
             advice = '; missing = "median" would accept it'
             wrong = wrong | missing_rows(missing, Reason(MISSING, advice, MISSING.code))

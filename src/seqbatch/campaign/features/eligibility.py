@@ -18,6 +18,7 @@ from seqbatch.campaign.spec.eligibility import (
     Compare,
     EligibilityRule,
     Kind,
+    Missing,
     Not,
 )
 from seqbatch.campaign.spec.spec import Spec
@@ -99,7 +100,7 @@ class Eligibility:
         """Return which actions units may get, shape (n, K); without a fallback, a row may be empty.
 
         A missing value makes a unit ineligible if the rule needs it: without a recorded consent to
-        calls, for example, a unit is not phoned.
+        calls, for example, a unit is not phoned. Only `is missing` holds for it.
         """
         allowed = np.ones((given.num_rows, len(self.rules)), dtype=np.bool_)
         for place, rule in enumerate(self.rules):
@@ -137,6 +138,8 @@ def _holds(rule: EligibilityRule, given: pa.Table) -> Any:
                 column, values = pc.add(column, 0.0), tuple(float(v) + 0.0 for v in values)
             found = pc.is_in(column, value_set=pa.array(values, type=column.type))
             return pc.if_else(column.is_null(), None, found)
+        case Missing(name):
+            return _plain(given.column(name)).is_null()
         case Not(inner):
             return pc.invert(_holds(inner, given))
         case Both(rules, every):

@@ -22,7 +22,7 @@ from seqbatch.campaign.files.number_format import TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.spec.spec import Action, Spec
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Bools, Floats
 from seqbatch.core.exact_sums import Vectors
 from seqbatch.core.kernels.texts import scale_columns
 
@@ -38,6 +38,8 @@ from seqbatch.core.kernels.texts import scale_columns
 AT_ONCE = 1 << 25
 #: The rank of a model with more columns than this is not computed.
 LARGEST_RANK = 600
+#: The number of values of a feature drawn for each that is used: most may be levels without units.
+MANY = 10
 
 
 @dataclass(frozen=True)
@@ -250,23 +252,41 @@ class Encoder:
         the intercept. It is found from random rows, enough of them to contain every pair of levels.
         None for a model with very many columns.
         """
+        gram = self.possible(np.ones(self.dim, dtype=np.bool_))
+        if gram is None:
+            return None
+        used = int(np.diag(gram).astype(bool).sum())
+        return used, int(np.linalg.matrix_rank(gram, hermitian=True))
+
+    def possible(self, seen: Bools) -> Floats | None:
+        """Return the sums of products over random rows that units could have, scaled to size 1.
+
+        Parameters
+        ----------
+        seen
+            Which columns may differ from 0: a level that no unit has is in no row.
+        """
         if self.dim > LARGEST_RANK:
             return None
         rng = np.random.default_rng(0)
+        own: Bools = np.logical_or.reduce(seen.reshape(-1, self._own), axis=0)
         gram = np.zeros((self._own, self._own))
         for _ in range(20):
             out = np.zeros((self._own, self._own))
             for name, place in self.places().items():
-                out[:, place] = self.parts[name].possible(rng, len(out))
+                # Each feature by itself: together hardly any row might be left.
+                block = self.parts[name].possible(rng, MANY * len(out))
+                fit = np.flatnonzero(~block[:, ~own[place]].any(axis=1))
+                out[:, place] = block[rng.choice(fit, len(out))] if len(fit) else 0.0
             self._complete(out)
+            out = out[~out[:, ~own].any(axis=1)]
             gram += out.T @ out
         traits = np.array([[1.0, *own.values()] for own in self.actions] or [[1.0]])
-        used = int(np.diag(gram).astype(bool).sum()) * int(traits.any(axis=0).sum())
-        # Normalize: a column filled with a mean of a billion must not hide one of zeros and ones.
+        gram = np.kron(traits.T @ traits, gram)
+        # A column filled with a mean of a billion must not hide one of zeros and ones.
         size = np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
-        gram /= np.outer(size, size)
-        rank = np.linalg.matrix_rank(gram, hermitian=True) * np.linalg.matrix_rank(traits)
-        return used, int(rank)
+        scaled: Floats = gram / np.outer(size, size)
+        return scaled
 
     def contexts(self, own: Floats, active: tuple[int, ...]) -> Floats:
         """Return a policy's input: the vectors unchanged, or one for each action."""

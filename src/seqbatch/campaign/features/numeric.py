@@ -132,12 +132,15 @@ class NumericFeature(Feature):
         form = None if self.rules.format is None else NumberFormat.of(self.rules.format)
         found = read_numbers(column, form=form)
         values, wrong = found.values_and_wrong()
-        if not found.missing.any():
+        missing, gone = found.missing, self.rules.missing_values
+        if gone:
+            missing = missing | np.isin(values, gone)
+        if not missing.any():
             return pa.array(values), wrong
         if self.rules.missing == "refuse":
             advice = '; missing = "median" (or "mean", or a number) would accept it'
-            wrong = wrong | missing_rows(found.missing, Reason(MISSING, advice, MISSING.code))
-        return pa.array(values, mask=found.missing), wrong
+            wrong = wrong | missing_rows(missing, Reason(MISSING, advice, MISSING.code))
+        return pa.array(values, mask=missing), wrong
 
     def values(self, kept: Any) -> Floats:
         """Return the stored numbers, NaN if missing."""

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files import unpacked_size
+from seqbatch.campaign.files.header import HeaderError, late_header
 from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray, Bools, Integers
 from seqbatch.errors import InvalidArgumentError
@@ -31,13 +32,15 @@ from seqbatch.errors import InvalidArgumentError
 FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"
 MARKED = r"^'+[=+\-@\t\r\n＝＋－＠]"
 NUMBER = r"^'*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+#: A number with a decimal comma, which no spreadsheet runs.
+COMMA_NUMBER = r"^[+-][0-9]{1,3}([. ]?[0-9]{3})*,[0-9]+$"
 
 
 def marked(table: pa.Table) -> pa.Table:
     """Return a table whose text and column names a spreadsheet shows instead of running.
 
-    >>> marked(pa.table({"=a": ["=1+1", "-5", "'@x", "plain"]})).to_pydict()
-    {"'=a": ["'=1+1", '-5', "''@x", 'plain']}
+    >>> marked(pa.table({"=a": ["=1+1", "-5", "-1.234,5", "'@x", "plain"]})).to_pydict()
+    {"'=a": ["'=1+1", '-5', '-1.234,5', "''@x", 'plain']}
     """
     columns = [_marked(column) for column in table.columns]
     return pa.table(columns, names=[_marked_name(name) for name in table.column_names])
@@ -67,6 +70,7 @@ def _marked(column: Any) -> Any:
     chosen = _matches(column, FORMULA)
     if not pc.any(chosen).as_py():
         return column
+    chosen = pc.and_not(chosen, pc.match_substring_regex(column, COMMA_NUMBER))
     apostrophe = pa.scalar("'", column.type)
     nothing = pa.scalar("", column.type)
     return pc.if_else(chosen, pc.binary_join_element_wise(apostrophe, column, nothing), column)
@@ -248,10 +252,15 @@ UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 LOOKED_AT = 1 << 18
 #: The line that spreadsheets write before the header to state the delimiter.
 STATED = re.compile(r"\Asep=([\t -~])\r?\n", re.IGNORECASE)
+#: Numbers with a decimal comma and with a decimal dot, with or without a unit; 1.234 may be either.
+DECIMALS = (
+    r"^[^\d\pL]*\d[\d.' ]*,(\d{1,2}|\d{4,})([^\d.,]{0,5})$",
+    r"^[^\d\pL]*\d[\d,' ]*\.(\d{1,2}|\d{4,})([^\d.,]{0,5})$",
+)
 #: The first bytes of files in other formats, whatever their names.
 OTHERWISE = {
-    b"PK\x03\x04": "an Excel workbook or another archive; save the sheet as CSV",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV",
+    b"PK\x03\x04": "an Excel workbook or another archive; state its format (xlsx)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; state its format (xls)",
     b"PAR1": "a Parquet file; state its format (parquet)",
     b"ARROW1": "an Arrow file; state its format (arrow)",
     b"%PDF": "a PDF document",
@@ -268,17 +277,35 @@ class CsvDialect:
         The character between cells.
     encoding
         The encoding, by a name that Python knows.
-    before
-        The number of characters before the header that are not part of the table.
+    before, header_line
+        The number of bytes before the header, in UTF-8, and the line of the header.
+    mark
+        Whether the file begins with a byte order mark.
+    decimal
+        The decimal mark of its numbers.
+    stated
+        The line before the header that states the delimiter, if any.
     """
 
     delimiter: str = ","
     encoding: str = "utf-8"
     before: int = 0
+    header_line: int = 1
+    mark: bool = False
+    decimal: str = "."
+    stated: str = ""
 
     def __str__(self) -> str:
         between = DELIMITERS.get(self.delimiter, repr(self.delimiter))
         return f"{between}-separated, {ENCODINGS.get(self.encoding, self.encoding)}"
+
+    @property
+    def opening(self) -> bytes:
+        """The bytes before the header: a byte order mark, and the line with the delimiter."""
+        mark = (
+            next(own for own, name in MARKS.items() if name == self.encoding) if self.mark else b""
+        )
+        return mark + self.stated.encode(self.encoding)
 
     @property
     def usual(self) -> bool:
@@ -312,9 +339,21 @@ def stated_encoding(value: str) -> str:
     return {"utf_8_sig": "utf-8", "utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name, name)
 
 
-def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> CsvDialect:
-    """Return the dialect of a file, detecting whatever was not stated."""
-    _refuse_otherwise(path)
+def dialect_of(
+    path: Path, *, delimiter: str | None, encoding: str | None, skip_rows: int = 0
+) -> CsvDialect:
+    """Return the dialect of a file, detecting whatever was not stated.
+
+    Parameters
+    ----------
+    path
+        The file.
+    delimiter, encoding
+        What was stated.
+    skip_rows
+        The number of lines above the header.
+    """
+    first = _refuse_otherwise(path)
     encoding = stated_encoding(encoding) if encoding else _encoding(path)
     text = ""
     for block in decoded(path, encoding):
@@ -322,14 +361,52 @@ def dialect_of(path: Path, *, delimiter: str | None, encoding: str | None) -> Cs
         if len(text) > LOOKED_AT:
             break
     found = STATED.match(text)
-    before = found.end() if found else 0
+    skipped = max(skip_rows, 1 if found else 0)
+    above = _first_lines(text, skipped)
+    below = text[len(above) :]
     if delimiter is not None:
         delimiter = stated_delimiter(delimiter)
     elif found:
         delimiter = found[1]
     else:
-        delimiter = _delimiter(text)
-    return CsvDialect(delimiter, encoding, before)
+        delimiter = _delimiter(below, skipped)
+    return CsvDialect(
+        delimiter,
+        encoding,
+        before=len(above.encode()),
+        header_line=skipped + 1,
+        mark=any(first.startswith(mark) for mark in MARKS),
+        decimal=_decimal(below, delimiter),
+        stated=found[0] if found else "",
+    )
+
+
+def _first_lines(text: str, count: int) -> str:
+    r"""Return the first lines of a text, with their ends.
+
+    >>> _first_lines("a\r\nb\nc", 2)
+    'a\r\nb\n'
+    """
+    ends = [0, *(end.end() for end in islice(re.finditer("\r\n|\r|\n", text), count))]
+    return text[: ends[-1]] if len(ends) > count else text
+
+
+def _decimal(text: str, delimiter: str) -> str:
+    r"""Return the decimal mark of most numbers; if there are none, the usual one.
+
+    >>> _decimal("id;spend\na;12,5\nb;3", ";"), _decimal("id;spend\na;12.5\nb;3", ";")
+    (',', '.')
+    >>> _decimal("id;age\na;12", ";"), _decimal("id,age\na,12", ",")
+    (',', '.')
+    """
+    found, _, _ = _cut(f"{text}\n".encode(), delimiter, 1, final=False)
+    cells = found.cells(np.arange(len(found.starts), dtype=np.int32))
+    commas, dots = (
+        pc.sum(pc.match_substring_regex(cells, pattern)).as_py() or 0 for pattern in DECIMALS
+    )
+    if commas == dots:
+        return "," if delimiter == ";" else "."
+    return "," if commas > dots else "."
 
 
 def decoded(path: Path, encoding: str) -> Iterator[bytes]:
@@ -355,11 +432,13 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def _refuse_otherwise(path: Path) -> None:
+def _refuse_otherwise(path: Path) -> bytes:
+    """Return the first bytes of a text file; refuse a file in another format."""
     first = next(_blocks(path), b"")[:8]
     for mark, what in OTHERWISE.items():
         if first.startswith(mark):
             raise DelimitedError(f"it is {what}")
+    return first
 
 
 def _encoding(path: Path) -> str:
@@ -418,8 +497,16 @@ def _single_byte(path: Path, error: UnicodeDecodeError, genuine: int) -> str:
     return "latin-1" if undefined else "cp1252"
 
 
-def _delimiter(text: str) -> str:
-    """Detect the delimiter: the one that gives most rows as many cells as the header."""
+def _delimiter(text: str, skipped: int) -> str:
+    """Detect the delimiter: the one that gives most rows as many cells as the header.
+
+    Parameters
+    ----------
+    text
+        The text that begins with the header.
+    skipped
+        The number of lines above it.
+    """
     best: tuple[bool, float, int] = (False, 0.0, 1)
     chosen, above, other = ",", 0, ""
     for mark in DELIMITERS:
@@ -441,8 +528,5 @@ def _delimiter(text: str) -> str:
             "cells; state the delimiter"
         )
     if above:
-        raise DelimitedError(
-            f"the header seems to be on line {above:,}, since its first line has fewer cells; "
-            "delete the lines above the header"
-        )
+        raise HeaderError(late_header("line", skipped + above))
     return chosen

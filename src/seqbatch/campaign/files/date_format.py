@@ -18,6 +18,7 @@ from seqbatch.campaign.files.column_values import (
     every,
     is_text,
     means_missing,
+    missing_rows,
     python_value,
     refused,
     undictionaried,
@@ -201,6 +202,91 @@ def _unlikely(days: Integers) -> dict[int, str]:
 
 
 # ----------------------------------------------------------------------
+# Read a column of times, to compare them with other times.
+
+
+TIMES_RULE = "must be dates, times or text"
+UNLIKELY_TIME = "must be a date between the years 1900 and 2200"
+#: The microseconds of a day, and those from 1970 to the years 1900 and 2200: within them, a
+#: floating-point number represents every microsecond.
+DAY = 86_400_000_000
+EARLIEST, LATEST = -25_567 * DAY, 84_006 * DAY
+TIME_RULE = "must be a date or a time such as 2026-03-01 or 2026-03-01T14:30:00+01:00"
+_PARTS = (
+    r"^(?P<day>\d{4}-\d{2}-\d{2})(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})"
+    r"(?::(?P<second>\d{2})(?:[.,](?P<part>\d{1,9}))?)?"
+    r" ?(?:Z|(?P<sign>[+-])(?P<hours>\d{2})(?::?(?P<minutes>\d{2}))?)?)?$"
+)
+
+
+def read_times(column: Any) -> tuple[Floats, Bools, dict[int, str]]:
+    """Return times in microseconds since 1970, which are whole days, and the problems of rows.
+
+    A time without a zone is UTC. A row that is missing or cannot be read has the time NaN.
+
+    >>> times, days, wrong = read_times(pa.array(["1970-01-02", "1970-01-01T01:00:00+01:00", "x"]))
+    >>> times.tolist(), days.tolist(), list(wrong)
+    ([86400000000.0, 0.0, nan], [True, False, False], [2])
+    """
+    column = undictionaried(column)
+    kind, count = column.type, len(column)
+    if is_text(kind):
+        times, days, wrong = _parsed_times(column)
+    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        numbers = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        none = np.asarray(numbers.is_null())
+        units = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            units = units // 1_000
+        # A floating-point number cannot overflow: times beyond the calendar are refused below.
+        times = np.where(none, np.nan, units.astype(np.float64) * _microseconds(kind))
+        wrong = missing_rows(none)
+        days = np.full(count, pa.types.is_date(kind))
+    else:
+        none = np.full(count, pa.types.is_null(kind))
+        wrong = every(column, Reason(TIMES_RULE, f"; received {kind}", "wrong-type"))
+        return np.full(count, np.nan), none, missing_rows(none) if none.all() else wrong
+    beyond = np.flatnonzero((times < EARLIEST) | (times > LATEST)).tolist()
+    times[beyond] = np.nan
+    return times, days, wrong | dict.fromkeys(beyond, Reason(UNLIKELY_TIME, "", "out-of-range"))
+
+
+def _microseconds(kind: Any) -> float:
+    """Return the microseconds in one unit of a type of dates or times."""
+    if pa.types.is_date(kind):
+        return DAY if pa.types.is_date32(kind) else 1e3
+    return {"s": 1e6, "ms": 1e3}.get(kind.unit, 1.0)
+
+
+def _parsed_times(column: Any) -> tuple[Floats, Bools, dict[int, str]]:
+    import polars as pl
+
+    text = pc.utf8_trim_whitespace(column)
+    missing = means_missing(text)
+    fits = pc.if_else(pc.match_substring_regex(text, ISO_PATTERN), text, None)
+    parts = pl.DataFrame({"": pl.from_arrow(pc.extract_regex(fits, _PARTS))}).unnest("")
+
+    def whole(name: str) -> Any:
+        return pl.col(name).cast(pl.Int64, strict=False).fill_null(0)
+
+    zone = (3_600 * whole("hours") + 60 * whole("minutes")) * pl.when(pl.col("sign") == "-").then(
+        -1
+    ).otherwise(1)
+    seconds = 3_600 * whole("hour") + 60 * whole("minute") + whole("second") - zone
+    fraction = pl.col("part").str.pad_end(9, "0").str.head(6).cast(pl.Int64, strict=False)
+    day = pl.col("day").str.to_date("%Y-%m-%d", strict=False)
+    found = parts.select(
+        time=(day.cast(pl.Int64) * DAY + seconds * 1_000_000 + fraction.fill_null(0))
+        .cast(pl.Float64)
+        .fill_null(float("nan")),
+        whole=day.is_not_null() & (pl.col("hour").fill_null("") == ""),
+    )
+    times, days = found["time"].to_numpy().copy(), found["whole"].to_numpy()
+    wrong = refused(text, np.isnan(times) & ~missing, TIME_RULE, _excel, "not-a-date")
+    return times, days, wrong | missing_rows(missing)
+
+
+# ----------------------------------------------------------------------
 # Suggest formats that accept a cell.
 
 
@@ -251,8 +337,10 @@ TIMES = (
     " %H:%M:%S %z", " %H:%M:%S.%f",
 )  # fmt: skip
 COMPACT = "%Y%m%d"
-#: Eight digits that are a date: the years 1900 to 2099.
-YEARS = r"^(19|20)\d{6}$"
+#: Eight digits that are a date: the years 1900 to 2099, and the last day that many programs know.
+YEARS = r"^((19|20)\d{6}|99991231)$"
+#: So many different numbers of eight digits are all dates by chance in no file.
+MANY_DAYS = 30
 
 
 @dataclass(frozen=True)

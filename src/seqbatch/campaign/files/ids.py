@@ -163,8 +163,8 @@ LISTED = 1_000
 class _Ids(Protocol):
     """Ids that can be read in pieces repeatedly."""
 
-    def pieces(self) -> Iterator[tuple[pa.Array, Any]]:
-        """Yield ids, and the columns stored with them."""
+    def pieces(self) -> Iterator[Any]:
+        """Yield pieces, each with its `ids`."""
 
     def places(self, rows: Sequence[int]) -> list[str]:
         """Return the positions of rows in the file."""
@@ -189,7 +189,7 @@ def similar_ids(units: _Ids, alike: list[AnyArray], columns: int) -> tuple[Doubt
     suspects = np.isin(every, twins)
     first: dict[str, str] = {}
     pairs, start = [], 0
-    for ids, _ in units.pieces():
+    for ids in (piece.ids for piece in units.pieces()):
         rows = np.flatnonzero(suspects[start : start + len(ids)])
         chosen = ids.take(rows)
         forms = plain_ids(chosen, columns).to_pylist()
@@ -262,7 +262,7 @@ def _repeats(units: _Ids, suspects: Bools) -> Iterator[tuple[int, str, int]]:
     """Yield each row that repeats an id, the id, and the first row that has it."""
     seen: dict[str, int] = {}
     start = 0
-    for ids, _ in units.pieces():
+    for ids in (piece.ids for piece in units.pieces()):
         rows = np.flatnonzero(suspects[start : start + len(ids)])
         for row, text in zip((rows + start + 1).tolist(), ids.take(rows).to_pylist(), strict=True):
             if (first := seen.setdefault(text, row)) != row:

@@ -416,6 +416,8 @@ SHOWN = 3
 MARKED = (PLAIN, "1234,56", *PARTED)
 #: Characters that cannot be part of a currency or a unit: digits, punctuation, signs.
 NO_UNIT = r"[\d\s.,'’()+%−-]"
+#: A digit before an exponent.
+EXPONENT = r"(\d)[eE][+-]?\d{1,3}"
 #: Ambiguous digits: three follow the only mark, and the digits before it do not start with 0.
 UNCLEAR = r"^[^\d.,]*[1-9]\d{0,2}[.,]\d{3}[^\d.,]*$"
 #: Currencies, which come before or after a number, in lower case, ...
@@ -505,14 +507,20 @@ def no_numbers(texts: pa.Array) -> tuple[float, list[str]]:
     forms = (None, *(NumberFormat.of(example) for example in MARKED))
     best = min(forms, key=lambda form: len(_wrong(texts[:FEW_NUMBERS], form)))
     wrong = sorted(_wrong(texts, best))
-    return len(wrong) / max(len(texts), 1), texts.take(wrong[:SHOWN]).to_pylist()
+    some = pa.array(wrong[:SHOWN], pa.int64())
+    return len(wrong) / max(len(texts), 1), texts.take(some).to_pylist()
 
 
 def currencies(texts: pa.Array) -> list[str]:
-    """Return the distinct texts that accompany the digits."""
+    """Return the distinct texts that accompany the digits; an exponent is part of a number.
+
+    >>> currencies(pa.array(["1.234,50 EUR", "12e-1", "7"]))
+    ['EUR']
+    """
     import polars as pl
 
-    beside = pl.Series(texts).str.replace_all(NO_UNIT, "")
+    plain_digits = pl.Series(texts).str.replace_all(EXPONENT, "$1")
+    beside = plain_digits.str.replace_all(NO_UNIT, "")
     return sorted(text for text in beside.unique().to_list() if text)
 
 

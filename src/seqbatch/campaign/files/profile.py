@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.files.column_name import is_date, unlikely_id
 from seqbatch.campaign.files.column_values import (
     is_text,
     means_missing,
     python_value,
     undictionaried,
 )
-from seqbatch.campaign.files.date_format import DateSpelling, date_spellings
+from seqbatch.campaign.files.date_format import MANY_DAYS, DateSpelling, date_spellings
 from seqbatch.campaign.files.doubts import header_rows, refusal, repeated_header, subtotal_rows
 from seqbatch.campaign.files.ids import LISTED, more_repeats, repeats_id
 from seqbatch.campaign.files.number_format import Spelling, spellings
@@ -139,7 +140,7 @@ class ColumnProfile:
             return (DateSpelling("iso"),)
         if not (self.is_text or pa.types.is_integer(kind)):
             return ()
-        return date_spellings(self.texts, compact=is_date(self.name))
+        return date_spellings(self.texts, compact=is_date(self.name) or self.distinct >= MANY_DAYS)
 
     @cached_property
     def numbers(self) -> tuple[Spelling, ...]:
@@ -237,14 +238,42 @@ def _totals_row(row: int, column: str, reason: str) -> RowProblem:
 
 @dataclass(frozen=True, eq=False)
 class FileProfile:
-    """The profiles of a file's columns, and the rows that may not be units."""
+    """The profiles of a file's columns, and the rows that may not be units.
+
+    Parameters
+    ----------
+    columns, odd
+        The columns, and the odd rows.
+    ids
+        The columns of the ids, if only one row of each unit counts; otherwise empty.
+    """
 
     columns: list[ColumnProfile]
     odd: OddRows
+    ids: tuple[str, ...] = ()
 
 
-def profile_of(opened: Source) -> FileProfile:
-    """Profile every column of a file; refuse a file that has no rows or is too large."""
+def profile_of(opened: Source, unit: Sequence[str] = ()) -> FileProfile:
+    """Profile every column of a file; refuse a file that has no rows or is too large.
+
+    Parameters
+    ----------
+    opened
+        The file.
+    unit
+        The columns that identify units, if they are known.
+    """
+    found = _profiled(opened)
+    if opened.dedupe is None:
+        return found
+    ids = tuple(unit) or repeated_unit(found.columns)
+    if not ids:
+        return found
+    opened.keep_one(ids)
+    return replace(_profiled(opened), ids=ids)
+
+
+def _profiled(opened: Source) -> FileProfile:
     names = opened.columns()
     pieces: list[list[pa.DictionaryArray]] = [[] for _ in names]
     kinds: list[pa.DataType] = []
@@ -349,87 +378,6 @@ def _means_missing(values: pa.Array) -> Any:
         return means_missing(pc.utf8_trim_whitespace(values))
     # NaN also marks a missing number.
     return values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-
-
-# ----------------------------------------------------------------------
-# Guess a column's role from its name: id, code, outcome or treatment.
-
-
-#: Words that occur in names of id columns.
-ID_WORDS = frozenset((
-    "id", "ids", "uuid", "guid", "key", "nr", "no", "nummer", "number",
-))  # fmt: skip
-#: Parts of words that occur in names of id columns.
-WHOSE = re.compile(r"mail|account|client|customer|kund|konto|member|patient|subject|unit|user")
-#: Parts of words that occur in names of date columns.
-DATE_PARTS = re.compile(
-    r"date|datum|day|since|seit|birth|geb|created|updated|_at$|_on$", re.IGNORECASE
-)
-#: Words in names of columns whose numbers are codes (categories) rather than quantities.
-CODE_WORDS = frozenset((
-    "code", "zip", "plz", "postal", "postcode", "postleitzahl", "phone", "tel", "telefon", "type",
-    "typ", "class", "klasse", "category", "kategorie", "store", "branch", "filiale", "region",
-))  # fmt: skip
-#: Words for outcomes, which are known only after a unit was assigned, ...
-OUTCOME_WORDS = frozenset((
-    "revenue", "umsatz", "converted", "conversion", "visit", "visited", "purchased", "bought",
-    "outcome", "reward", "response", "responded", "clicked", "opened", "unsubscribed", "churn",
-    "churned", "profit", "sales", "label", "target", "redeemed", "returned", "after", "post",
-))  # fmt: skip
-#: ... words for treatments, ...
-TREATMENT_WORDS = frozenset((
-    "treatment", "treated", "arm", "variant", "segment", "offer", "campaign", "assigned", "action",
-    "exposed", "exposure", "condition", "intervention",
-))  # fmt: skip
-#: ... and words showing that either was known before the assignment.
-EARLIER_WORDS = frozenset((
-    "past", "prior", "previous", "last", "before", "history", "historic", "historical", "first",
-    "lifetime", "total", "avg", "average", "pre", "previously", "ytd", "12m", "6m", "3m", "30d",
-    "90d", "365d", "letzte", "bisher", "vorjahr", "recent",
-))  # fmt: skip
-
-
-def words(name: str) -> list[str]:
-    """Split a column name into words, in lower case.
-
-    >>> words("customerID"), words("Spend_after 30d")
-    (['customer', 'id'], ['spend', 'after', '30d'])
-    """
-    parted = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return re.findall(r"[^\W_]+", parted)
-
-
-def unlikely_id(name: str) -> int:
-    """Rank a name as an id column: 0 if it contains a word for ids, 1 if one for people, else 2."""
-    if ID_WORDS & set(words(name)):
-        return 0
-    return 1 if WHOSE.search(name.lower()) else 2
-
-
-def is_date(name: str) -> bool:
-    """Return whether eight digits in a column of this name are a date."""
-    return bool(DATE_PARTS.search(name))
-
-
-def is_code(name: str) -> bool:
-    """Return whether numbers in a column of this name are codes rather than amounts."""
-    return bool(CODE_WORDS & set(words(name)))
-
-
-def question(name: str) -> str:
-    """Return the question to settle before a column of this name becomes a feature, or "".
-
-    >>> question("revenue"), question("revenue_last_year")
-    ('may be an outcome: is it known before the unit is assigned?', '')
-    """
-    said = set(words(name))
-    if said & EARLIER_WORDS:
-        return ""
-    if said & OUTCOME_WORDS or name.lower() == "y":
-        return "may be an outcome: is it known before the unit is assigned?"
-    if said & TREATMENT_WORDS or name.lower() in ("group", "test_group", "ab_group"):
-        return "may be the action that the unit got: is it known before the unit is assigned?"
-    return ""
 
 
 # ----------------------------------------------------------------------
@@ -554,6 +502,15 @@ def unit_columns(
     if pair or any(unlikely_id(column.name) < 2 for column in columns):
         return pair
     return whole[:1]
+
+
+def repeated_unit(columns: Sequence[ColumnProfile]) -> tuple[str, ...]:
+    """Return the column that most likely identifies units that a file repeats; () if none does."""
+    usable = [column for column in columns if _may_tell(column)]
+    likely = [column for column in usable if unlikely_id(column.name) < 2] or usable
+    # A column without repeats, such as the number of an order, is not the one that is meant.
+    likely.sort(key=lambda c: (c.distinct == c.rows, unlikely_id(c.name), -c.distinct))
+    return tuple(column.name for column in likely[:1])
 
 
 def _may_tell(column: ColumnProfile) -> bool:
@@ -804,7 +761,7 @@ def no_ids(opened: Source, columns: list[ColumnProfile]) -> list[RowProblem]:
     if opened.has_index:
         found.append(RowProblem(0, "", NAMELESS, "unnamed-column"))
     for column in [each for each in columns if unlikely_id(each.name) < 2][:FEW_IDS]:
-        found.extend(_faults(opened, column))
+        found.extend(opened.changed_ids([column.name]) or _faults(opened, column))
     return found
 
 

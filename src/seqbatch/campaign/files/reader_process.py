@@ -1,4 +1,4 @@
-"""Read Parquet and Arrow files in a child process: a damaged file ends the child, not the caller.
+"""Read binary files in a child process: a damaged file ends the child, not the caller.
 
 Libraries that decode binary files can crash, hang or run out of memory when a file is damaged. A
 child process imports little and stays ready. It forks for each file that it reads, with limits on
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,10 @@ import pyarrow.parquet
 from seqbatch.campaign.files import unpacked_size
 from seqbatch.errors import CampaignError
 
-#: The seconds that the child may take for one piece of a file.
+#: The seconds that the child may take for one piece of a file, ...
 SECONDS = 60.0
+#: ... plus this many for each byte of a workbook, whose sheet is read before its first piece.
+SECONDS_PER_BYTE = 5e-6
 #: The bytes of memory that the child may use for a file, ...
 MEMORY = 2 << 30
 #: ... plus this many for each byte of the file: its rows may have to be unpacked at once.
@@ -42,6 +44,8 @@ DAY = 86_400_000
 #: A frame is a letter, the length of its content, and the content.
 FRAME = struct.Struct("<cQ")
 ANSWER, PIECE = b"a", b"p"
+#: The format of workbooks in a request; the file itself says of which kind it is.
+EXCEL = "excel"
 #: The advice at the end of messages about files that cannot be read.
 AGAIN = "write the file again, or save it as CSV"
 
@@ -139,12 +143,14 @@ def _respond(request: dict[str, Any], answers: int) -> None:
     answer: dict[str, Any] = {}
     try:
         _limit("RLIMIT_DATA", _memory_in_use() + most)
-        _limit_time()
-        if request["columns"] is None:
+        _limit_time(request["seconds"])
+        if request["format"] == EXCEL:
+            answer = _send_sheet(request, answers)
+        elif request["columns"] is None:
             answer = _description(path, request["format"])
         else:
             for piece in _PIECES[request["format"]](path, request["columns"], request["rows"]):
-                _limit_time()
+                _limit_time(request["seconds"])
                 _send(answers, PIECE, packed(valid(piece)))
     except BinaryFileError as error:
         answer = {error.kind: str(error), "code": error.code}
@@ -181,9 +187,9 @@ def _memory_in_use() -> int:
     return 0
 
 
-def _limit_time() -> None:
+def _limit_time(seconds: float) -> None:
     """Limit the processor time of the next piece: a child without a parent ends too."""
-    _limit("RLIMIT_CPU", int(sum(os.times()[:2]) + 2 * SECONDS))
+    _limit("RLIMIT_CPU", int(sum(os.times()[:2]) + 2 * seconds))
 
 
 def _limit(name: str, most: int) -> None:
@@ -228,6 +234,22 @@ def _arrow_pieces(path: str, columns: list[str], _rows: int) -> Iterator[pa.Reco
 _PIECES = {"parquet": _parquet_pieces, "arrow": _arrow_pieces}
 
 
+def _send_sheet(request: dict[str, Any], answers: int) -> dict[str, Any]:
+    """Send the pieces of a sheet; return what else it says."""
+    from seqbatch.campaign.files.excel import WorkbookError, sheet_pieces
+
+    pieces = sheet_pieces(request["path"], request["sheet"], request["skip_rows"])
+    try:
+        while True:
+            _send(answers, PIECE, packed(valid(next(pieces))))
+    except StopIteration as end:
+        said: dict[str, Any] = end.value
+        return said
+    except WorkbookError as error:
+        kind: Kind = "refused" if error.code else "damaged"
+        raise BinaryFileError(kind, str(error), error.code) from None
+
+
 def _ipc(file: Any) -> Any:
     """Open an Arrow file or an Arrow stream."""
     try:
@@ -266,6 +288,17 @@ def read(path: Path, file_format: str, columns: list[str], rows: int) -> Iterato
         yield from reader.pieces(path, file_format, columns, rows)
 
 
+def read_sheet(
+    path: Path, sheet: str | None, skip_rows: int
+) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
+    """Yield the rows of a sheet of a workbook, and return what else it says.
+
+    See :func:`seqbatch.campaign.files.excel.sheet_pieces`.
+    """
+    with _reader() as reader:
+        return (yield from reader.sheet(path, sheet, skip_rows))
+
+
 #: Start the child without the packages' __init__ files, which import the whole library.
 _START = """
 import json, sys, types
@@ -285,6 +318,7 @@ class ReaderProcess:
         #: Whether the child waits for a request.
         self.idle = False
         self._path: Path | None = None
+        self._seconds = SECONDS
         self._late = False
         # One thread and plain allocation, so that memory in use is memory needed.
         settings = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
@@ -311,17 +345,27 @@ class ReaderProcess:
 
     def ask(self, path: Path, file_format: str) -> dict[str, Any]:
         """Return the description of a file."""
-        self._request(path, file_format, None, 0)
+        self._request(path, format=file_format, columns=None)
         return self._answer(self._frame())
 
     def pieces(
         self, path: Path, file_format: str, columns: list[str], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the pieces of a file."""
-        self._request(path, file_format, columns, rows)
+        self._request(path, format=file_format, columns=columns, rows=rows)
+        yield from self._received()
+
+    def sheet(
+        self, path: Path, sheet: str | None, skip_rows: int
+    ) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
+        """Yield the pieces of a sheet, and return what else it says."""
+        self._request(path, format=EXCEL, sheet=sheet, skip_rows=skip_rows)
+        return (yield from self._received())
+
+    def _received(self) -> Generator[pa.RecordBatch, None, dict[str, Any]]:
         while (frame := self._frame())[0] == PIECE:
             yield pa.ipc.open_stream(frame[1], options=_READING).read_next_batch()
-        self._answer(frame)
+        return self._answer(frame)
 
     def end(self) -> None:
         """End the child, whatever it is doing."""
@@ -343,18 +387,19 @@ class ReaderProcess:
     def _pipes(self) -> tuple[Any, Any]:
         return self._process.stdin, self._process.stdout
 
-    def _request(self, path: Path, file_format: str, columns: list[str] | None, rows: int) -> None:
+    def _request(self, path: Path, **asked: Any) -> None:
         # The child keeps the folder in which it was started.
         path = path.absolute()
+        self._seconds = SECONDS
         if self._path not in (None, path):
             self._write(b"")
             self._answer(self._frame())
         self._path = path
-        asked = {
-            "path": str(path), "format": file_format, "columns": columns, "rows": rows,
-            "memory": memory_for(path.stat().st_size),
-        }  # fmt: skip
-        self._write(json.dumps(asked).encode())
+        size = path.stat().st_size
+        if asked["format"] == EXCEL:
+            self._seconds += SECONDS_PER_BYTE * size
+        limits = {"memory": memory_for(size), "seconds": self._seconds}
+        self._write(json.dumps({"path": str(path), **asked, **limits}).encode())
 
     def _write(self, line: bytes) -> None:
         self.idle = False
@@ -391,7 +436,7 @@ class ReaderProcess:
     @contextmanager
     def _in_time(self) -> Iterator[None]:
         """End the child if it takes too long."""
-        watch = threading.Timer(SECONDS, self._kill, [True])
+        watch = threading.Timer(self._seconds, self._kill, [True])
         watch.daemon = True
         watch.start()
         try:
@@ -411,7 +456,7 @@ class ReaderProcess:
         """Return the error for a file that ended the child."""
         code = self._process.wait()
         if self._late:
-            reason = f"the reader took more than {SECONDS:g} seconds for a part of it"
+            reason = f"the reader took more than {self._seconds:.3g} seconds for a part of it"
         else:
             said = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             reason = f"the reader crashed ({said})"
@@ -420,7 +465,7 @@ class ReaderProcess:
 
 def _failed(reason: str) -> CampaignError:
     return CampaignError(
-        f"the process that reads Parquet and Arrow files cannot be started ({reason}). "
+        f"the process that reads binary files cannot be started ({reason}). "
         f"Check that {sys.executable} runs and imports pyarrow, or save the file as CSV.",
         code="reader-failed",
     )

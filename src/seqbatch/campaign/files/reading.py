@@ -1,37 +1,33 @@
-"""Read files of units and outcomes in pieces: CSV, Parquet, Arrow IPC, or standard input."""
+"""Read files of units and outcomes in pieces: CSV, Excel, Parquet, Arrow, or standard input."""
 
 import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from seqbatch.campaign.files import reader_process, unpacked_size
-from seqbatch.campaign.files.csv import (
-    CsvDialect,
-    DelimitedError,
-    Records,
-    decoded,
-    dialect_of,
-    records,
-    unmarked,
-    unmarked_name,
-)
+from seqbatch.campaign.files.column_values import decoded
+from seqbatch.campaign.files.csv import CsvDialect, DelimitedError, dialect_of
+from seqbatch.campaign.files.csv_rows import CsvRows
+from seqbatch.campaign.files.formats import READ, WORKBOOKS, format_of
+from seqbatch.campaign.files.header import HeaderError
 from seqbatch.campaign.files.reader_process import BinaryFileError, Description, valid
-from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_PIPED, MOST_PROBLEMS
+from seqbatch.campaign.files.repeats import Dedupe, RepeatedRowsError, Repeats, kept_rows
+from seqbatch.campaign.files.sheet import Sheet
+from seqbatch.campaign.spec.input_limits import LONGEST_CELL, MOST_PIPED
 from seqbatch.core import arguments
-from seqbatch.core.arrays import Bools, Integers
-from seqbatch.errors import InvalidArgumentError, InvalidFileError, Remedy, RowProblem
+from seqbatch.core.arrays import Integers
+from seqbatch.errors import InvalidArgumentError, InvalidFileError, Part, Remedy, RowProblem
 
 # ----------------------------------------------------------------------
 # Sources: tables that are read in pieces.
@@ -51,16 +47,22 @@ PIPED = 1 << 20
 SHOWN = 10
 #: The end of the message for a file that cannot be read.
 NOTHING = "nothing was done"
-FORMATS = ("csv", "parquet", "arrow")
-ENDINGS = {
-    ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
-    ".ipc": "arrow",
-}  # fmt: skip
-#: More file name endings that are read.
-READ = ENDINGS | {".tsv": "csv", ".tsv.gz": "csv", ".tab": "csv", ".txt": "csv", ".txt.gz": "csv"}
+#: The most lines or rows above a header.
+MOST_SKIPPED = 1_000
 
 #: The problem of a file without rows.
 NO_ROWS = RowProblem(0, "", "the file has no rows", "no-rows")
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How to read a file; see :class:`Source`."""
+
+    file_format: str | None
+    delimiter: str | None
+    encoding: str | None
+    sheet: str | None
+    skip_rows: int
+    dedupe: str | None
 
 
 class Source:
@@ -77,9 +79,18 @@ class Source:
     name
         The name used in messages, if not the path.
     file_format
-        csv, parquet or arrow; by default from the name's ending, and csv for standard input.
+        csv, xlsx, xls, parquet or arrow; by default from the name's ending, and csv for standard
+        input.
     delimiter, encoding
-        The dialect of a CSV file; detected by default.
+        The dialect of a CSV file, such as ``";"`` or ``"semicolon"``, and ``"utf-16"``; detected by
+        default.
+    sheet
+        The sheet of a workbook; by default the first visible one with cells.
+    skip_rows
+        The number of lines of a CSV file, or rows of a sheet, above the header.
+    dedupe
+        Which row of a repeated unit counts: "first", "last", or "newest-by" and a column of dates
+        or numbers. By default, a repeated unit is refused.
 
     Examples
     --------
@@ -96,6 +107,9 @@ class Source:
         file_format: str | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
+        sheet: str | None = None,
+        skip_rows: int = 0,
+        dedupe: str | None = None,
     ) -> None:
         self._given = given
         self._in_memory = _is_table(given)
@@ -115,20 +129,24 @@ class Source:
         self._stated = file_format
         self.delimiter = delimiter
         self.encoding = encoding
+        self.sheet = sheet
+        self.skip_rows = arguments.integer("skip_rows", skip_rows, at_least=0)
+        if skip_rows > MOST_SKIPPED:
+            raise InvalidArgumentError("skip_rows", f"at most {MOST_SKIPPED:,}", skip_rows)
+        self.dedupe = None if dedupe is None else Dedupe.of(dedupe)
         self._path: Path | None = None
         self._table: pa.Table | None = None
         #: The file's fingerprint when it was opened; None for sources that cannot change.
         self._seen: Fingerprint | None = None
         self._spool: IO[bytes] | None = None
-        #: Rows of a CSV file with too many or too few cells, by line.
-        self.ragged: list[RowProblem] = []
+        #: Which rows count, if each unit counts only once.
+        self._repeats: Repeats | None = None
         #: How far line numbers are ahead of row numbers, and from which rows on.
         self._ahead: list[tuple[Integers, Integers]] = []
 
     def __enter__(self) -> "Source":
         """Open the file; copy standard input to a file so that it can be read again."""
-        # The file may have changed since it was last opened.
-        self.__dict__.pop("dialect", None)
+        self._repeats, before = None, self._seen
         # An unknown format is refused here, before anything is read.
         if self.file_format == "table":
             self._table = _table(self._given)
@@ -145,6 +163,10 @@ class Source:
                 self._seen = self._found(self._path)
             except OSError as error:
                 self.refuse(f"cannot be opened: {error.strerror}", "cannot-be-opened")
+        if before is None or before != self._seen:
+            # The file may have changed since it was last opened.
+            for found in ("dialect", "_csv", "_sheet"):
+                self.__dict__.pop(found, None)
         return self
 
     def _found(self, path: Path) -> "Fingerprint":
@@ -187,7 +209,7 @@ class Source:
 
     @cached_property
     def file_format(self) -> str:
-        """The file's format: csv, parquet, arrow, or table."""
+        """The file's format: csv, parquet, arrow, xlsx, xls, or table."""
         if self._in_memory:
             return "table"
         name = "-" if self.is_pipe else printable(Path(self._given).name)
@@ -199,21 +221,58 @@ class Source:
         assert self._path is not None
         path = self._path
         found: CsvDialect = self.reading(
-            lambda: dialect_of(path, delimiter=self.delimiter, encoding=self.encoding)
+            lambda: dialect_of(
+                path, delimiter=self.delimiter, encoding=self.encoding, skip_rows=self.skip_rows
+            )
         )
         return found
 
+    @cached_property
+    def _csv(self) -> CsvRows:
+        assert self._path is not None
+        return CsvRows(self._path, self.dialect)
+
+    @cached_property
+    def _sheet(self) -> Sheet:
+        assert self._path is not None
+        path = self._path
+
+        def check(rows: int) -> None:
+            self.refuse(unpacked_size.too_many_rows(rows), "too-many-rows")
+
+        found: Sheet = self.reading(lambda: Sheet(path, self.sheet, self.skip_rows, check))
+        return found
+
+    @property
+    def ragged(self) -> list[RowProblem]:
+        """Rows of a CSV file with too many or too few cells, by line."""
+        return self._csv.ragged if self.file_format == "csv" else []
+
     @property
     def read_as(self) -> str:
-        """A note on how a CSV file was read, if its dialect is unusual; otherwise empty."""
-        if self.file_format != "csv" or self.dialect.usual:
-            return ""
-        return f"{self.name} was read as {self.dialect} text"
+        """Notes on how the file was read, if that is not obvious; otherwise empty."""
+        how = ""
+        if self.file_format == "csv" and not self.dialect.usual:
+            how = f"{self.name} was read as {self.dialect} text"
+        if self.file_format in WORKBOOKS and self._sheet.others:
+            how = f"{self.name} was read from {self._sheet.choice}"
+        if self._repeats is None:
+            return how
+        return f"{how}; {self._repeats}" if how else f"{self.name}: {self._repeats}"
+
+    @property
+    def left_out(self) -> dict[str, Any]:
+        """For an event: the rule and the number of rows of repeated units left out, if any."""
+        found = self._repeats
+        if found is None or not found.rows:
+            return {}
+        return {"left_out": {"rule": str(found.rule), "rows": found.rows, "units": found.units}}
 
     @property
     def has_index(self) -> bool:
-        """Whether the first column of a CSV file has no name, like a data frame's index."""
-        return self.file_format == "csv" and not self._csv_header()[0]
+        """Whether the first column has no name, like a data frame's index."""
+        header = self._header()
+        return bool(header) and not header[0]
 
     @property
     def has_semicolons(self) -> bool:
@@ -232,11 +291,25 @@ class Source:
         *,
         code: str = "",
         remedies: Sequence[Remedy] = (),
+        advice: Sequence[Part] = (),
     ) -> InvalidFileError:
         """Return the error for these problems; in a CSV file their positions are lines."""
+        name = self.name
+        if (sheet := self.__dict__.get("_sheet")) is not None and sheet.others:
+            name = f"{name}, sheet {sheet.name!r}"
         return InvalidFileError(
-            self.name, problems, consequence, place=self.place, code=code, remedies=remedies
-        )
+            name, problems, consequence, place=self.place, code=code, remedies=remedies,
+            advice=advice or self._advice(problems),
+        )  # fmt: skip
+
+    def _advice(self, problems: list[RowProblem]) -> tuple[Part, ...]:
+        """Return how to read the file differently, if that solves a problem."""
+        late = [each.row for each in problems if each.code == "late-header"]
+        if late:
+            return "To skip what is above the header", Remedy("skip-rows", skip_rows=late[0] - 1)
+        if self.dedupe is None and any(each.code == "repeated" for each in problems):
+            return "To keep one row of each unit", Remedy("dedupe", dedupe="last")
+        return ()
 
     def columns(self) -> list[str]:
         """Return the distinct column names; refuse a file that cannot be read."""
@@ -259,8 +332,35 @@ class Source:
         found: Description = self.reading(lambda: reader_process.describe(path, "parquet"))
         return found.rows
 
+    def keep_one(self, ids: Sequence[str]) -> None:
+        """From now on read only one row of each unit, by the rule that was given, if any.
+
+        Parameters
+        ----------
+        ids
+            The columns of the units' ids.
+        """
+        self._repeats = None
+        if self.dedupe is None:
+            return
+        rule = self.dedupe
+        columns = list(dict.fromkeys((*ids, *([rule.column] if rule.column else []))))
+        there = self.columns()
+        if missing := [name for name in columns if name not in there]:
+            raise self.invalid([no_such_column(name, there) for name in missing])
+        try:
+            self._repeats = kept_rows(
+                rule, lambda: self.batches(columns), ids, where=lambda row: self.where([row])[0]
+            )
+        except RepeatedRowsError as error:
+            raise self.invalid(sorted(self.placed(error.problems))) from None
+
+    def changed_ids(self, columns: Sequence[str]) -> list[RowProblem]:
+        """Return the problems of ids that Excel has rounded, or turned into dates."""
+        return self._sheet.changed_ids(columns) if self.file_format in WORKBOOKS else []
+
     def batches(
-        self, columns: Sequence[str], *, longest: int | None = LONGEST_CELL
+        self, columns: Sequence[str], *, longest: int | None = LONGEST_CELL, shown: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of these columns in order, in pieces of at most `CHUNK`.
 
@@ -270,19 +370,39 @@ class Source:
             The columns to read.
         longest
             The most bytes that a cell may have; None for no limit.
+        shown
+            Whether the cells are to be written again, as a workbook shows them.
         """
+        start, repeats = 0, self._repeats
+        for piece in self._every_batch(columns, longest, shown):
+            if repeats is None:
+                yield piece
+                continue
+            low, high = np.searchsorted(repeats.kept, [start, start + piece.num_rows])
+            if high > low:
+                # Arrow takes no rows of text views.
+                rows = decoded(pa.Table.from_batches([piece])).take(repeats.kept[low:high] - start)
+                yield rows.combine_chunks().to_batches()[0]
+            start += piece.num_rows
+
+    def _every_batch(
+        self, columns: Sequence[str], longest: int | None, shown: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, also those of repeated units."""
         size = max(256, min(CHUNK, CELLS // len(columns)))
-        pieces = self.reading(lambda: self._batches(list(columns), size))
-        rows = decoded = 0
+        pieces = self.reading(lambda: self._batches(list(columns), size, shown))
+        rows = spelled_bytes = 0
         while (piece := self.reading(lambda: valid(next(pieces, None)))) is not None:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows), "too-many-rows")
             if not rows:
                 self.reading(partial(self._refuse_timezones, piece.schema))
             spelled = self._spelled(piece, rows, longest)
-            decoded += int(spelled.sum())
+            spelled_bytes += int(spelled.sum())
             if self._path is not None:
                 size_of_file = self._path.stat().st_size
-                self.refuse(unpacked_size.too_much_decoded(decoded, size_of_file), "too-large")
+                self.refuse(
+                    unpacked_size.too_much_decoded(spelled_bytes, size_of_file), "too-large"
+                )
             for start, stop in unpacked_size.cuts(spelled, size):
                 yield piece.slice(start, stop - start)
             rows += piece.num_rows
@@ -310,7 +430,7 @@ class Source:
             if longest is not None and lengths.max(initial=0) > longest:
                 row = int(lengths.argmax())
                 reason = f"must have at most {longest:,} bytes; received {lengths[row]:,}"
-                place = int(self.lines(np.array([rows + row + 1]))[0])
+                place = int(self._file_lines(np.array([rows + row + 1]))[0])
                 raise self.invalid([RowProblem(place, name, reason, "too-long")])
             total += lengths
         return total
@@ -318,13 +438,23 @@ class Source:
     def lines(self, read: Integers) -> Integers:
         """Return the positions in the file of rows, which are counted from 1.
 
-        In a CSV file the position is the line on which the row begins; otherwise it is the row.
+        In a CSV file the position is the line on which the row begins, in a workbook the row of the
+        sheet; otherwise it is the row of data.
         """
+        return self._file_lines(read if self._repeats is None else self._repeats.kept[read - 1] + 1)
+
+    def _file_lines(self, read: Integers) -> Integers:
+        """Return the positions of rows among all rows, also those of repeated units."""
         if not self._ahead:
             return read
         starts, ahead = (np.concatenate(parts) for parts in zip(*self._ahead, strict=True))
         found: Integers = read + ahead[np.searchsorted(starts, read, side="right") - 1]
         return found
+
+    def where(self, rows: Sequence[int]) -> list[str]:
+        """Return the positions of rows in words, such as `line 7`."""
+        lines = self.lines(np.array(rows, dtype=np.int64)).tolist()
+        return [f"{self.place} {line:,}" for line in lines]
 
     def placed(self, problems: Sequence[RowProblem]) -> list[RowProblem]:
         """Replace the rows of problems, counted from 1, by lines; 0 means the whole file."""
@@ -349,6 +479,9 @@ class Source:
         """Call a function, and refuse the file if its contents make the call fail."""
         try:
             return call()
+        except HeaderError as error:
+            self.require_unchanged()
+            raise self.invalid([error.problem]) from None
         except DelimitedError as error:
             self.require_unchanged()
             self.refuse(f"cannot be read as csv: {error}", "unreadable")
@@ -378,87 +511,49 @@ class Source:
             raise self.invalid([RowProblem(0, "", reason, code)], code=whole) from None
 
     def _columns(self) -> list[str]:
-        if self.file_format == "csv":
-            # A column without a name, such as a data frame's index, cannot be selected.
-            return [name for name in self._csv_header() if name]
         if self._table is not None:
             return list(self._table.column_names)
+        if self.file_format in ("csv", *WORKBOOKS):
+            # A column without a name, such as a data frame's index, cannot be selected.
+            return [name for name in self._header() if name]
         assert self._path is not None
         return reader_process.describe(self._path, self.file_format).columns
 
-    def _csv_header(self) -> list[str]:
-        header = next((found.record(0) for found in self._csv_records()), [])
-        names = [unmarked_name(name.strip()) for name in header]
+    def _header(self) -> list[str]:
+        """Return the names in the header of a CSV file or a sheet; [] in other formats."""
+        if self.file_format not in ("csv", *WORKBOOKS):
+            return []
+        if self.file_format == "csv":
+            names = self._csv.header()
+        else:
+            names = self._sheet.header
+            self.reading(self._sheet.require_header)
         if not any(names):
             self.refuse("the file is empty", "no-columns")
         return names
 
-    def _csv_records(self) -> Iterator[Records]:
-        assert self._path is not None
-        blocks = decoded(self._path, self.dialect.encoding)
-        before = self.dialect.before
-        # Anything before the header is on a separate line.
-        first = next(blocks)[before:]
-        return records(chain([first], blocks), self.dialect.delimiter, line=2 if before else 1)
-
-    def _batches(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        if self.file_format == "csv":
-            return self._csv_batches(columns)
+    def _batches(self, columns: list[str], size: int, shown: bool) -> Iterator[pa.RecordBatch]:
         if self._table is not None:
             return iter(self._table.select(columns).to_batches(max_chunksize=size))
+        if self.file_format == "csv":
+            return self._with_lines(self._csv.batches(columns))
+        if self.file_format in WORKBOOKS:
+            if found := self._sheet.hollow(columns):
+                raise self.invalid(found)
+            return self._with_lines(self._sheet.batches(columns, shown=shown))
         assert self._path is not None
         return reader_process.read(self._path, self.file_format, columns, size)
 
-    def _csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        self.ragged.clear()
+    def _with_lines(
+        self, pieces: Iterator[tuple[Integers, pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the pieces of a file, and note the lines of their rows."""
         self._ahead.clear()
-        header, read = self._csv_header(), 0
-        places = [header.index(name) for name in columns]
-        for number, found in enumerate(self._csv_records()):
-            fits = found.fits(len(header))
-            if number == 0:
-                fits[0] = False
-            self._note_ragged(found, fits, width=len(header), header=number == 0)
-            self._refuse_nameless(found, fits, header)
-            firsts = found.firsts[:-1][fits]
-            self._note_lines(read, found.lines[fits])
-            read += len(firsts)
-            yield pa.record_batch(
-                [unmarked(found.cells(firsts + place)) for place in places], names=columns
-            )
-
-    def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
-        """Record the lines of records that are not as long as the header."""
-        odd = np.flatnonzero(~fits)[1 if header else 0 :]
-        for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
-            reason = f"the row has {cells} cells, the header {width}"
-            self.ragged.append(RowProblem(line, "", reason, "cell-count"))
-            if len(self.ragged) > MOST_PROBLEMS:
-                raise DelimitedError(
-                    f"more than {MOST_PROBLEMS:,} rows do not have as many cells as the header"
-                )
-
-    def _refuse_nameless(self, found: Records, fits: Bools, header: list[str]) -> None:
-        """Refuse values without a column name; only the first column, an index, may lack one."""
-        for place in (place for place, name in enumerate(header) if place and not name):
-            cells = found.firsts[:-1][fits] + place
-            filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
-            for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
-                if text.strip():
-                    line = int(found.lines[fits][row])
-                    code = "unnamed-column"
-                    reason = (
-                        f"column {place + 1} has the value {text[:40]!r} but no name in the "
-                        "header (there may be two headers). Keep one header, with a name for "
-                        "every column"
-                    )
-                    if _names_all(found.record(int(np.flatnonzero(fits)[row]))):
-                        code = "late-header"
-                        reason = (
-                            f"the header seems to be on line {line:,}, with a name for every "
-                            "column; delete the lines above it"
-                        )
-                    raise self.invalid([RowProblem(line, "", reason, code)])
+        read = 0
+        for lines, piece in pieces:
+            self._note_lines(read, lines)
+            read += piece.num_rows
+            yield piece
 
     def _note_lines(self, read: int, lines: Integers) -> None:
         """Record where line numbers run ahead of row numbers; usually only at the header."""
@@ -469,12 +564,6 @@ class Source:
         changed = np.flatnonzero(np.diff(ahead, prepend=before))
         if len(changed):
             self._ahead.append((rows[changed], ahead[changed]))
-
-
-def _names_all(cells: list[str]) -> bool:
-    """Return whether a row may be the header: its cells are distinct words, not numbers."""
-    names = {cell.strip() for cell in cells}
-    return len(names) == len(cells) and all(name and not name[0].isdigit() for name in names)
 
 
 def no_such_column(name: str, there: Sequence[str]) -> RowProblem:
@@ -510,17 +599,9 @@ def fingerprint(path: Path) -> Fingerprint:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def source_of(
-    given: Any,
-    *,
-    file_format: str | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-) -> Source:
+def source_of(given: Any, **reading: Unpack[ReadingOptions]) -> Source:
     """Wrap the user's input in a source; a source is returned unchanged."""
-    if isinstance(given, Source):
-        return given
-    return Source(given, file_format=file_format, delimiter=delimiter, encoding=encoding)
+    return given if isinstance(given, Source) else Source(given, **reading)
 
 
 def printable(name: str) -> str:
@@ -544,26 +625,3 @@ def _table(given: Any) -> pa.Table:
         reason = f"cannot be read as an Arrow table: {str(error).partition(chr(10))[0][:300]}"
         problem = RowProblem(0, "", reason, "unreadable")
         raise InvalidFileError("table", [problem], NOTHING) from error
-
-
-def format_of(name: str, file_format: str | None, *, endings: Mapping[str, str] = ENDINGS) -> str:
-    """Return a file's format, as stated or from its ending."""
-    if file_format is not None:
-        return arguments.choice("file_format", file_format, FORMATS)
-    if name == "-":
-        return "csv"
-    for ending, found in endings.items():
-        if name.lower().endswith(ending):
-            return found
-    if name.lower().endswith((".xlsx", ".xls", ".xlsm", ".ods")):
-        raise InvalidArgumentError(
-            "file", f"named with one of {', '.join(endings)}", name, "Save the sheet as CSV first."
-        )
-    raise InvalidArgumentError(
-        "file", f"named with one of {', '.join(endings)}", name, "Or state its format."
-    )
-
-
-def has_ending(name: str) -> bool:
-    """Return whether a file's name shows its format."""
-    return name.lower().endswith(tuple(ENDINGS))

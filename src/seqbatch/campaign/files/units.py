@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.features.encoder import Encoder
+from seqbatch.campaign.files.carried import CarriedColumns, carried
 from seqbatch.campaign.files.column_values import Problems, Reason, as_column, python_value, texts
 from seqbatch.campaign.files.doubts import (
     NAMED_TOTALS,
@@ -38,6 +39,7 @@ from seqbatch.campaign.files.ids import (
 from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.profile import OddRows
 from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
+from seqbatch.campaign.files.stand_ins import stand_ins
 from seqbatch.campaign.files.unpacked_size import text_bytes
 from seqbatch.campaign.spec.input_limits import LONGEST_ID, MOST_PROBLEMS
 from seqbatch.core.arrays import AnyArray
@@ -51,7 +53,19 @@ REWRITE = (
 )
 #: The bytes of checked units that are held in memory before they go to disk.
 SMALL = 1 << 20
-Piece = tuple[pa.Array, pa.Table]
+
+
+class UnitPiece(NamedTuple):
+    """Some units: their ids, the columns to store, and the columns that are only copied."""
+
+    ids: pa.Array
+    given: pa.Table
+    carried: pa.Table
+
+    def take(self, rows: Any) -> "UnitPiece":
+        """Return some of the units."""
+        copied = self.carried.take(rows) if self.carried.num_columns else self.carried
+        return UnitPiece(self.ids.take(rows), self.given.take(rows), copied)
 
 
 @dataclass(frozen=True)
@@ -62,18 +76,22 @@ class CheckedUnits:
     _pieces: int
     _source: Source
     _encoder: Encoder
+    carried: CarriedColumns
     doubts: tuple[Doubt, ...] = ()
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield ids and stored columns, in the order and the pieces of the file."""
+    def pieces(self) -> Iterator[UnitPiece]:
+        """Yield the units, in the order and the pieces of the file."""
         self._spool.seek(0)
+        start = 0
         for _ in range(self._pieces):
             given = pa.ipc.open_stream(self._spool).read_all()
-            yield as_column(given.column(0)), given
+            copied = self.carried.rows(start, given.num_rows)
+            yield UnitPiece(as_column(given.column(0)), given, copied)
+            start += given.num_rows
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the stored columns."""
-        return (given for _, given in self.pieces())
+        return (piece.given for piece in self.pieces())
 
     def place(self, row: int) -> str:
         """Return the position of a row of data in the file, such as `line 7`."""
@@ -81,8 +99,7 @@ class CheckedUnits:
 
     def places(self, rows: Sequence[int]) -> list[str]:
         """Return the positions of rows of data in the file."""
-        lines = self._source.lines(np.array(rows, dtype=np.int64)).tolist()
-        return [f"{self._source.place} {line:,}" for line in lines]
+        return self._source.where(rows)
 
     def require_fit(self, encoder: Encoder) -> None:
         """Refuse numbers too large for this encoder, if another one checked them.
@@ -92,15 +109,20 @@ class CheckedUnits:
         if encoder == self._encoder:
             return
         problems, start = Problems(), 0
-        for ids, given in self.pieces():
+        for given in self.tables():
             encoder.check_sizes(given, start, problems)
-            start += len(ids)
+            start += given.num_rows
         _refuse(self._source, problems, empty=False)
 
 
 @contextmanager
 def read_units(
-    source: Source, encoder: Encoder, report: Callable[[int], None], *, strata: Sequence[str] = ()
+    source: Source,
+    encoder: Encoder,
+    report: Callable[[int], None],
+    *,
+    strata: Sequence[str] = (),
+    with_columns: Sequence[str] = (),
 ) -> Iterator[CheckedUnits]:
     """Check a whole file of units and store it temporarily; refuse it with all its problems.
 
@@ -112,11 +134,19 @@ def read_units(
         Called now and then with the number of rows read.
     strata
         The columns within whose values actions are balanced.
+    with_columns
+        The columns that are copied to the assignments.
     """
     _require_columns(source, encoder)
-    batches = ahead(source.batches(file_columns(encoder)))
+    if changed := source.changed_ids(encoder.unit_columns):
+        raise source.invalid(changed, NOTHING)
+    source.keep_one(encoder.unit_columns)
     # Large files are spooled to an unnamed file, which no other process can write to.
-    with tempfile.SpooledTemporaryFile(max_size=SMALL) as spool, closing(batches):
+    with (
+        carried(source, with_columns) as beside,
+        tempfile.SpooledTemporaryFile(max_size=SMALL) as spool,
+        closing(ahead(source.batches(file_columns(encoder)))) as batches,
+    ):
         problems, start = Problems(), 0
         prints: list[AnyArray] = []
         alike: list[AnyArray] = []
@@ -138,7 +168,7 @@ def read_units(
         problems.found.extend([] if odd is None else odd.totals(summed))
         problems.found.extend(unclear.problems(REWRITE))
         source.require_unchanged()
-        units = CheckedUnits(spool, len(prints), source, encoder)
+        units = CheckedUnits(spool, len(prints), source, encoder, beside)
         if not problems.found and not source.ragged:
             problems.found.extend(repeated_ids(units, prints, encoder.unit))
         doubts = [] if odd is None else odd.doubts()
@@ -148,6 +178,7 @@ def read_units(
         found += near_misses(units.tables(), encoder.eligibility)
         found += misspelled_levels(units.tables(), encoder.parts)
         found += misspelled_strata(units.tables(), strata)
+        found += stand_ins(units.tables, encoder.parts)
         found += tuple(
             Doubt("totals", (f"{units.place(each.row)} {each.reason}",), column=each.column, rows=1)
             for each in doubts[:NAMED_TOTALS]

@@ -257,6 +257,16 @@ def too_much_unpacked(size: int, file: int) -> str:
     )
 
 
+def too_large_workbook(size: int, file: int) -> str:
+    """Return the message if an archive unpacks to too many bytes, or ""."""
+    if size <= (most := max(UNPACKED, EXPANSION * file)):
+        return ""
+    return (
+        f"a workbook of {file:,} bytes must unpack to at most {most:,} bytes; received {size:,}; "
+        f"{CUT}"
+    )
+
+
 def too_much_decoded(size: int, file: int) -> str:
     """Return the message if a file's cells have too many bytes in total, or ""."""
     if size <= (most := max(DECODED, MOST_DECODED * file)):

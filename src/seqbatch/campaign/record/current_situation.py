@@ -1,7 +1,7 @@
 """The current state of a campaign, computed from its events."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import accumulate
@@ -69,9 +69,14 @@ class Situation:
         The waves excluded from learning.
     conflicts, quarantined
         The number of held rows of outcome files so far.
-    absent, wait
-        The outcome assumed for units without one when their wave is closed (None for no
-        assumption), and the waiting time after their assignment, as declared or amended.
+    unknown
+        The number of rows so far whose unit is not in the campaign.
+    logged, outside
+        The number of logged rows so far; and of those that do not count for a metric because their
+        date is outside its window, by the window's length.
+    recombined
+        The metrics whose settings on rows were amended: values recorded before may not come from
+        logged rows.
     waiting
         Assignments in closed waves, as wave and event, whose waiting time was not over then.
     clipped
@@ -115,8 +120,10 @@ class Situation:
     skipped: tuple[int, ...] = ()
     conflicts: int = 0
     quarantined: int = 0
-    absent: float | None = None
-    wait: str | None = None
+    unknown: int = 0
+    logged: int = 0
+    outside: dict[str, int] = field(default_factory=dict)
+    recombined: tuple[str, ...] = ()
     waiting: tuple[tuple[int, int], ...] = ()
     clipped: dict[str, int] = field(default_factory=dict)
     observed: int = 0
@@ -139,6 +146,16 @@ class Situation:
     def masked(self) -> bool:
         """Whether codes replace the names of the actions."""
         return bool(self.key) and not self.unmasked
+
+    @property
+    def absent(self) -> float | None:
+        """The outcome assumed for units without one when their wave is closed; None for none."""
+        return self.spec.reward.absent
+
+    @property
+    def charges(self) -> Floats:
+        """What each action costs in the objective."""
+        return np.array([self.spec.charge(action) for action in self.actions])
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -210,6 +227,7 @@ class Situation:
                 "units": tuple(plain["units"]),
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
+                "recombined": tuple(plain["recombined"]),
                 "waiting": _waiting(plain["waiting"]),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
             }
@@ -222,8 +240,7 @@ class Situation:
 
     def rewards(self, values: Floats, actions: Integers) -> Floats:
         """Return outcomes as they count, after the costs of their actions."""
-        costs = np.array([action.cost for action in self.actions])
-        return self.counted(values) - self.spec.reward.sign * costs[actions]
+        return self.counted(values) - self.spec.reward.sign * self.charges[actions]
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or the one used for decisions in a wave."""
@@ -276,13 +293,16 @@ class Situation:
                 code="finished",
             )
 
-    def require_rows(self) -> None:
-        """Raise an error if the campaign keeps its rows in a data warehouse."""
+    def require_rows(self, lacking: str = "Single rows are not available here.") -> None:
+        """Raise an error if the campaign keeps its rows in a data warehouse.
+
+        `lacking` says what is not available without them.
+        """
         if self.spec.rows == "elsewhere":
             raise CampaignStateError(
                 f'campaign {self.name} keeps its rows elsewhere (rows = "elsewhere"): SQL '
                 "statements assign its units and compute the sums of a wave, and recording the "
-                "sums closes the wave. Single rows are not available here.",
+                f"sums closes the wave. {lacking}",
                 code="rows-elsewhere",
                 remedies=[Remedy("sql", what="assign", units=...)],
             )
@@ -354,8 +374,6 @@ def _created(payload: dict[str, Any]) -> Situation:
         declared=tuple(payload["sizes"]),
         floor=spec.floor,
         policy=payload["policy"],
-        absent=spec.reward.absent,
-        wait=spec.reward.after,
         listed=payload.get("file", ""),
         key=payload.get("key", ""),
     )
@@ -384,6 +402,12 @@ def _after(now: Situation, event: Event) -> Situation:
                 now,
                 conflicts=now.conflicts + event.counts["conflict"],
                 quarantined=now.quarantined + event.counts["quarantined"],
+                logged=now.logged + payload.get("logged", 0),
+                unknown=now.unknown + payload.get("unknown", 0),
+                outside=_more(
+                    now.outside,
+                    {within: sum(counts) for within, counts in payload.get("windows", {}).items()},
+                ),
                 observed=now.observed + payload.get("observed", 0),
             )
         case "close":
@@ -453,20 +477,20 @@ def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 def relearns(payload: dict[str, Any]) -> bool:
     """Return whether an amendment requires learning again, and so adds a new policy state."""
-    lasting = {"absent", "reward_format", "metric_formats", "changes", "wave"}
+    lasting = {"metrics", "changes", "wave"}
     return not payload.keys() <= lasting
 
 
 def amended(now: Situation, payload: dict[str, Any]) -> Situation:
-    """Return the state after an amendment of sizes, actions, floor, absences or formats."""
+    """Return the state after an amendment of sizes, actions, floor or metrics."""
     added = tuple(Action.model_validate(action) for action in payload.get("add", ()))
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
-    absent = payload.get("absent", {}).get("to", {"absent": now.absent, "after": now.wait})
     sizes = tuple(payload.get("sizes", now.sizes))
     return replace(
         now,
-        spec=_respelled(now.spec, payload),
+        spec=with_metrics(now.spec, payload.get("metrics", {})),
+        recombined=_recombined(now, payload.get("metrics", {})),
         actions=(*now.actions, *added),
         retired=frozenset(retired),
         sizes=sizes,
@@ -475,20 +499,28 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         explored=float(payload.get("explored", now.explored)),
         proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
-        absent=absent["absent"],
-        wait=absent["after"],
     )
 
 
-def _respelled(spec: Spec, payload: dict[str, Any]) -> Spec:
-    """Return the spec with the number formats that an amendment declares."""
-    reward, metrics = spec.reward, payload.get("metric_formats", {})
-    if "reward_format" in payload:
-        reward = reward.model_copy(update={"format": payload["reward_format"]["to"]})
-    spelled = [
-        metric.model_copy(update={"format": metrics[metric.column]["to"]})
-        if metric.column in metrics
-        else metric
-        for metric in spec.metrics
-    ]
-    return spec.model_copy(update={"reward": reward, "metrics": type(spec.metrics)(spelled)})
+#: The settings of a metric that say how rows are combined.
+COMBINING = ("rows", "row_id", "date", "within")
+
+
+def _recombined(now: Situation, changed: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the metrics whose settings on rows were amended, including this amendment."""
+    names = [name for name, settings in changed.items() if set(settings) & set(COMBINING)]
+    return tuple(dict.fromkeys([*now.recombined, *names]))
+
+
+def with_metrics(spec: Spec, changed: Mapping[str, Mapping[str, Any]]) -> Spec:
+    """Return the spec with amended settings of metrics, by metric and setting."""
+    if not changed:
+        return spec
+    metrics = {
+        name: {
+            **metric.model_dump(mode="json"),
+            **{setting: change["to"] for setting, change in changed.get(name, {}).items()},
+        }
+        for name, metric in spec.metrics.items()
+    }
+    return check_spec({**spec.model_dump(mode="json"), "metrics": metrics})

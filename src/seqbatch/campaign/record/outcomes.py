@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from math import isnan
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import OutcomeChunk, Reader
-from seqbatch.campaign.spec.reward_and_limits import waiting
+from seqbatch.campaign.spec.objective import Reward
+from seqbatch.campaign.spec.spec import Spec
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 
 # ----------------------------------------------------------------------
@@ -21,10 +23,15 @@ from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers, Places
 # Version 0 is not a recorded outcome: it is the value assumed for an absent unit after its close.
 
 
-ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED = "accepted", "duplicate", "conflict", "quarantined"
-VERDICTS = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED)
-#: The verdict number of an absent unit, which follows those of rows.
-ABSENT = len(VERDICTS)
+#: The verdicts by their numbers in the record. An absence is no row of a file. Counted and outside
+#: rows are logged: they are the parts of an outcome, and no outcome by themselves.
+VERDICTS = (
+    "accepted", "duplicate", "conflict", "quarantined", "absent", "counted", "outside",
+)  # fmt: skip
+ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED, _, COUNTED, OUTSIDE = VERDICTS
+ABSENT = VERDICTS.index("absent")
+#: The verdicts of rows that are held: their values are in no number.
+HELD = (CONFLICT, QUARANTINED)
 #: The columns of an outcome, without its parts.
 CELLS = ("number", "version", "value")
 
@@ -34,7 +41,8 @@ class Ledger:
     """Outcomes in the order of their events: unit number, version, value, and parts.
 
     The parts, shape (n, parts), are the other numbers recorded with a value: the terms of a sum,
-    and metrics. They are read only on request.
+    and metrics. They are read only on request. A value is NaN if metrics were recorded, but not
+    all that the reward consists of.
     """
 
     numbers: Integers
@@ -83,7 +91,7 @@ class Ledger:
         return absent
 
     def joined(self, other: "Ledger") -> "Ledger":
-        """Merge two ledgers by unit number; both must be sorted by it."""
+        """Merge two ledgers; return the newest version of each unit, as :meth:`known` does."""
         if not len(other):
             return self
         both = Ledger(
@@ -92,10 +100,13 @@ class Ledger:
             np.concatenate([self.values, other.values]),
             np.concatenate([self.parts, other.parts]),
         )
-        return both.take(np.argsort(both.numbers, kind="stable"))
+        return both.known()
 
     def known(self) -> "Ledger":
-        """Return the newest version of each unit's outcome, sorted by unit number."""
+        """Return the newest version of each unit's outcome, sorted by unit number.
+
+        If that has no value, the unit's value is the one assumed for an absent unit, if any.
+        """
         if (self.numbers[1:] > self.numbers[:-1]).all():
             return self
         # Sort by unit and then by version: the last row of each unit is its newest.
@@ -103,7 +114,17 @@ class Ledger:
         numbers = self.numbers[order]
         last = np.ones(len(order), dtype=np.bool_)
         last[:-1] = numbers[1:] != numbers[:-1]
-        return self.take(order[last])
+        newest, lowest = self.take(order[last]), order[np.roll(last, 1)]
+        assumed = np.isnan(newest.values) & (self.versions[lowest] == 0)
+        if assumed.any():
+            newest.values[assumed] = self.values[lowest[assumed]]
+            newest.versions[assumed] = 0
+        return newest
+
+    def rewarded(self) -> "Ledger":
+        """Return the rows with a value: the others have metrics, but no reward so far."""
+        there = ~np.isnan(self.values)
+        return self if there.all() else self.take(np.flatnonzero(there))
 
     def within(self, low: int, high: int) -> "Ledger":
         """Return the rows of units with numbers from `low` to `high` - 1.
@@ -172,7 +193,8 @@ class Newest:
         # Sort by version: if a unit occurs twice, its newest version is written last.
         rows = rows.select(CELLS).sort_by("version")
         numbers, versions, values = (column.to_numpy() for column in rows.itercolumns())
-        newer = versions >= self.versions[numbers]
+        # A version without a value says nothing about the reward.
+        newer = (versions >= self.versions[numbers]) & ~np.isnan(values)
         self.versions[numbers[newer]] = versions[newer]
         self.values[numbers[newer]] = values[newer]
 
@@ -212,13 +234,13 @@ def part_name(place: int) -> str:
     return f"part {place}"
 
 
-def absences(numbers: Integers, value: float) -> pa.Table:
+def absences(numbers: Integers, values: Floats) -> pa.Table:
     """Return the rows of a chunk with the assumed outcomes of absent units."""
     count = len(numbers)
     return pa.table(
         {
             "number": numbers,
-            "value": np.full(count, value),
+            "value": values,
             "version": np.zeros(count, dtype=np.int32),
             "verdict": np.full(count, ABSENT, dtype=np.int8),
         }
@@ -248,6 +270,8 @@ class News:
         The previous outcomes of corrected units, and whether they were assumed for an absent unit.
     until
         The newest event to include.
+    unrewarded
+        New metrics of units without a value of the reward.
     """
 
     fresh: Ledger
@@ -255,10 +279,11 @@ class News:
     before: Floats
     was_absent: Bools
     until: int
+    unrewarded: Ledger
 
     def counting(self, absent: Ledger) -> "News":
-        """Return the news with the assumed outcomes of absent units added."""
-        return replace(self, fresh=self.fresh.joined(absent))
+        """Return the news with the assumed outcomes of absent units added, and all metrics."""
+        return replace(self, fresh=self.fresh.joined(self.unrewarded.joined(absent)))
 
     def numbers_before(self, number: int) -> Integers:
         """Return the numbers of affected units below `number`, in order."""
@@ -270,7 +295,7 @@ class News:
         """Whether removing a corrected value from the sums would leave large rounding errors."""
         if not len(self.before):
             return False
-        left = np.abs(np.concatenate([self.fresh.values, self.corrected.values]))
+        left = np.abs(np.concatenate([self.fresh.rewarded().values, self.corrected.values]))
         gone = np.abs(self.before).max()
         return bool(gone > LARGEST_CORRECTION * max(left.mean() if len(left) else 0.0, 1e-300))
 
@@ -279,18 +304,21 @@ class News:
         """Read the outcomes recorded after an event, up to the campaign's current state."""
         chunks = reader.outcome_chunks(after_event=event, until_event=now.sequence)
         rows = Ledger.of(chunks, parts=parts, room=now.assigned)
-        newest = rows.known()
+        every = rows.known()
+        newest = every.rewarded()
+        unrewarded = every.take(np.flatnonzero(np.isnan(every.values)))
         # In the open wave, no unit had an outcome before its first version; in closed waves, some
         # units counted as absent.
         late = newest.numbers < sum(now.units[: now.wave - 1])
         asked = newest.numbers[late | ~rows.firsts(newest, now.assigned)]
         had: dict[int, tuple[int, float]] = {}
         for number, version, cells, when in reader.outcome_versions(asked):
-            if when <= event and version >= had.get(number, (0, 0.0))[0]:
+            newer = when <= event and version >= had.get(number, (0, 0.0))[0]
+            if newer and not isnan(cells[0]):
                 had[number] = (version, cells[0])
         if not had:
             return cls(newest, newest.take(slice(0)), np.zeros(0), np.zeros(0, dtype=np.bool_),
-                       now.sequence)  # fmt: skip
+                       now.sequence, unrewarded)  # fmt: skip
         again = np.isin(newest.numbers, np.array(list(had), dtype=np.int64))
         corrected = newest.take(np.flatnonzero(again))
         before = [had[number] for number in corrected.numbers.tolist()]
@@ -300,6 +328,7 @@ class News:
             before=np.array([value for _, value in before], dtype=np.float64),
             was_absent=np.array([version == 0 for version, _ in before], dtype=np.bool_),
             until=now.sequence,
+            unrewarded=unrewarded,
         )
 
 
@@ -318,15 +347,16 @@ class Absentees:
     ----------
     numbers
         The units, in order.
-    value
-        The outcome assumed for them.
+    values
+        The outcome assumed for each: the declared value, or the reward of the metrics that were
+        recorded, with the declared values of the others.
     waiting
         The assignments, as wave and event, whose waiting time is not over. They are checked again
         when the next wave is closed.
     """
 
     numbers: Integers
-    value: float
+    values: Floats
     waiting: tuple[tuple[int, int], ...]
 
     def ledger(self, parts: int) -> Ledger:
@@ -335,14 +365,12 @@ class Absentees:
         return Ledger(
             self.numbers,
             np.zeros(count, dtype=np.int64),
-            np.full(count, self.value),
+            self.values,
             np.full((count, parts), np.nan),
         )
 
 
-def absentees(
-    reader: Reader, now: Situation, recorded: Ledger, *, at: datetime, skip: bool
-) -> Absentees:
+def absentees(reader: Reader, now: Situation, news: News, *, at: datetime, skip: bool) -> Absentees:
     """Return the units that count as absent when the open wave is closed.
 
     Parameters
@@ -351,8 +379,8 @@ def absentees(
         The reader for units and outcomes.
     now
         The campaign's state before the close.
-    recorded
-        Outcomes of the open wave's units; outcomes of other units may be included.
+    news
+        The outcomes since the last estimate, with their parts if the reward is a sum.
     at
         The time of the close.
     skip
@@ -360,26 +388,59 @@ def absentees(
     """
     none = np.zeros(0, dtype=np.int64)
     if now.absent is None:
-        return Absentees(none, 0.0, ())
+        return Absentees(none, np.zeros(0), ())
     assigned = {wave: _assigned(reader, wave) for wave in {now.wave, *dict(now.waiting)}}
     own = [] if skip else [(now.wave, event) for event in assigned[now.wave]]
-    found, left = [none], []
+    found, values, left = [none], [np.zeros(0)], []
     for wave, event in dict.fromkeys([*now.waiting, *own]):
         if not _due(reader, now, event, at):
             left.append((wave, event))
             continue
         numbers = assigned[wave].get(event, none)
-        known = recorded.numbers if wave == now.wave else _recorded(reader, now, numbers)
+        known, partly = news.fresh.numbers, news.unrewarded
+        if wave != now.wave:
+            known, partly = _recorded(reader, now, numbers)
         found.append(np.setdiff1d(numbers, known))
-    return Absentees(np.concatenate(found), now.absent, tuple(left))
+        values.append(_assumed(now, found[-1], partly))
+    return Absentees(np.concatenate(found), np.concatenate(values), tuple(left))
+
+
+def _assumed(now: Situation, numbers: Integers, partly: Ledger) -> Floats:
+    """Return the outcomes of absent units, some of which have a part of the reward's metrics."""
+    assert now.absent is not None
+    values = np.full(len(numbers), now.absent)
+    if not now.spec.reward.plain and len(partly):
+        here = np.flatnonzero(np.isin(numbers, partly.numbers))
+        parts = partly.parts[np.searchsorted(partly.numbers, numbers[here])]
+        values[here] = weighted(now.spec.reward, assumed_terms(now.spec, terms_of(now.spec, parts)))
+    return values
+
+
+def terms_of(spec: Spec, parts: Floats) -> Floats:
+    """Return the metrics that a reward of several adds up, from an outcome's parts."""
+    return parts[:, [spec.parts.index(metric.name) for metric in spec.reward.terms]]
+
+
+def assumed_terms(spec: Spec, terms: Floats) -> Floats:
+    """Return the reward's metrics with the values of absent units in place of missing ones."""
+    absent = np.array([np.nan if m.absent is None else m.absent for m in spec.reward.terms])
+    return np.where(np.isnan(terms), absent, terms)
+
+
+def weighted(reward: Reward, terms: Floats) -> Floats:
+    """Return the reward, the weighted sum of its metrics, shape (n, metrics)."""
+    if reward.plain:
+        return terms[:, 0]
+    total = np.zeros(len(terms))
+    for place, weight in enumerate(reward.weights):
+        total = total + weight * terms[:, place]
+    return total
 
 
 def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
     """Return whether the waiting time of an assignment's units is over."""
-    if now.wait is None:
-        return True
-    wait: timedelta = waiting(now.wait)
-    return at - datetime.fromisoformat(reader.event(event).at) >= wait
+    wait = now.spec.reward.wait
+    return wait is None or at - datetime.fromisoformat(reader.event(event).at) >= wait
 
 
 def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
@@ -391,11 +452,17 @@ def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
     return {event: np.concatenate(found) for event, found in pieces.items()}
 
 
-def _recorded(reader: Reader, now: Situation, numbers: Integers) -> Integers:
-    """Return which of these units of earlier waves have an outcome."""
-    found = {
-        number
-        for number, version, _, event in reader.outcome_versions(numbers)
-        if version > 0 and event <= now.sequence
-    }
-    return np.array(sorted(found), dtype=np.int64)
+def _recorded(reader: Reader, now: Situation, numbers: Integers) -> tuple[Integers, Ledger]:
+    """Return which of these units of earlier waves have an outcome, and the others' metrics."""
+    newest: dict[int, tuple[int, tuple[float, ...]]] = {}
+    for number, version, cells, event in reader.outcome_versions(numbers):
+        if event <= now.sequence and version > newest.get(number, (0, ()))[0]:
+            newest[number] = version, cells
+    found = sorted(number for number, (_, cells) in newest.items() if not isnan(cells[0]))
+    left = sorted(newest.keys() - set(found))
+    parts = np.full((len(left), len(now.spec.parts)), np.nan)
+    for place, number in enumerate(left):
+        parts[place] = newest[number][1][1:]
+    nothing = np.full(len(left), np.nan)
+    partly = Ledger(np.array(left, dtype=np.int64), np.ones(len(left), np.int32), nothing, parts)
+    return np.array(found, dtype=np.int64), partly

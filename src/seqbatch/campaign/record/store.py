@@ -10,7 +10,7 @@ states     what the policy knew after each wave
 numbers    unit id to its number in the campaign; prevents two actions for one unit
 values     unit number and version to an outcome; prevents counting an outcome twice; version 0
            is the outcome assumed for an absent unit
-owners     outcome id to a unit's number; prevents two units for one outcome
+rows       a logged row's key and version to its unit and content; prevents counting a row twice
 ========== =========================================================================
 
 A store also keeps one fold for each campaign: its state after the newest event, which saves reading
@@ -33,7 +33,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from seqbatch.campaign.files.column_values import Texts
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers, Places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,77 @@ class OutcomeChunk:
     count: int
     rows: bytes
     hash: str
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedRows:
+    """Rows of outcome files from which outcomes are combined.
+
+    Parameters
+    ----------
+    keys
+        What identifies each row: its id, or else its content. An id is written after the name of
+        its column and a bar; a content after the bar alone.
+    versions
+        The version of a row with an id, from 1: only the newest counts. Equal rows without ids are
+        versions of one row, and all of them count.
+    numbers
+        The units' numbers.
+    contents
+        The row's cells as in an outcome (NaN if empty, or computed from others), its time in
+        microseconds since 1970 (NaN if not declared), and 1 if the time is a whole day, shape
+        (n, 1 + parts + 2).
+    """
+
+    keys: pa.Array
+    versions: Integers
+    numbers: Integers
+    contents: Floats
+
+    @property
+    def cells(self) -> Floats:
+        """The cells, without the time."""
+        return self.contents[:, :-2]
+
+    @property
+    def times(self) -> Floats:
+        """The times."""
+        return self.contents[:, -2]
+
+    @property
+    def days(self) -> Bools:
+        """Which times are whole days."""
+        days: Bools = self.contents[:, -1] == 1
+        return days
+
+    def take(self, rows: Places) -> "LoggedRows":
+        """Return only these rows."""
+        return LoggedRows(
+            self.keys.take(rows), self.versions[rows], self.numbers[rows], self.contents[rows]
+        )
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """The newest version of each of some logged rows, found by their keys.
+
+    Parameters
+    ----------
+    versions
+        The versions, 0 for unknown rows.
+    numbers, contents
+        The units' numbers, and the content of each row.
+    events
+        The events that recorded them.
+    """
+
+    versions: Integers
+    numbers: Integers
+    contents: Floats
+    events: Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,14 +309,15 @@ class Reader(Protocol):
     def numbers(self, units: Texts) -> Integers:
         """Return each unit's number, -1 for unknown units."""
 
-    def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the unit number of each outcome id, -1 for unknown ids."""
+    def known_rows(self, keys: Texts, *, parts: int) -> KnownRows:
+        """Return the newest version of each logged row."""
 
-    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN without one.
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats, Bools]:
+        """Return the newest version and cells of each unit's outcome, and whether it was absent.
 
-        The cells are the value and, if `parts` are requested, the other numbers recorded with it.
-        Version 0 is not a recorded outcome, but the one assumed for an absent unit.
+        The version is 0 and the cells are NaN if nothing was recorded. The cells are the value and,
+        if `parts` are requested, the other numbers recorded with it. An absent unit once counted as
+        the declared value.
         """
 
     def outcome_versions(
@@ -254,7 +326,7 @@ class Reader(Protocol):
         """Yield all versions of units' outcomes: number, version, cells, event."""
 
     def index_sizes(self) -> tuple[int, int, int]:
-        """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
+        """Return how many rows the indexes of numbers, outcomes and logged rows have."""
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
@@ -262,8 +334,8 @@ class Reader(Protocol):
     def outcome_index(self) -> Iterator[tuple[int, int, float, int]]:
         """Yield the whole index of outcomes: number, version, value, event."""
 
-    def owner_index(self) -> Iterator[tuple[str, int]]:
-        """Yield the whole index of outcome ids."""
+    def row_index(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the whole index of logged rows: key, version, event."""
 
 
 class Change(Reader, Protocol):
@@ -302,8 +374,8 @@ class Change(Reader, Protocol):
     ) -> None:
         """Add an event's accepted rows to the index, before or after adding their chunk."""
 
-    def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Add the unit numbers of new outcome ids."""
+    def index_rows(self, event: int, rows: LoggedRows) -> None:
+        """Add an event's logged rows to the index, before or after adding their chunk."""
 
     def add_state(self, state: StateRecord) -> None:
         """Add a state."""

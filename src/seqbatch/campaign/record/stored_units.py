@@ -26,10 +26,13 @@ class Piece:
         The stored chunk, which is unpacked only on request.
     known
         The newest outcome of each unit that has one, in the order of units.
+    cells
+        The newest metrics of each unit that has any, with or without an outcome.
     """
 
     chunk: UnitChunk
     known: Ledger
+    cells: Ledger
 
     @property
     def wave(self) -> int:
@@ -92,7 +95,8 @@ def walk(
         chunks = [extent.chunk for extent in reader.extents(wave=wave)]
     for chunk in reader.unit_chunks(given=given, chunks=chunks):
         if until is None or chunk.event <= until:
-            yield Piece(chunk, known.within(chunk.first, chunk.first + chunk.count))
+            cells = known.within(chunk.first, chunk.first + chunk.count)
+            yield Piece(chunk, cells.rewarded(), cells)
 
 
 def known_outcomes(reader: Reader, now: Situation) -> Ledger:

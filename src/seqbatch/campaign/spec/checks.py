@@ -3,12 +3,116 @@
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, columns, parsed
+from seqbatch.campaign.spec.base import SettingError, distinct
+from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, Missing, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
-from seqbatch.campaign.spec.reward_and_limits import SettingError, distinct
+from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
 if TYPE_CHECKING:
     from seqbatch.campaign.spec.spec import Spec
+
+
+# ----------------------------------------------------------------------
+# Check that the objective is one thing: a metric, or money in the currency of the costs.
+
+
+def check_objective(spec: "Spec") -> None:
+    """Refuse an objective whose metrics, value and costs do not fit together."""
+    objective = spec.objective
+    for name in objective.weights:
+        if name not in spec.metrics:
+            near = get_close_matches(name, spec.metrics, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"declare it as [metrics.{name}]"
+            raise SettingError(
+                f"objective.{objective.setting} must name a metric ({', '.join(spec.metrics)}); "
+                f'received "{name}": {meant}',
+                ("objective", objective.setting),
+            )
+    terms = spec.reward.terms
+    if capped := [metric.name for metric in terms if len(terms) > 1 and metric.cap is not None]:
+        raise SettingError(
+            f"metrics.{capped[0]}.cap cannot be combined with an objective of several metrics",
+            ("metrics", capped[0], "cap"),
+            ("objective", objective.setting),
+        )
+    _check_subtracted(spec)
+    _check_currency(spec)
+    _check_costs(spec)
+
+
+def _check_subtracted(spec: "Spec") -> None:
+    """Refuse to subtract costs from something that is not money."""
+    reward, objective, currency = spec.reward, spec.objective, spec.money
+    amounts = all(metric.kind == AMOUNT for metric in reward.terms)
+    # If only the currency is missing, the next check says so.
+    if not objective.less_costs or reward.money or (amounts and currency is None):
+        return
+    first = next((one for one in reward.terms if one.kind != AMOUNT), reward.terms[0])
+    measured = " and ".join(f'"{one.name}" ({_measured(one)})' for one in reward.terms)
+    if len(reward.terms) > 1:
+        advice = f"Name only amounts in {currency or 'one currency'}"
+    elif amounts:
+        advice = f'If it is in {currency}, declare that (metrics.{first.name}.unit = "{currency}")'
+    else:
+        beside = "" if currency else ', with currency = "EUR"'
+        advice = f"Say what one {first.name} is worth (objective.value = 12.50{beside})"
+    raise SettingError(
+        f"a cost{f' in {currency}' if currency else ''} cannot be subtracted from "
+        f"{_what(first)}. objective.{objective.setting} is {measured}, and less_costs is true. "
+        f"{advice}, or set less_costs = false: costs then count against the budget alone",
+        ("objective", "less_costs"),
+    )
+
+
+def _measured(metric: Metric) -> str:
+    return metric.kind if metric.unit is None else f"{metric.kind} in {metric.unit}"
+
+
+def _what(metric: Metric) -> str:
+    """Return what a metric measures, with the article."""
+    if metric.kind != AMOUNT:
+        return f"a {metric.kind} metric"
+    return "an amount without a unit" if metric.unit is None else f"an amount in {metric.unit}"
+
+
+def _check_currency(spec: "Spec") -> None:
+    budget = None if spec.budget is None else spec.budget.unit
+    if budget is not None and spec.currency is not None and budget != spec.currency:
+        raise SettingError(
+            f'budget.unit is "{budget}", but currency is "{spec.currency}", and costs are in '
+            "that currency: convert the budget, or leave budget.unit out",
+            ("budget", "unit"),
+        )
+    needs = [name for name in ("value", "less_costs") if getattr(spec.objective, name)]
+    if needs and spec.money is None:
+        raise SettingError(
+            f'objective.{needs[0]} is about money: say in which currency, as in currency = "EUR"',
+            ("objective", needs[0]),
+        )
+    metric = spec.reward.terms[0]
+    if spec.objective.value is not None and metric.kind == AMOUNT and metric.unit == spec.money:
+        raise SettingError(
+            f"objective.value says what one {metric.name} is worth, but {metric.name} is an "
+            f"amount in {metric.unit} already: leave objective.value out",
+            ("objective", "value"),
+        )
+
+
+def _check_costs(spec: "Spec") -> None:
+    """Refuse an objective in money that leaves open whether costs are subtracted."""
+    reward, objective = spec.reward, spec.objective
+    amounts = all(metric.kind == AMOUNT for metric in reward.terms)
+    likely = spec.money is None and reward.unit is not None and amounts
+    costs = any(action.cost for action in spec.actions)
+    if objective.less_costs is not None or not costs or not (reward.money or likely):
+        return
+    declare = f'declare the currency of the costs (currency = "{reward.unit}"), and '
+    raise SettingError(
+        f"the objective is an amount in {reward.unit}, and actions have costs: "
+        f"{declare if likely else ''}say whether to subtract them. objective.less_costs = true "
+        "is profit; with less_costs = false, costs count against the budget alone",
+        ("objective", objective.setting),
+    )
 
 
 # ----------------------------------------------------------------------
@@ -104,7 +208,7 @@ def _check_fallback(spec: "Spec", names: list[str]) -> None:
 
 def _check_rules(spec: "Spec") -> None:
     """Refuse rules that cannot be parsed, and columns used as the wrong type."""
-    own = {**dict.fromkeys(spec.reward.columns, "an outcome"), **_metrics(spec)}
+    own = dict.fromkeys(_outcomes(spec), "an outcome")
     own |= dict.fromkeys(spec.unit, "the unit's id")
     kinds = _known_kinds(spec, own)
     for action, text in spec.eligible.items():
@@ -125,11 +229,12 @@ def _check_rules(spec: "Spec") -> None:
                     "give the units a yes-or-no column instead",
                     ("eligible", action),
                 )
-            if name not in kinds and isinstance(rule, BooleanColumn):
-                kinds[name] = kind
+            if name not in kinds and isinstance(rule, BooleanColumn | Missing):
+                kinds[name] = kind or "text"
             if name not in kinds:
-                raise SettingError(_unknown(action, name, kind, kinds), ("eligible", action))
-            if kinds[name] != kind:
+                said = _unknown(action, name, kind or "text", kinds)
+                raise SettingError(said, ("eligible", action))
+            if kind is not None and kinds[name] != kind:
                 raise SettingError(
                     f"eligible.{action} uses {name} as {_said(kind)}, but it is "
                     f"{_said(kinds[name])}",
@@ -159,8 +264,8 @@ def _known_kinds(spec: "Spec", own: dict[str, str]) -> dict[str, Kind]:
     return strata | spec.columns | kinds
 
 
-def _metrics(spec: "Spec") -> dict[str, str]:
-    return {metric.column: "an outcome" for metric in spec.metrics}
+def _outcomes(spec: "Spec") -> set[str]:
+    return {metric.column for metric in spec.metrics.values()}
 
 
 def _feature_kinds(spec: "Spec") -> dict[str, Kind]:
@@ -177,7 +282,7 @@ def _said(kind: Kind) -> str:
 
 def _check_strata(spec: "Spec") -> None:
     distinct(spec.strata, "strata", "strata")
-    outcomes = {*spec.reward.columns, *_metrics(spec)}
+    outcomes = _outcomes(spec)
     for name in spec.strata:
         if name in spec.features.numeric or name in spec.features.date or name in outcomes:
             raise SettingError(
@@ -213,7 +318,8 @@ def check_exact(spec: "Spec") -> None:
         return
     if spec.reward.range is None:
         raise SettingError(
-            'sums = "exact" needs bounds on the reward: declare reward.range = [low, high]',
+            'sums = "exact" needs bounds on the objective: declare range = [low, high] for '
+            f"{', '.join(f'metrics.{one.name}' for one in spec.reward.terms if not one.limits)}",
             "sums",
         )
     rules = {**spec.features.numeric, **spec.features.date}
@@ -243,12 +349,22 @@ def check_elsewhere(spec: "Spec") -> None:
         "number with indicator = 1": bool(learning),
         f"the scaling of days would be learned ({', '.join(dates)}); declare only other parts, "
         'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
-        "metrics cannot be recorded": bool(spec.metrics),
+        "metrics beside the objective cannot be recorded": len(spec.metrics)
+        > len(spec.reward.terms),
+        "guardrails would need the rows": any(
+            metric.guardrail is not None for metric in spec.metrics.values()
+        ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),
-        "outcomes cannot have ids": spec.outcome is not None,
-        "outcomes cannot be waited for (reward.after)": spec.reward.after is not None,
+        "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
+        "rows cannot be combined or have ids (rows, row_id)": _any_declared(spec, "rows", "row_id"),
     }
     if found := [reason for reason, there in reasons.items() if there]:
         raise SettingError(f'rows = "elsewhere": {"; ".join(found)}', "rows")
+
+
+def _any_declared(spec: "Spec", *settings: str) -> bool:
+    """Return whether any metric has one of these settings."""
+    every = spec.metrics.values()
+    return any(getattr(metric, name) is not None for metric in every for name in settings)

@@ -1,31 +1,15 @@
-"""Draft a spec from a file of units: the role that `init` proposes for each column."""
+"""Draft a spec from a file of units: your choices, and the role that each column gets."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
-from typing import Any, Literal
+from datetime import date
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from seqbatch.campaign.features.boolean import read_booleans
-from seqbatch.campaign.files import profile
-from seqbatch.campaign.files.date_format import share_of_dates
-from seqbatch.campaign.files.doubts import (
-    NAMED_TOTALS,
-    Summed,
-    doubt,
-    ending_in_sums,
-    several_spellings,
-)
-from seqbatch.campaign.files.number_format import (
-    PLAIN,
-    currencies,
-    in_words,
-    is_amount,
-    no_numbers,
-)
+from seqbatch.campaign.files.column_name import question, unlikely_id
+from seqbatch.campaign.files.doubts import NAMED_TOTALS, Summed, doubt, ending_in_sums
 from seqbatch.campaign.files.profile import (
     CHECK,
     NAMELESS,
@@ -37,319 +21,40 @@ from seqbatch.campaign.files.profile import (
     chosen_date,
     chosen_number,
     habits_of,
-    is_code,
     misfits,
     no_ids,
-    numbers_rows,
     profile_of,
     repeated,
     unit_columns,
-    unlikely_id,
 )
 from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.spec.column_proposal import (
+    FEATURES,
+    Became,
+    ColumnProposal,
+    LeftOut,
+    left_out,
+    proposed,
+    proposed_as,
+    proposed_feature,
+)
+from seqbatch.campaign.spec.consent import channels_of, together
+from seqbatch.campaign.spec.eligibility import Kind
+from seqbatch.campaign.spec.feature_limit import limited, model_columns
+from seqbatch.campaign.spec.metrics import YES_NO
 from seqbatch.campaign.spec.spec import fresh_seed
-from seqbatch.campaign.spec.toml import check_spec, quoted, value
+from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
-from seqbatch.display import counted, number
 from seqbatch.errors import InvalidArgumentError
-
-# ----------------------------------------------------------------------
-# Propose a role for each column: a feature, a question, or left out, with the reason.
-
-
-Became = Literal["unit", "numeric", "date", "boolean", "categorical", "question", "left out"]
-
-#: A category gets an indicator for each of at most this many levels, ...
-MOST_LEVELS = 50
-#: ... if they cover this share of its units; otherwise its levels are hashed into `CELLS` cells.
-COVERED, CELLS = 0.8, 16
-#: With at most this many distinct values a column describes units, even if most rows differ.
-FEW = 10
-#: Text with a longer average length is not a category, and a longer text is not a level.
-LONG, LONGEST = 40, 200
-#: A level with fewer units than this counts as `other`, in files of some thousand units.
-LEAST = 20
-#: Numbers have a long tail if the largest is this many times the median.
-TAIL = 50
-#: If this share of values fits a format, the others are mistakes.
-MOSTLY = 0.8
-#: A column with more distinct values than this is not checked for yes and no.
-MOST_SPELLINGS = 8
-
-
-@dataclass(frozen=True)
-class ColumnProposal:
-    """The proposed role of a column.
-
-    Parameters
-    ----------
-    column
-        The column's name.
-    became
-        The spec's table for this feature, or the column's role if it is not a feature.
-    setting
-        The value of its setting, as TOML; "" if it has none.
-    why
-        The reason, as a comment.
-    among
-        For a question: the table that would hold the feature.
-    """
-
-    column: str
-    became: Became
-    setting: str = ""
-    why: str = ""
-    among: str = ""
-
-    @property
-    def asks(self) -> bool:
-        """Whether you should review it before creating the campaign."""
-        return self.became == "question" or CHECK in self.why
-
-    def asked(self, question: str) -> "ColumnProposal":
-        """Return the same feature as a question."""
-        return replace(self, became="question", why=question, among=self.became)
-
-
-def proposed(column: ColumnProfile, habits: Habits, *, today: date) -> ColumnProposal:
-    """Propose a role for a column from its values, and from whether its dates are in the future."""
-    if why := _useless(column):
-        return ColumnProposal(column.name, "left out", why=why)
-    if _is_boolean(column):
-        return _boolean(column)
-    if column.dates:
-        return _date(column, habits, today)
-    if column.numbers and not (
-        is_code(column.name) and _is_whole(column) and not _is_float(column)
-    ):
-        return _numeric(column, habits)
-    if why := _mixed(column) or _wordy(column):
-        return ColumnProposal(column.name, "left out", why=why)
-    if _is_float(column):
-        return ColumnProposal(column.name, "left out", why="has numbers that are not finite")
-    return _categorical(column)
-
-
-def proposed_as(
-    kind: Became, column: ColumnProfile, habits: Habits, *, today: date
-) -> ColumnProposal:
-    """Return the role of a column that you declared to be of a kind, or say why it cannot be."""
-    if kind == "left out":
-        return ColumnProposal(column.name, kind, why="as requested")
-    if kind == "numeric" and column.numbers:
-        made = _numeric(column, habits)
-    elif kind == "date" and column.dates:
-        made = _date(column, habits, today)
-    elif kind == "boolean" and _is_boolean(column):
-        made = _boolean(column)
-    elif kind == "categorical" and column.readable and column.distinct:
-        made = _categorical(column)
-    else:
-        rule = f"a column that can be read as {kind}"
-        values = f"values such as {_some(column)}" if column.distinct else "no values"
-        raise InvalidArgumentError(f"features.{column.name}", rule, values)
-    if made.became == "left out":
-        rule = "left out, or another column"
-        raise InvalidArgumentError(f"features.{column.name}", rule, f"one that {made.why}")
-    return made
-
-
-def _useless(column: ColumnProfile) -> str:
-    """Return why a column cannot be a useful feature, or "" if it may be one."""
-    if not 0 < len(column.name) <= 200:
-        return "a name must have 1 to 200 characters; rename the column to use it"
-    if not column.readable:
-        return f"values of type {column.kind} cannot be features"
-    if not column.distinct:
-        return "has no values"
-    if column.distinct == 1 and not column.missing:
-        return f"has the same value in every row: {_short(column.example)}"
-    return ""
-
-
-def _is_boolean(column: ColumnProfile) -> bool:
-    """Return whether every value means yes or no, and both occur."""
-    if column.distinct > MOST_SPELLINGS or pa.types.is_temporal(column.values.type):
-        return False
-    values, wrong = read_booleans(column.values).values_and_wrong()
-    return not wrong and len(set(values.tolist())) == 2
-
-
-def _boolean(column: ColumnProfile) -> ColumnProposal:
-    text, share = column.example, column.counts.max() / column.present
-    why = f"yes or no, {_short(text)} in {share:.0%} of rows"
-    if not column.missing:
-        return ColumnProposal(column.name, "boolean", '"refuse"', why)
-    return ColumnProposal(column.name, "boolean", '"level"', f"{why}; {_missing(column)} a level")
-
-
-def _date(column: ColumnProfile, habits: Habits, today: date) -> ColumnProposal:
-    way, remark = chosen_date(column, habits)
-    days = way.days(column.values)
-    if days.min() == days.max():
-        return ColumnProposal(column.name, "left out", why="has only one date, and missing values")
-    first, last = (date(1970, 1, 1) + timedelta(int(day)) for day in (days.min(), days.max()))
-    settings: dict[str, Any] = {"format": way.format, "parts": ["days"]}
-    why = [f"{first} to {last}"]
-    if "%y" in way.format:
-        why.append("years 69 to 99 are read as 1969 to 1999, 00 to 68 as 2000 to 2068")
-    if column.missing:
-        settings["missing"] = "median"
-        why.append(f"{_missing(column)} the median")
-    late = int(column.counts[days > (today - date(1970, 1, 1)).days].sum())
-    future = f"{CHECK} {counted(late, 'date')} after {today}" if late else ""
-    return ColumnProposal(column.name, "date", value(settings), _joined(*why, remark, future))
-
-
-def _extent(low: float, high: float) -> str:
-    """Format a column's smallest and largest number; years get no thousands separators.
-
-    >>> _extent(1893.0, 2005.0), _extent(0.0, 2005.0)
-    ('1893 to 2005', '0 to 2,005')
-    """
-    if 1500 <= low <= high <= 2200 and low.is_integer() and high.is_integer():
-        return f"{low:.0f} to {high:.0f}"
-    return f"{number(low)} to {number(high)}"
-
-
-def _numeric(column: ColumnProfile, habits: Habits) -> ColumnProposal:
-    way, remark = chosen_number(column, habits)
-    low, high = float(way.numbers.min()), float(way.numbers.max())
-    if numbers_rows(way.numbers, column.codes):
-        return ColumnProposal(column.name, "left out", why="is a row number")
-    if low == high:
-        return ColumnProposal(
-            column.name, "left out", why="has only one number, and missing values"
-        )
-    if unlikely_id(column.name) == 0 and _is_whole(column) and (why := _like_an_id(column)):
-        return ColumnProposal(column.name, "left out", why=why)
-    settings: dict[str, Any] = {"scale": "learn"}
-    said = [_extent(low, high), in_words(way.example)]
-    if column.missing:
-        settings["missing"] = "median"
-        said.append(f"{_missing(column)} the median")
-    if way.example or remark:
-        # An ambiguous column is refused unless the spec declares its format.
-        settings["format"] = way.example or PLAIN
-    said.append(_tail(way.numbers, column))
-    text = '"learn"' if len(settings) == 1 else value(settings)
-    return ColumnProposal(column.name, "numeric", text, _joined(*said, remark))
-
-
-def _tail(numbers: Floats, column: ColumnProfile) -> str:
-    """Return a remark about a long tail of positive numbers."""
-    order = np.argsort(numbers)
-    reached = np.cumsum(column.counts[order])
-    median = float(numbers[order[int(np.searchsorted(reached, column.present / 2))]])
-    if median <= 0 or numbers.min() < 0 or numbers.max() < TAIL * median:
-        return ""
-    return (
-        f"long tail: the largest is {number(numbers.max() / median, 2)} times the median; the "
-        "default clip limits it, but a logarithm may be better"
-    )
-
-
-def _mixed(column: ColumnProfile) -> str:
-    """Return the problem of a text column that holds mostly numbers or dates."""
-    if not column.is_text or column.numbers or is_code(column.name) or column.distinct < 3:
-        return ""
-    if share_of_dates(column.texts) > MOSTLY:
-        return f"dates in more than one format, such as {_some(column)}; convert them to one format"
-    several = currencies(column.texts)
-    if len(several) > 1 and all(is_amount(text) for text in several):
-        return f"amounts in {', '.join(several)}; convert them to one currency or unit"
-    share, odd = no_numbers(column.texts) if not column.has_leading_zeros else (1.0, [])
-    if share < 1 - MOSTLY:
-        some = ", ".join(_short(text) for text in odd)
-        return f"numbers, except for cells such as {some}; correct those cells to use the column"
-    return ""
-
-
-def _wordy(column: ColumnProfile) -> str:
-    """Return why values are not a category: they are unique to each unit, or prose."""
-    lengths = pc.utf8_length(column.texts).to_numpy(zero_copy_only=False)
-    if float(np.average(lengths, weights=column.counts)) > LONG or lengths.max() > LONGEST:
-        return "free text"
-    return _like_an_id(column)
-
-
-def _like_an_id(column: ColumnProfile) -> str:
-    """Return why a column identifies units rather than describing them, or ""."""
-    if column.distinct == column.present and column.present > 2:
-        return "like an id: a different value in every row"
-    if column.distinct > max(FEW, column.present / 2):
-        return f"like an id: {column.distinct:,} values in {counted(column.present, 'row')}"
-    return ""
-
-
-def _categorical(column: ColumnProfile) -> ColumnProposal:
-    least = min(LEAST, column.rows // 200)
-    order = column.by_count[:MOST_LEVELS]
-    order = order[column.counts[order] >= least]
-    covered = int(column.counts[order].sum())
-    if column.distinct > MOST_LEVELS and covered < COVERED * column.present:
-        many = f"{column.distinct:,} values, too many for indicators: hashed into {CELLS} cells"
-        rules: dict[str, Any] = {"hash": CELLS} | ({"missing": "level"} if column.empty else {})
-        return ColumnProposal(column.name, "categorical", value(rules), many)
-    counts = {str(column.values[place].as_py()): int(column.counts[place]) for place in order}
-    # A word that often marks a missing value is a level like any other if it is frequent enough.
-    words = {text: count for text, count in column.words.items() if count >= least}
-    levels = sorted(counts | words, key=(counts | words).__getitem__, reverse=True)
-    settings: dict[str, Any] = {"levels": levels}
-    if least > 1:
-        settings["least"] = least
-    settings["other"] = True
-    there = column.distinct + len(column.words)
-    why = [f"{counted(there, 'level')}, the most frequent first"]
-    if words:
-        why.append(f"kept as a level: {', '.join(map(_short, words))}")
-    if there > len(levels):
-        rarer = column.rows - column.empty - covered - sum(words.values())
-        why.append(f"rarer levels ({counted(rarer, 'row')}) count as other")
-    if column.empty:
-        settings["missing"] = "level"
-        why.append(f"{_missing(column)} a separate level")
-    if spelled := several_spellings(map(str, column.values.take(column.by_count).to_pylist())):
-        why.append(f"{CHECK} {spelled}; use one spelling in the file")
-    return ColumnProposal(column.name, "categorical", value(settings), _joined(*why))
-
-
-def _is_whole(column: ColumnProfile) -> bool:
-    own = column.numbers[0].numbers
-    return not column.numbers[0].example and bool((own == np.round(own)).all())
-
-
-def _is_float(column: ColumnProfile) -> bool:
-    return bool(pa.types.is_floating(column.values.type))
-
-
-def _missing(column: ColumnProfile) -> str:
-    return f"missing values ({column.missing / column.rows:.1%}) get"
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
-
-
-def _short(text: str) -> str:
-    return quoted(text[:40] + ("..." if len(text) > 40 else ""))
-
-
-def _some(column: ColumnProfile) -> str:
-    """Return some values that differ in shape."""
-    shapes: dict[str, str] = {}
-    for text in column.texts[:2000].to_pylist():
-        shape = "".join("9" if c.isdigit() else "a" if c.isalpha() else c for c in text)
-        shapes.setdefault(shape, text)
-    return ", ".join(_short(text) for text in list(shapes.values())[:3])
-
+from seqbatch.planning.outcome_scale import OutcomeScale
+from seqbatch.planning.request import most_features
 
 # ----------------------------------------------------------------------
 # Choices about a campaign that are made before it has a spec.
 
 
-NAME, ACTIONS, REWARD = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
+NAME, ACTIONS, METRIC = "my-campaign", ("nothing", "offer A", "offer B"), "outcome"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -358,14 +63,18 @@ class Choices:
 
     Parameters
     ----------
-    name, actions, control, reward
+    name, actions, control
         As in a spec; `control` defaults to the first action.
+    metric
+        The metric that the campaign is about, and its column.
     seed
         As in a spec; by default a fresh, unpredictable one.
     costs
         The cost of each action that has one.
-    direction, range
-        Of the reward, as in a spec.
+    direction, range, kind, unit_of_measure, absent, rows
+        Of this metric, as in a spec.
+    value, less_costs, currency
+        What one unit of it is worth, and whether costs are subtracted, as in a spec.
     randomised, floor, required_outcomes
         As in a spec; by default the floor depends on the number of actions.
     waves
@@ -376,9 +85,17 @@ class Choices:
         The expected number of units; by default the rows of the file.
     plan
         Whether the planner chooses the sizes; otherwise the waves have equal sizes.
+    base_rate, smallest_lift, noise
+        What a plan must know about outcomes; see :class:`~seqbatch.planning.outcome_scale.
+        OutcomeScale`. With a base rate, outcomes are yes or no.
     unit, kinds
         The columns that identify units, and the roles of other columns where they should differ
         from the proposed ones.
+    columns
+        The columns that may become features; by default all that can.
+    max_features
+        The largest number of features, counted as numbers of the model; by default as many as a
+        plan can have if there is one, otherwise any number.
     today
         The campaign's start, needed if a feature is a date.
     """
@@ -387,10 +104,17 @@ class Choices:
     seed: int = field(default_factory=fresh_seed)
     actions: Sequence[str] = ACTIONS
     control: str | None = None
-    reward: str = REWARD
+    metric: str = METRIC
     costs: Mapping[str, float] = field(default_factory=dict)
     direction: str = "max"
     range: tuple[float, float] | None = None
+    kind: str = "amount"
+    unit_of_measure: str | None = None
+    absent: float | None = None
+    rows: str | None = None
+    value: float | None = None
+    less_costs: bool | None = None
+    currency: str | None = None
     randomised: float = 0.1
     floor: float | None = None
     required_outcomes: float = 0.9
@@ -398,25 +122,71 @@ class Choices:
     sizes: Sequence[int] | None = None
     units_in_all: int | None = None
     plan: bool = False
+    base_rate: float | str | None = None
+    smallest_lift: float | str | None = None
+    noise: float | None = None
     unit: Sequence[str] | None = None
     kinds: Mapping[str, Became] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    max_features: int | None = None
     today: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.base_rate is not None:
+            object.__setattr__(self, "kind", YES_NO)
 
     def check(self) -> None:
         """Raise the errors that a spec would raise for these choices, before reading a file."""
-        for name, given in (("waves", self.waves), ("units", self.units_in_all)):
+        for name, given in (("waves", self.waves), ("units", self.units_in_all),
+                            ("max_features", self.max_features)):  # fmt: skip
             if given is not None:
                 arguments.integer(name, given, at_least=1)
+        for name in ("base_rate", "smallest_lift", "noise"):
+            if getattr(self, name) is not None and not self.plan:
+                rule = "given only if the waves are planned"
+                raise InvalidArgumentError(name, rule, getattr(self, name))
+        if self.plan and self.sizes is None:
+            _ = self.scale
+        if self.noise is not None and self.kind == YES_NO and self.noise > 0.5:
+            rule = "at most 0.5 for a yes/no outcome; a base rate says more"
+            raise InvalidArgumentError("noise", rule, self.noise)
+        if self.metric in (self.unit or ()):
+            raise InvalidArgumentError("metric", "another column than the unit's id", self.metric)
         check_spec(
             {
                 "name": self.name, "seed": self.seed, "actions": self.declared,
                 "control": self.controlled, "randomised": self.randomised, "floor": self.least,
                 "required_outcomes": self.required_outcomes,
-                "reward": {"column": self.reward, "direction": self.direction, "range": self.range},
+                **self.about,
                 "grid": {"sizes": list(self.sizes or [1] * (self.waves or 1))},
             },
             name="the spec to be written",
         )  # fmt: skip
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The metric and the objective, as in a spec."""
+        metric = {
+            "kind": self.kind, "unit": self.unit_of_measure, "range": self.range,
+            "absent": self.absent, "rows": self.rows,
+        }  # fmt: skip
+        verb = "maximise" if self.direction == "max" else "minimise"
+        objective = {verb: self.metric, "value": self.value, "less_costs": self.less_costs}
+        made = {"metrics": {self.metric: _given(metric)}, "objective": _given(objective)}
+        return made if self.currency is None else {"currency": self.currency, **made}
+
+    @property
+    def scale(self) -> OutcomeScale:
+        """What a plan must know about outcomes."""
+        return OutcomeScale.of(
+            base_rate=self.base_rate, smallest_lift=self.smallest_lift, noise=self.noise
+        )
+
+    def limit(self, rows: int) -> int | None:
+        """Return the largest number of features for a file of so many rows; None for any."""
+        if self.max_features is None and self.plan and self.sizes is None:
+            return most_features(len(self.actions), self.units_in_all or rows)
+        return self.max_features
 
     @property
     def controlled(self) -> str | None:
@@ -437,12 +207,37 @@ class Choices:
         return min(0.01, 0.5 / max(len(self.actions), 1)) if self.floor is None else self.floor
 
 
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return only the settings that have a value."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 # ----------------------------------------------------------------------
 # Draft all columns of a file together: ids, features, and columns to leave out.
 
 
-#: The tables of features in a spec.
-FEATURES = ("numeric", "date", "boolean", "categorical")
+#: The model's constant.
+INTERCEPT = "intercept"
+#: The reasons for leaving columns out, in words that may precede the columns' names.
+REASONS: dict[LeftOut, str] = {
+    "personal": "names, salutations, addresses and free remarks",
+    "ids": "ids, or nearly a different value in every row",
+    "row-number": "row numbers",
+    "text": "free text",
+    "repeats": "repeat another column",
+    "one-value": "the same value in every row, or nearly",
+    "no-values": "no values",
+    "rare": "no value is frequent enough",
+    "formats": "values in several formats; correct them to use the column",
+    "unreadable": "values of a type that cannot be a feature",
+    "unnamed": "no usable name",
+    "consent": "speak of consent, but not with yes or no; check them",
+    "reward": "the reward",
+    "requested": "as requested",
+    "not-chosen": "not among the columns that you chose",
+    "limit": "beyond the largest number of features; kept were the columns in which rows differ "
+    "most that agree in another kept column, for each feature that they add",
+}
 
 
 @dataclass(frozen=True)
@@ -459,6 +254,8 @@ class Draft:
         The column, or the two columns, that identify units.
     columns
         The role of each column, in the order of the file.
+    eligible
+        The eligibility rules that columns of consent propose, by action.
     decimal_comma
         Whether the file's decimal mark is a comma, which then may hold for outcomes too.
     """
@@ -467,6 +264,7 @@ class Draft:
     rows: int
     unit: tuple[str, ...]
     columns: tuple[ColumnProposal, ...]
+    eligible: Mapping[str, str] = field(default_factory=dict)
     decimal_comma: bool = False
 
     @property
@@ -474,38 +272,50 @@ class Draft:
         """Whether a feature is a date, which requires the campaign's start."""
         return any("date" in (column.became, column.among) for column in self.columns)
 
+    @property
+    def beside(self) -> dict[str, Kind]:
+        """The columns that rules read, each with the type of its values."""
+        return {
+            each.column: each.kind
+            for each in self.columns
+            if each.became == "eligibility" and each.kind is not None
+        }
 
-def draft_of(
-    opened: Source,
-    *,
-    reward: str,
-    today: date,
-    unit: Sequence[str] | None = None,
-    kinds: Mapping[str, Became] | None = None,
-) -> Draft:
+    def left_out(self) -> dict[str, list[str]]:
+        """Return the columns that are left out, by the reason in words."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for code, reason in REASONS.items():
+            for each in self.columns:
+                if each.became == "left out" and each.code == code:
+                    found[reason].append(each.column)
+        return dict(found)
+
+
+def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
     """Profile a file of units, and propose a role for each column.
 
     Parameters
     ----------
     opened
         The file.
-    reward
-        The column of outcomes, which is not a feature.
+    choices
+        What you already know about the campaign: its reward is not a feature, its actions may need
+        consent, and some columns may have the role that you say.
     today
         The day that dates are compared with.
-    unit, kinds
-        Your choices: the columns that identify units, and the roles of other columns.
     """
-    found, kinds = profile_of(opened), kinds or {}
-    columns = found.columns
-    require_there(opened, columns, {"unit": unit or (), "features": kinds})
+    found, kinds, unit = profile_of(opened, choices.unit or ()), choices.kinds, choices.unit
+    columns, unit = found.columns, unit or found.ids or None
+    named = {"unit": unit or (), "features": kinds, "columns": choices.columns or ()}
+    require_there(opened, columns, named)
     habits = habits_of(columns, semicolons=opened.has_semicolons)
     sums = _ending_in_sums(columns, habits)
     if problems := sorted([*opened.ragged, *misfits(opened, found, sums)]):
         raise opened.invalid(problems, NOTHING)
     dates = {column.name for column in columns if column.dates}
+    known = [column for column in columns if column.name != choices.metric]
     units = (
-        unit_columns(columns, _numbers(columns, habits), dates)
+        unit_columns(known, _numbers(columns, habits), dates)
         if unit is None
         else [column for column in columns if column.name in unit]
     )
@@ -519,19 +329,66 @@ def draft_of(
         if column in units
         else proposed_as(kinds[column.name], column, habits, today=today)
         if column.name in kinds
-        else _by_values(column, habits, reward, today)
+        else _by_values(column, habits, choices, today)
         for column in columns
     ]
-    made = _without_repeats(columns, first, _measures(columns, habits), said=kinds)
+    said, measures = {*kinds, *(choices.columns or ())}, _measures(columns, habits)
+    made = _without_repeats(columns, first, measures, said=said)
+    made = [each if each.column in said else _asking(each) for each in made]
+    made = _without_clashes(made)
+    if (most := choices.limit(columns[0].rows)) is not None:
+        by_name = {column.name: column for column in columns}
+        because = "" if choices.max_features else ", the most for a plan of so many units"
+        made = limited(made, by_name, measures, most, because=because, said=kinds)
+    made = [_addressed(each, choices) for each in made]
     if opened.has_index:
-        made.insert(0, ColumnProposal("(no name)", "left out", why=NAMELESS))
+        made.insert(0, left_out("(no name)", "unnamed", NAMELESS))
     return Draft(
         opened.name,
         columns[0].rows,
         own,
-        tuple(each if each.column in kinds else _asking(each) for each in made),
+        tuple(made),
+        eligible=_eligible(made, choices),
         decimal_comma=bool(habits.decimal_comma),
     )
+
+
+def _addressed(proposal: ColumnProposal, choices: Choices) -> ColumnProposal:
+    """Say which actions a rule is about; ask if none of their names tells."""
+    if proposal.became != "eligibility":
+        return proposal
+    assert proposal.consent is not None
+    actions, control = _actions_of(proposal, choices), str(choices.controlled)
+    if not actions:
+        return proposal.asked(
+            f"says whether a unit may be contacted by {proposal.consent.about}, but no action's "
+            "name says so: which action is such a contact?"
+        )
+    why = f"{proposal.why} from {', '.join(actions)}"
+    if channels_of(control):
+        why += (
+            f"; {CHECK} every unit may get {control}, the control: if that is a contact too, leave "
+            "units without consent out of the file"
+        )
+    return replace(proposal, why=why)
+
+
+def _actions_of(proposal: ColumnProposal, choices: Choices) -> list[str]:
+    """Return the actions that a rule is about; never the control."""
+    assert proposal.consent is not None
+    others = [action for action in choices.actions if action != choices.controlled]
+    chosen = proposal.column in choices.kinds
+    return [action for action in others if chosen or proposal.consent.matches(action)]
+
+
+def _eligible(made: Sequence[ColumnProposal], choices: Choices) -> dict[str, str]:
+    """Return the rule of each action that columns of consent are about."""
+    rules: dict[str, list[str]] = defaultdict(list)
+    for each in made:
+        if each.became == "eligibility":
+            for action in _actions_of(each, choices):
+                rules[action].append(each.rule)
+    return {action: together(rules[action]) for action in choices.actions if action in rules}
 
 
 def require_there(
@@ -551,7 +408,7 @@ def _unit(name: str, units: tuple[str, ...], *, said: bool, doubted: str) -> Col
         why += f" together with {', '.join(other for other in units if other != name)}"
     elif not said:
         why += ": a different value in every row"
-        if profile.unlikely_id(name) == 2:
+        if unlikely_id(name) == 2:
             why += f"; {CHECK} its name does not suggest ids"
     return ColumnProposal(name, "unit", why=f"{why}; {CHECK} {doubted}" if doubted else why)
 
@@ -580,17 +437,24 @@ def _doubted_subtotals(opened: Source, odd: OddRows) -> str:
     return "; ".join(f"{opened.place} {each.row:,} {each.reason}" for each in found)
 
 
-def _by_values(column: ColumnProfile, habits: Habits, reward: str, today: date) -> ColumnProposal:
-    if column.name == reward:
-        return ColumnProposal(
-            reward, "left out", why="the reward, which is not known when units are assigned"
-        )
-    return proposed(column, habits, today=today)
+def _by_values(
+    column: ColumnProfile, habits: Habits, choices: Choices, today: date
+) -> ColumnProposal:
+    """Propose a role for a column that you said nothing about, or that you chose as a feature."""
+    if column.name == choices.metric:
+        why = "the reward, which is not known when units are assigned"
+        return left_out(column.name, "reward", why)
+    made = proposed(column, habits, today=today)
+    if choices.columns is None or made.consent is not None:
+        return made
+    if column.name in choices.columns:
+        return proposed_feature(column, habits, today=today)
+    return left_out(column.name, "not-chosen", "not among the chosen columns")
 
 
 def _asking(proposal: ColumnProposal) -> ColumnProposal:
     """Turn a feature that may be an outcome or a treatment into a question."""
-    ask = profile.question(proposal.column)
+    ask = question(proposal.column)
     return proposal.asked(ask) if ask and proposal.became in FEATURES else proposal
 
 
@@ -607,13 +471,25 @@ def _without_repeats(
     measured = {n: own for n, own in measures.items() if became[n] in ("numeric", "date")}
     twins = repeated(sorted(kept, key=lambda column: became[column.name] != "unit"), measured)
     return [
-        ColumnProposal(
-            each.column, "left out", why=f"{twins[each.column][1]} {twins[each.column][0]}"
-        )
+        left_out(each.column, "repeats", f"{twins[each.column][1]} {twins[each.column][0]}")
         if each.column in twins and each.became != "unit" and each.column not in said
         else each
         for each in made
     ]
+
+
+def _without_clashes(made: Sequence[ColumnProposal]) -> list[ColumnProposal]:
+    """Leave out columns whose names in the model another column already has."""
+    taken, kept = {INTERCEPT}, list[ColumnProposal]()
+    for each in made:
+        own = model_columns(each) if each.became in FEATURES else ()
+        if clash := sorted(taken.intersection(own)):
+            why = f"the model has a column called {clash[0]} already; rename this one to use it"
+            kept.append(left_out(each.column, "unnamed", why))
+            continue
+        taken |= set(own)
+        kept.append(each)
+    return kept
 
 
 def _numbers(columns: Sequence[ColumnProfile], habits: Habits) -> dict[str, Floats]:

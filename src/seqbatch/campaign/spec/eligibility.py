@@ -4,10 +4,12 @@ A rule is a column of yes and no (``may_phone``) or compares columns with values
 
     age >= 18 and region != 'north'
     not (segment in ['trial', 'staff']) or vip
+    opted_out_at is missing
 
-The operators are ``and``, ``or``, ``not``, brackets, ``= == != < <= > >=``, ``in [...]`` and
-``not in``. Texts are in quotes; unusual column names are in backticks. Rules are parsed here and
-evaluated by :mod:`seqbatch.campaign.features.eligibility`; they are never run as code.
+The operators are ``and``, ``or``, ``not``, brackets, ``= == != < <= > >=``, ``in [...]``,
+``not in``, ``is missing`` and ``is not missing``. Texts are in quotes; unusual column names are in
+backticks. Rules are parsed here and evaluated by :mod:`seqbatch.campaign.features.eligibility`;
+they are never run as code.
 """
 
 import re
@@ -33,6 +35,8 @@ SAME = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">"
 #: Each operator with its sides swapped.
 SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 WORDS = ("and", "or", "not", "in", "true", "false")
+#: The end of a rule about missing values; elsewhere these words may be names of columns.
+IS_MISSING = re.compile(r"\bis\s+missing$", re.IGNORECASE)
 #: The deepest nesting of brackets and `not`; Python's call stack is limited.
 DEEPEST = 50
 
@@ -62,6 +66,13 @@ class Among:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """A column without a value: the only condition that a missing value can fulfil."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Not:
     """The negation of a rule."""
 
@@ -76,7 +87,7 @@ class Both:
     every: bool
 
 
-EligibilityRule = BooleanColumn | Compare | Among | Not | Both
+EligibilityRule = BooleanColumn | Compare | Among | Missing | Not | Both
 
 
 @lru_cache(maxsize=256)
@@ -87,6 +98,8 @@ def parsed(text: str) -> EligibilityRule:
     BooleanColumn(name='may phone')
     >>> parsed("18 <= age")
     Compare(name='age', sign='>=', value=18.0)
+    >>> parsed("opted_out is missing")
+    Missing(name='opted_out')
 
     Raises
     ------
@@ -94,13 +107,14 @@ def parsed(text: str) -> EligibilityRule:
         If the text is not a rule; the message gives the position of the error.
     """
     bare = text.strip()
-    if BARE.fullmatch(bare) and not set(re.findall(r"\w+", bare.lower())) & set(WORDS):
+    operators = set(re.findall(r"\w+", bare.lower())) & set(WORDS)
+    if BARE.fullmatch(bare) and not operators and not IS_MISSING.search(bare):
         return BooleanColumn(bare)
     return _Parser(text).run()
 
 
-def columns(rule: EligibilityRule) -> Iterator[tuple[str, Kind]]:
-    """Yield the columns of a rule, each with the type that the rule uses it as."""
+def columns(rule: EligibilityRule) -> Iterator[tuple[str, Kind | None]]:
+    """Yield the columns of a rule, each with the type that the rule uses it as; None for any."""
     match rule:
         case BooleanColumn(name):
             yield name, "yes or no"
@@ -108,6 +122,8 @@ def columns(rule: EligibilityRule) -> Iterator[tuple[str, Kind]]:
             yield name, _kind(value)
         case Among(name, values):
             yield name, _kind(values[0])
+        case Missing(name):
+            yield name, None
         case Not(inner):
             yield from columns(inner)
         case Both(rules, _):
@@ -172,6 +188,14 @@ class _Parser:
             return True
         return False
 
+    def _take_word(self, word: str) -> bool:
+        """Consume the next token if it is this word, which is no keyword elsewhere."""
+        kind, found = self._peek()
+        if kind == "word" and found.lower() == word:
+            self._place += 1
+            return True
+        return False
+
     def _fail(self, wanted: str) -> None:
         kind, word = self._peek()
         place = len(self._text) if kind == "end" else self._tokens[self._place][2]
@@ -218,6 +242,11 @@ class _Parser:
             return Not(self._among(name))
         if self._take("in"):
             return self._among(name)
+        if self._take_word("is"):
+            present = self._take("not")
+            if not self._take_word("missing"):
+                self._fail("missing" if present else "missing, or not missing")
+            return Not(Missing(name)) if present else Missing(name)
         if self._peek()[1] in SAME and self._peek()[0] == "sign":
             return self._compared(name, self._sign(), self._value())
         return BooleanColumn(name)

@@ -5,14 +5,23 @@ keep it. Until that wave closes such a feature is 0: the first wave is assigned 
 nothing depends on it.
 """
 
+import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from seqbatch.campaign.files.date_format import DateFormat
 from seqbatch.campaign.files.number_format import NumberExample
-from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
-from seqbatch.campaign.spec.reward_and_limits import (
+from seqbatch.campaign.spec.base import (
     Name,
     Number,
     SettingError,
@@ -21,7 +30,10 @@ from seqbatch.campaign.spec.reward_and_limits import (
     Whole,
     distinct,
 )
+from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, LONGEST_CELL, MOST_LEVELS
 
+#: How many values of a column may stand for a missing one.
+MOST_STAND_INS = 20
 #: The first-wave quantiles to which numbers are clipped by default.
 QUANTILES = (0.001, 0.999)
 Pair = tuple[Number, Number]
@@ -83,6 +95,12 @@ class NumberRules(SpecPart):
     clip: Annotated[Literal[False] | tuple[Share, Share] | None, BeforeValidator(_clip)] = None
     range: Pair | None = None
 
+    @model_serializer(mode="wrap")
+    def _recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out missing values that are not declared: earlier versions had no such setting."""
+        made: dict[str, Any] = write(self)
+        return {name: value for name, value in made.items() if name != "missing_values" or value}
+
     @model_validator(mode="after")
     def _ordered(self) -> "NumberRules":
         for name, pair in (("clip", self.clip), ("range", self.range)):
@@ -131,6 +149,8 @@ class NumericRules(NumberRules):
         ``"learn"``: by the first wave's mean and standard deviation. ``"raw"``: unscaled.
     format
         An example of its format in text; None for plain numbers.
+    missing_values
+        Numbers that stand for a missing value, such as 999.
     missing, indicator, clip, range
         See :class:`NumberRules`.
     """
@@ -142,6 +162,7 @@ class NumericRules(NumberRules):
         BeforeValidator(_scale),
     ] = "learn"
     format: NumberExample | None = None
+    missing_values: tuple[Number, ...] = Field(default=(), max_length=MOST_STAND_INS)
 
     @property
     def learned_scale(self) -> bool:
@@ -159,12 +180,15 @@ class DateRules(NumberRules):
     parts
         What the model uses: the days before the campaign's start, a number whose scaling is
         learned; the weekday; the month.
+    missing_values
+        Dates that stand for a missing value, such as 1900-01-01.
     missing, indicator, clip, range
         See :class:`NumberRules`, for the days.
     """
 
     format: DateFormat = "iso"
     parts: tuple[Literal["days", "weekday", "month"], ...] = Field(default=("days",), min_length=1)
+    missing_values: tuple[datetime.date, ...] = Field(default=(), max_length=MOST_STAND_INS)
 
     @field_validator("parts")
     @classmethod

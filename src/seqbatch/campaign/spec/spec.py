@@ -2,14 +2,28 @@
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from seqbatch.campaign.spec.checks import check_constraints, check_elsewhere, check_exact
-from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, parsed
+from seqbatch.campaign.spec.base import (
+    Name,
+    Number,
+    SettingError,
+    Share,
+    SpecPart,
+    Whole,
+    distinct,
+)
+from seqbatch.campaign.spec.checks import (
+    check_constraints,
+    check_elsewhere,
+    check_exact,
+    check_objective,
+)
+from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import (
     MOST_ACTIONS,
@@ -19,19 +33,9 @@ from seqbatch.campaign.spec.input_limits import (
     MOST_UNITS,
     MOST_WAVES,
 )
-from seqbatch.campaign.spec.reward_and_limits import (
-    AnyCapacity,
-    Budget,
-    Metric,
-    Name,
-    Number,
-    Reward,
-    SettingError,
-    Share,
-    SpecPart,
-    Whole,
-    distinct,
-)
+from seqbatch.campaign.spec.limits import AnyCapacity, Budget
+from seqbatch.campaign.spec.metrics import Metric
+from seqbatch.campaign.spec.objective import Objective, Reward, reward_of
 
 #: Column names that answers and exports use.
 RESERVED = (
@@ -40,14 +44,23 @@ RESERVED = (
 )  # fmt: skip
 #: The maximum length of a file's name, in characters.
 LONGEST_FILE = 4_096
-#: Settings that were renamed, and their current names.
-RENAMED = {"holdout": "randomised", "missing": "required_outcomes"}
+#: What to write in place of the settings of earlier specs.
+REPLACED = {
+    "holdout": "is now called randomised; rename it",
+    "missing": "is now called required_outcomes; rename it",
+    "reward": (
+        "is now a metric and the objective: declare [metrics.NAME], with column, unit, range and "
+        'so on, and [objective] with maximise = "NAME" (or minimise)'
+    ),
+    "outcome": 'is now the row_id of a metric: [metrics.NAME] with row_id = "..."',
+}
 
 
 class Action(SpecPart):
     """An action that a unit can get, with features of its own under a shared model.
 
-    Its cost is subtracted from the reward that is learned from (added if less is better).
+    Its cost, in the campaign's currency, always counts against the budget, and in the objective
+    only if the objective says so (`less_costs`).
     """
 
     name: Name
@@ -159,9 +172,11 @@ class Spec(SpecPart):
     start: date | None = None
     model: Literal["per-action", "shared"] = "per-action"
     features: Features = Features()
-    reward: Reward
-    metrics: tuple[Metric, ...] = Field(default=(), max_length=MOST_METRICS)
-    outcome: Name | None = None
+    currency: Name | None = None
+    metrics: Annotated[dict[Name, Metric], BeforeValidator(lambda v: _metrics(v))] = Field(
+        min_length=1, max_length=MOST_METRICS
+    )
+    objective: Objective
     grid: WaveGrid
     policy: PolicyChoice | None = None
     stopping: StoppingRule = StoppingRule()
@@ -221,6 +236,7 @@ class Spec(SpecPart):
                 'or declare model = "per-action" and features.intercept = true',
                 ("grid", "adaptive"),
             )
+        check_objective(self)
         self._check_columns(names)
         self._check_segments()
         check_constraints(self)
@@ -258,20 +274,38 @@ class Spec(SpecPart):
                 "a column in answers or exports",
                 "cluster",
             )
-        metrics = tuple(metric.column for metric in self.metrics)
-        named = () if self.outcome is None else (self.outcome,)
-        own = (*self.unit, *self.reward.columns, *metrics, *named)
-        what = "the columns of unit, reward, metrics and outcome"
-        distinct(own, what, "unit", ("reward", "column"), "outcome")
-        for column in (*self.reward.columns, *metrics):
-            if column in self.features.columns or column == self.cluster:
-                setting = ("metrics",) if column in metrics else ("reward", "column")
+        for name, metric in self.metrics.items():
+            if metric.name != name:
                 raise SettingError(
-                    f"{'.'.join(setting)} {column!r} is also a column of the units: an outcome "
-                    "cannot be known before its unit is assigned. Leave it out of the features, or "
-                    "rename one",
-                    setting,
+                    f"a metric's name is that of its table, [metrics.{name}]; leave name out",
+                    ("metrics", name, "name"),
                 )
+            if metric.column in (*self.features.columns, self.cluster):
+                raise SettingError(
+                    f"metrics.{name} has the column {metric.column!r}, which is also a column of "
+                    "the units: an outcome cannot be known before its unit is assigned. Leave it "
+                    "out of the features, or rename one",
+                    ("metrics", name, "column"),
+                )
+            if taken := [column for column in metric.columns if column in self.unit]:
+                raise SettingError(
+                    f"metrics.{name} uses the column {taken[0]!r}, which is the unit's id",
+                    ("metrics", name),
+                )
+
+    @property
+    def reward(self) -> Reward:
+        """The number that the policy learns from."""
+        return reward_of(self.objective, self.metrics, self.money)
+
+    @property
+    def money(self) -> str | None:
+        """The currency of costs, values and the budget; None if not declared."""
+        return self.currency or (None if self.budget is None else self.budget.unit)
+
+    def charge(self, action: Action) -> float:
+        """Return what an action costs in the objective."""
+        return action.cost if self.reward.less_costs else 0.0
 
     @property
     def balanced(self) -> bool:
@@ -296,9 +330,10 @@ class Spec(SpecPart):
     @property
     def beside(self) -> dict[str, Kind]:
         """Columns stored for rules and strata that are neither features nor ids."""
-        alone = [rule.name for rule in self.rules.values() if isinstance(rule, BooleanColumn)]
-        used: dict[str, Kind] = dict.fromkeys(self.strata, "text")
-        used |= dict.fromkeys(alone, "yes or no")
+        rules = self.rules.values()
+        used: dict[str, Kind] = {r.name: "text" for r in rules if isinstance(r, Missing)}
+        used |= dict.fromkeys(self.strata, "text")
+        used |= {rule.name: "yes or no" for rule in rules if isinstance(rule, BooleanColumn)}
         known = {*self.features.columns, self.cluster}
         return {name: kind for name, kind in (used | self.columns).items() if name not in known}
 
@@ -309,9 +344,9 @@ class Spec(SpecPart):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The outcome columns stored in addition to the reward that they sum to."""
-        terms = self.reward.columns if self.reward.sum is not None else ()
-        return (*terms, *(metric.column for metric in self.metrics))
+        """The metrics stored beside the reward: all but the one that is the reward itself."""
+        own = self.reward.label if self.reward.plain else None
+        return tuple(name for name in self.metrics if name != own)
 
 
 def answer_columns(actions: Iterable[str]) -> set[str]:
@@ -324,6 +359,22 @@ def _unit(value: Any) -> Any:
     if isinstance(columns, list | tuple) and all(isinstance(column, str) for column in columns):
         distinct(tuple(columns), "the columns of unit")
     return columns
+
+
+def _metrics(value: Any) -> Any:
+    """Name each metric by the key of its table."""
+    if isinstance(value, list):
+        raise ValueError(
+            "must be one table for each metric: [metrics.NAME] in place of [[metrics]]"
+        )
+    if not isinstance(value, Mapping):
+        return value
+    if "" in value:
+        raise ValueError("must each have a name, as in [metrics.purchase]")
+    return {
+        name: {"name": name, **metric} if isinstance(metric, Mapping) else metric
+        for name, metric in value.items()
+    }
 
 
 def _action(value: Any) -> Any:

@@ -8,12 +8,16 @@ from typing import Any
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
-from seqbatch.campaign.spec.draft import FEATURES, ColumnProposal, Draft, draft_of
+from seqbatch.campaign.spec.column_proposal import FEATURES, ColumnProposal
 from seqbatch.campaign.spec.draft import Choices as Choices
-from seqbatch.campaign.spec.toml import comment, parse_spec, quoted, setting, value
-from seqbatch.display import counted
+from seqbatch.campaign.spec.draft import Draft, draft_of
+from seqbatch.campaign.spec.feature_limit import width
+from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.toml import comment, key, parse_spec, quoted, setting, value
+from seqbatch.display import counted, number
 from seqbatch.output_files import atomically, require_target
 from seqbatch.planning import plan
+from seqbatch.planning.outcome_scale import OutcomeScale
 from seqbatch.planning.result_text import reason as planned_reason
 
 # ----------------------------------------------------------------------
@@ -30,7 +34,9 @@ def equal_sizes(units: int, waves: int) -> tuple[int, ...]:
     return (*[each] * (waves - 1), max(units - (waves - 1) * each, 1))
 
 
-def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, ...], str]:
+def planned_sizes(
+    text: str, units: int, waves: int | None, scale: OutcomeScale
+) -> tuple[tuple[int, ...], str]:
     """Return the wave sizes that a plan for a spec recommends, and the reason.
 
     Parameters
@@ -39,6 +45,8 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         The spec, with any sizes.
     units, waves
         The number of each; if `waves` is None the plan chooses it.
+    scale
+        How much outcomes vary, and the smallest lift worth finding.
     """
     spec = parse_spec(text)
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
@@ -48,16 +56,17 @@ def planned_sizes(text: str, units: int, waves: int | None) -> tuple[tuple[int, 
         actions=len(spec.actions),
         features=features,
         batches=waves,
+        effect=scale.lift,
+        noise=scale.noise,
         randomised=spec.randomised,
         floor=spec.floor,
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
-    noise, [effect] = made.model.scenarios[0][1], made.request.law.guesses
+    [effect], spread = made.request.law.guesses, made.request.law.spread
     assumed = (
-        f"Assumed: a perfect assignment gains {effect:g} per unit over a random one, give or "
-        f"take a factor of {made.request.law.spread:g}, and outcomes vary with standard "
-        f"deviation {noise:g}; you can give the planner your own effect and noise"
+        f"Assumed: {scale.text()}; the best choice of actions gains about {number(effect)} per "
+        f"unit, give or take a factor of {spread:g}"
     )
     return made.grid.sizes, f"by a plan for {size}. {reason}. {assumed}"
 
@@ -75,7 +84,7 @@ HEADS = {
         'by its mean and standard deviation; later waves use the same scaling. "raw" leaves '
         'numbers unchanged; {mean = 40, sd = 12} fixes the scaling now. missing: "mean", '
         '"median" or a number to use for missing values (if more than 5% of the first wave are '
-        "missing, an indicator is added)."
+        "missing, an indicator is added). missing_values: values that stand for a missing one."
     ),
     "date": (
         'Dates. "days" is the number of days before `start`, scaled like the numbers above; '
@@ -110,6 +119,17 @@ class FirstSpec:
     sizes: tuple[int, ...]
     read_as: str = ""
 
+    @property
+    def features(self) -> int:
+        """The number of features: numbers of the model for one unit, besides the constant."""
+        return sum(width(each) for each in self.draft.columns if each.became in FEATURES)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the first wave has fewer units for each action than the model has features."""
+        actions = len(parse_spec(self.text).actions)
+        return self.features * actions > self.sizes[0]
+
 
 def first_spec(units: Source | Any = None, choices: Choices | None = None) -> FirstSpec:
     """Return a spec that fits a file of units without editing; an example if there is no file.
@@ -127,9 +147,7 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     if units is not None:
         with source_of(units) as opened:
             today = choices.today or date.today()
-            draft = draft_of(
-                opened, reward=choices.reward, today=today, unit=choices.unit, kinds=choices.kinds
-            )
+            draft = draft_of(opened, choices, today=today)
             read_as = opened.read_as
     total = choices.units_in_all or draft.rows
     sizes, why = (
@@ -139,7 +157,8 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as requested"
     elif choices.plan:
-        sizes, why = planned_sizes(_text(choices, draft, sizes, ""), total, choices.waves)
+        text = _text(choices, draft, sizes, "")
+        sizes, why = planned_sizes(text, total, choices.waves, choices.scale)
     return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
 
 
@@ -170,11 +189,12 @@ STOPPING = (
     '# rule = "obrien-fleming"  # or "pocock"; applied whenever a wave is closed\n'
     "# futility = true  # also stop if success has become unlikely\n"
 )
-CONSTRAINTS = (
-    "\n# Which units may get an action, how many may get it, and what all actions may cost.\n"
-    "# [eligible]\n"
+ELIGIBLE = (
+    "\n# Which units may get an action.\n# [eligible]\n"
     '# "an action" = "a column of yes and no"  # or a rule: "age >= 18 and not member"\n'
-    "# [capacity]\n"
+)
+CONSTRAINTS = (
+    "\n# How many units may get an action, and what all actions may cost.\n# [capacity]\n"
     '# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
     "# [budget]\n"
     '# total = 10000  # needs costs: actions = ["none", {name = "call", cost = 4.5}]\n'
@@ -187,13 +207,15 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         _who(choices, draft),
         _what(choices),
         _how(choices),
-        _reward(choices, draft),
+        _metric(choices, draft),
+        _objective(choices),
         f"\n[features]\n{setting('intercept', 'true')}",
         '# interactions = [["one feature", "another"]]  # also use their products\n',
         *(_features(draft, kind) for kind in FEATURES),
         _left_out(draft),
         f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
         "# or calendar = true with waves = 3, units = 10000: a wave ends when you close it\n",
+        _eligible(choices, draft),
         CONSTRAINTS,
         STOPPING,
         "\n# Without this table, the recommended policy is used.\n# [policy]\n"
@@ -241,6 +263,12 @@ def _what(choices: Choices) -> str:
         + setting(
             "control", quoted(str(choices.controlled)), f"other actions are compared with it{first}"
         )
+        + setting(
+            "currency",
+            quoted(choices.currency or "EUR"),
+            "of the costs of actions, of values and of the budget",
+            active=choices.currency is not None,
+        )
     )
 
 
@@ -264,17 +292,61 @@ def _how(choices: Choices) -> str:
     )
 
 
-def _reward(choices: Choices, draft: Draft) -> str:
-    why = "uncomment this if outcomes have a decimal comma, as the units do"
-    spelled = setting("format", quoted(THOUSANDS), why, active=False)
+def _metric(choices: Choices, draft: Draft) -> str:
+    """Return the table of the metric that the campaign is about."""
+    kind, number = choices.kind, choices.kind != YES_NO
     least = value(list(choices.range or (0, 1)))
-    other = {"max": "min", "min": "max"}[choices.direction]
+    comma = "uncomment this if outcomes have a decimal comma, as the units do"
+    unit, absent = choices.unit_of_measure, choices.absent
+    parts = [
+        f"\n# What is measured on a unit. Add a table for every further metric.\n"
+        f"[metrics.{key(choices.metric)}]\n",
+        setting("kind", quoted(kind), '"yes/no", "count" or "amount"'),
+        setting("column", quoted(choices.metric), "its column in the outcome files"),
+        setting("unit", quoted(unit or "EUR"), "its unit of measure", active=unit is not None),
+        setting(
+            "absent",
+            value(absent or 0),
+            "a unit without a row counts as this when its wave is closed",
+            active=absent is not None,
+        ),
+        setting(
+            "rows",
+            quoted(choices.rows or ("sum" if number else "any")),
+            "what several rows of one unit mean; without it they are refused",
+            active=choices.rows is not None,
+        ),
+    ]
+    if number:
+        parts.append(
+            setting("range", least, "values outside are quarantined", active=bool(choices.range))
+        )
+    if number and draft.decimal_comma:
+        parts.append(setting("format", quoted(THOUSANDS), comma, active=False))
+    return "".join(parts)
+
+
+def _objective(choices: Choices) -> str:
+    """Return the table of the objective."""
+    verb, other = "maximise", "minimise"
+    if choices.direction == "min":
+        verb, other = other, verb
+    worth, less = choices.value, choices.less_costs
     return (
-        "\n[reward]\n"
-        + setting("column", quoted(choices.reward), "the column of the outcome file to learn from")
-        + setting("direction", quoted(choices.direction), f'or "{other}"')
-        + setting("range", least, "values outside are quarantined", active=bool(choices.range))
-        + (spelled if draft.decimal_comma else "")
+        "\n[objective]\n"
+        + setting(verb, quoted(choices.metric), f"or {other}")
+        + setting(
+            "value",
+            value(worth or 12.5),
+            f"what one {choices.metric} is worth, in the currency",
+            active=worth is not None,
+        )
+        + setting(
+            "less_costs",
+            value(bool(less)),
+            "true: profit, the costs of actions are subtracted",
+            active=less is not None,
+        )
     )
 
 
@@ -287,6 +359,30 @@ def _features(draft: Draft, kind: str) -> str:
         setting(each.column, each.setting, each.why, active=each.became == kind) for each in own
     )
     return f"\n{comment(HEADS[kind])}[features.{kind}]\n{lines}"
+
+
+def _eligible(choices: Choices, draft: Draft) -> str:
+    """Return the rules that columns of consent propose, with questions; else an example."""
+    rules = [each for each in draft.columns if each.became == "eligibility"]
+    asked = [each for each in draft.columns if each.among == "eligibility"]
+    if not rules and not asked:
+        return ELIGIBLE
+    made = "\n" + comment(
+        "Which units may get an action. CHECK: these rules were proposed because the names of "
+        f"columns speak of consent. Every unit may get {choices.controlled}, the control."
+    )
+    made += "".join(comment(f"  {quoted(each.column)} {each.why}") for each in rules)
+    made += f"{'' if rules else '# '}[eligible]\n"
+    made += "".join(setting(action, quoted(rule)) for action, rule in draft.eligible.items())
+    made += "".join(
+        comment(f"{quoted(each.column)} {each.why}")
+        + setting("an action", quoted(each.rule), active=False)
+        for each in asked
+    )
+    if rules:
+        made += "\n# The columns that these rules read; they are not features.\n[columns]\n"
+        made += "".join(setting(name, quoted(kind)) for name, kind in draft.beside.items())
+    return made
 
 
 def _left_out(draft: Draft) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.spec.base import LONGEST_NAME, SettingError, SpecPart
 from seqbatch.campaign.spec.input_limits import DEEPEST, LONGEST_SPEC
-from seqbatch.campaign.spec.reward_and_limits import SettingError, SpecPart
-from seqbatch.campaign.spec.spec import RENAMED, Spec
+from seqbatch.campaign.spec.spec import REPLACED, Spec
 from seqbatch.display import visible
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError, Place, Remedy
 
@@ -229,8 +229,8 @@ def _toml(value: Any) -> str:
 # Read and check a TOML file, with messages that quote the offending line.
 
 
-#: Words that Pydantic inserts into a location if there are several forms.
-FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed"}
+#: Words that Pydantic inserts into a location if there are several forms, or for a key.
+FORMS = {"form: word", "form: scaling", "form: levels", "form: hashed", "[key]"}
 
 #: All four kinds of strings, and comments: their dots do not separate parts of a key.
 STRINGS = re.compile(
@@ -317,10 +317,10 @@ def check_spec(declared: Mapping[str, Any], *, text: str = "", name: str = "spec
             place = tuple(str(part) for part in found["loc"] if part not in FORMS)
             said = reason(found, _settings())
             meant = _meant(found, place)
-            if new := RENAMED.get(place[0]) if place else None:
-                said = f"is now called {new}; rename it"
-            label = ".".join(place)
-            line = _first_line(text, meant) or _line_of(text, place)
+            if len(place) == 1:
+                said = REPLACED.get(place[0], said)
+            label = ".".join(_named(part) for part in place)
+            line = _first_line(text, meant) or _line_of(text, meant[0] if meant else place)
             problems.append(f"  {f'{label}: ' if label else ''}{said}{_quoted(text, line)}")
             places.append((meant[0] if meant else place, f"{label} {said}".strip()))
         more = max(len(every) - SHOWN_PROBLEMS, 0)
@@ -339,6 +339,11 @@ def _not_toml(said: str, text: str, name: str) -> str:
     said = f"{name} must be valid TOML; it is not{where}: {why[:1].lower()}{why[1:]}.{quoted}"
     advice = remedy(text.splitlines()[int(line) - 1][:200], why) if quoted else ""
     return f"{said}\n    {advice}" if advice else said
+
+
+def _named(part: str) -> str:
+    """Return a part of a location, shortened if no setting has so long a name."""
+    return part if len(part) <= LONGEST_NAME else f"{part[:SHOWN_LENGTH]} ..."
 
 
 def _settings() -> list[str]:

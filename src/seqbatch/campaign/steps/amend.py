@@ -1,4 +1,4 @@
-"""Amend a campaign: sizes, actions, formats, absent outcomes; continue or abort it."""
+"""Amend a campaign: sizes, actions, how metrics are read; continue or abort it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,52 +9,85 @@ from pydantic import ValidationError
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.decide.learning import relearned
 from seqbatch.campaign.decide.replanning import adopted_text, why_none
-from seqbatch.campaign.files.number_format import NumberFormat
 from seqbatch.campaign.record.codec import pack_state
-from seqbatch.campaign.record.current_situation import Situation, amended, relearns
+from seqbatch.campaign.record.current_situation import (
+    COMBINING,
+    Situation,
+    amended,
+    relearns,
+    with_metrics,
+)
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Ledger
 from seqbatch.campaign.record.store import Change, Event, StateRecord, Store
-from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER, MOST_ACTIONS, MOST_UNITS, MOST_WAVES
-from seqbatch.campaign.spec.reward_and_limits import Measured, check_absent, waiting
+from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_WAVES
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
 from seqbatch.campaign.steps.create import keeps_control, require_room
 from seqbatch.core import arguments
 from seqbatch.display import counted
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
-# Amend the number formats of outcome files, even while a wave is open.
+# Amend how metrics are read from files, even while a wave is open.
 
 
-def respelled(spec: Spec, *, reward: str | None, metrics: Mapping[str, str]) -> dict[str, Any]:
-    """Return the event's entry on new formats: the old and new format of each column.
+#: The settings of a metric that can be amended: how files are read, not what is measured.
+AMENDABLE = ("column", "format", "absent", "after", "rows", "row_id", "date", "within")
 
-    Recorded values do not change: a new format applies only to files recorded later.
+
+def metric_changes(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the event's entry on amended metrics: the old and new value of each setting.
+
+    Recorded values do not change: the settings apply to files recorded later, and to units that
+    count as absent from now on.
     """
     made: dict[str, Any] = {}
-    if reward is not None:
-        made["reward_format"] = _change("reward_format", spec.reward.format, reward)
-    known = {metric.column: metric.format for metric in spec.metrics}
-    for column, example in metrics.items():
-        if column not in known:
-            rule = f"for one of the metrics {', '.join(known)}" if known else "left out: no metrics"
-            raise InvalidArgumentError("metric_formats", rule, repr(column))
-        change = _change("metric_formats", known[column], example)
-        made.setdefault("metric_formats", {})[column] = change
+    for name, settings in given.items():
+        if name not in spec.metrics:
+            raise InvalidArgumentError("metrics", f"one of {', '.join(spec.metrics)}", repr(name))
+        if not isinstance(settings, Mapping):
+            rule = "settings with their new values, such as {'absent': 0}"
+            raise InvalidArgumentError(f"metrics.{name}", rule, repr(settings))
+        for setting, to in settings.items():
+            if setting not in AMENDABLE:
+                rule = f"one of the settings {', '.join(AMENDABLE)}"
+                raise InvalidArgumentError(f"metrics.{name}", rule, repr(setting))
+            before = getattr(spec.metrics[name], setting)
+            if to == before:
+                rule = "different from the current one"
+                raise InvalidArgumentError(f"metrics.{name}.{setting}", rule, repr(to))
+            made.setdefault(name, {})[setting] = {"from": before, "to": to}
+    try:
+        with_metrics(spec, made)
+    except InvalidSpecError as error:
+        place, said = error.places[0] if error.places else (("metrics",), str(error))
+        _, name, setting, *_ = (*place, "", "")
+        received = given.get(name, {}).get(setting, dict(given))
+        rule = "a setting that the spec allows"
+        raise InvalidArgumentError(".".join(place), rule, repr(received), f"{said}.") from None
     return made
 
 
-def _change(name: str, before: str | None, example: str) -> dict[str, str | None]:
-    try:
-        NumberFormat.of(example)
-    except ValueError as error:
-        raise InvalidArgumentError(name, "a valid setting", repr(example), f"{error}.") from None
-    if example == before:
-        raise InvalidArgumentError(name, "different from the current one", repr(example))
-    return {"from": before, "to": example}
+def _refuse_recombining(now: Situation, changed: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse to change how rows are combined once rows were combined.
+
+    The outcomes before and after would mean different things.
+    """
+    for name, settings in changed.items() if now.logged else ():
+        metric = now.spec.metrics[name]
+        said = [each for each in COMBINING if each in settings and metric.logged]
+        # A metric without `rows` had one row for each unit, which any combination leaves as it is.
+        if said and not (said == ["rows"] and metric.rows is None):
+            raise CampaignStateError(
+                f"campaign {now.name} has combined {counted(now.logged, 'row')} of outcome files: "
+                f"{' and '.join(said)} of {name} can no longer be changed, because the outcomes "
+                "before and after would mean different things. Create a new campaign.",
+                code="rows-combined",
+                field=f"metrics.{name}.{said[0]}",
+            )
 
 
 # ----------------------------------------------------------------------
@@ -79,16 +112,15 @@ class Amending:
         retire: list[str],
         floor: float | None,
         force: bool,
-        absent: dict[str, Any] | None = None,
-        reward_format: str | None = None,
-        metric_formats: Mapping[str, str] | None = None,
+        metrics: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Event:
         """Apply the amendment, and learn from the closed waves again under the new terms."""
         now = self.now
         now.require_rows()
-        payload = respelled(now.spec, reward=reward_format, metrics=metric_formats or {})
-        if absent is not None:
-            payload["absent"] = self._absent(absent)
+        payload: dict[str, Any] = {}
+        if metrics:
+            payload["metrics"] = metric_changes(now.spec, metrics)
+            _refuse_recombining(now, payload["metrics"])
         if sizes is not None or units is not None:
             payload["sizes"] = self._sizes(sizes, units)
         if add:
@@ -100,7 +132,7 @@ class Amending:
         if not payload:
             raise InvalidArgumentError("amendment", "at least one change", "none")
         if not relearns(payload):
-            if absent is not None:
+            if any("absent" in settings for settings in payload["metrics"].values()):
                 now.require_open()
             told = changes(now, amended(now, payload))
             if not told:
@@ -136,7 +168,8 @@ class Amending:
         }
         after = amended(now, payload)
         payload["changes"] = changes(now, after)
-        self._learn_again(after, payload, why or adopted_text(wanted))
+        said = adopted_text(wanted, Measure.of_objective(now.spec))
+        self._learn_again(after, payload, why or said)
         return wanted
 
     def _adopted(self) -> bool:
@@ -166,22 +199,6 @@ class Amending:
         saved = sealed(self._change.name, saved)
         self._change.add_state(saved)
         return self._write("amend", why, {**payload, "wave": now.wave}, [saved.hash])
-
-    def _absent(self, to: dict[str, Any]) -> dict[str, Any]:
-        """Return the outcome assumed for absent units before and after the amendment."""
-        now = self.now
-        try:
-            check_absent(to["absent"], now.spec.reward.range)
-            if to["after"] is not None:
-                waiting(to["after"])
-        except ValueError as error:
-            raise InvalidArgumentError(
-                "absent", "a valid setting", to["absent"], f"{error}."
-            ) from None
-        before = {"absent": now.absent, "after": now.wait}
-        if to == before:
-            raise InvalidArgumentError("absent", "different from the current one", to["absent"])
-        return {"from": before, "to": to}
 
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
@@ -344,16 +361,10 @@ def amend(
     retire: list[str],
     floor: float | None,
     force: bool,
-    absent: float | None = None,
-    after: str | None = None,
-    reward_format: str | None = None,
-    metric_formats: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Event:
     """Amend a campaign in one transaction."""
     require_reason(why)
-    if absent is None and after is not None:
-        raise InvalidArgumentError("after", "given only together with absent", after)
-    declared = None if absent is None else {"absent": _finite(absent), "after": after}
     actions = [_action(action) for action in add]
     with store.change(name) as change:
         if actions and current(change).masked:
@@ -363,8 +374,7 @@ def amend(
             )  # fmt: skip
         return Amending(change, logbook).run(
             why=why, sizes=sizes, units=units, add=actions, retire=retire, floor=floor,
-            force=force, absent=declared, reward_format=reward_format,
-            metric_formats=metric_formats,
+            force=force, metrics=metrics,
         )  # fmt: skip
 
 
@@ -375,19 +385,15 @@ def changes(before: Situation, after: Situation) -> list[dict[str, Any]]:
         ("actions", _given(before), _given(after)),
         ("floor", before.floor, after.floor),
         ("share of the next wave at random", before.randomised, after.randomised),
-        ("absent", before.absent, after.absent),
-        ("after", before.wait, after.wait),
-        ("reward format", _spelled(before.spec.reward), _spelled(after.spec.reward)),
         *(
-            (f"format of {old.column}", _spelled(old), _spelled(new))
-            for old, new in zip(before.spec.metrics, after.spec.metrics, strict=True)
+            (f"{setting} of {name}", getattr(old, setting), getattr(new, setting))
+            for (name, old), new in zip(
+                before.spec.metrics.items(), after.spec.metrics.values(), strict=True
+            )
+            for setting in AMENDABLE
         ),
     ]
     return [{"what": what, "from": old, "to": new} for what, old, new in told if old != new]
-
-
-def _spelled(measured: Measured) -> str:
-    return "plain numbers" if measured.format is None else measured.format
 
 
 def _given(now: Situation) -> list[str]:
@@ -406,10 +412,6 @@ def go_on(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).go_on(why=why)
-
-
-def _finite(absent: float) -> float:
-    return arguments.number("absent", absent, above=-LARGEST_NUMBER, at_most=LARGEST_NUMBER)
 
 
 def require_reason(why: str) -> None:

@@ -1,7 +1,7 @@
 """Assign actions to the units of a file, optionally drawing them from a longer list."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial as partial_call
@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.files.carried import require_free
 from seqbatch.campaign.files.column_values import decoded
+from seqbatch.campaign.files.csv import CsvDialect
+from seqbatch.campaign.files.formats import has_ending
 from seqbatch.campaign.files.parallel_pieces import over
-from seqbatch.campaign.files.reading import Source, has_ending
-from seqbatch.campaign.files.units import CheckedUnits, Piece, read_units
-from seqbatch.campaign.files.writing import Writer, require_table
+from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.files.units import CheckedUnits, UnitPiece, read_units
+from seqbatch.campaign.files.writing import SplitWriter, Writer, require_table, split_targets
 from seqbatch.campaign.record.codec import frozen_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import (
@@ -30,6 +33,7 @@ from seqbatch.campaign.record.decisions import (
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.unknown_ids import SAMPLE, NewIds
+from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Integers, Places
 from seqbatch.errors import (
     CampaignStateError,
@@ -61,8 +65,8 @@ class Claimed:
 
     Parameters
     ----------
-    units, given
-        The unit ids and the columns of the piece.
+    units, given, carried
+        The unit ids, the columns to store, and the columns to copy.
     old, earlier
         Rows assigned before, and their waves and decisions.
     fresh, state
@@ -73,6 +77,7 @@ class Claimed:
 
     units: pa.Array
     given: pa.Table
+    carried: pa.Table
     old: Places
     earlier: tuple[Integers, Decided] | None
     fresh: Places
@@ -134,6 +139,8 @@ class PieceDecider:
             self.now.spec.unit, units, np.concatenate(waves)[back], answer, names,
             masked=self.now.masked,
         )  # fmt: skip
+        if piece.carried.num_columns:
+            table = with_carried(table, piece.carried.take(fits[back]), self.now.spec.unit)
         new = NOBODY if chunk is None else decided
         return Answered(len(piece.units), table, chunk, new, clipped)
 
@@ -203,10 +210,11 @@ class Drawing:
         """How many units are drawn."""
         return min(self.fresh, self._room)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[UnitPiece]:
         """Yield the drawn units, and the units that are already in the open wave."""
         left = self.drawn
-        for units, given in self._everybody.pieces():
+        for piece in self._everybody.pieces():
+            units = piece.ids
             numbers = self._change.numbers(units)
             fresh = np.flatnonzero(numbers < 0)
             chosen = fresh[:0]
@@ -217,11 +225,11 @@ class Drawing:
             left -= len(chosen)
             kept = np.sort(np.concatenate([chosen, np.flatnonzero(numbers >= self._first)]))
             if len(kept):
-                yield units.take(kept), given.take(kept)
+                yield piece.take(kept)
 
     def _find_limit(self) -> None:
         lowest = np.zeros(0, dtype=np.uint64)
-        for units, _ in self._everybody.pieces():
+        for units in (piece.ids for piece in self._everybody.pieces()):
             numbers = self._change.numbers(units)
             fresh = np.flatnonzero(numbers < 0)
             self.fresh += len(fresh)
@@ -362,7 +370,7 @@ class Assigning:
         self,
         source: Source,
         checked: CheckedUnits,
-        out: Writer | None,
+        out: Writer | SplitWriter | None,
         rest: Writer | None,
         report: Callable[[int], None],
     ) -> Assigned:
@@ -375,7 +383,9 @@ class Assigning:
         names = [action.name for action in self.now.actions]
         # Write the header first: if no unit gets an answer, the file has only the header.
         masked = self.now.masked
-        tables, start = [no_assignments(self.now.spec.unit, names, masked=masked)], 0
+        nobody = no_assignments(self.now.spec.unit, names, masked=masked)
+        nobody = with_carried(nobody, checked.carried.schema.empty_table(), self.now.spec.unit)
+        tables, start = [nobody], 0
         if out is not None:
             out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
         deciding = PieceDecider(self.change, self.now, self._policy, self._together)
@@ -397,7 +407,7 @@ class Assigning:
         # The decisions always use the checked units. But if the file changed while it was read,
         # the user meant to assign other units.
         source.require_unchanged()
-        event = self._finish()
+        event = self._finish(source.left_out)
         left, drawing = self.now.left, self._drawing
         return Assigned(
             wave=self.now.last_opened,
@@ -431,10 +441,10 @@ class Assigning:
             return self._over
         return self._drawing.fresh - self._drawing.drawn
 
-    def _claimed(self, pieces: Iterable[Piece]) -> Iterator[Claimed]:
+    def _claimed(self, pieces: Iterable[UnitPiece]) -> Iterator[Claimed]:
         """Yield the pieces of the file, and number their new units."""
         read = 0
-        for units, given in pieces:
+        for units, given, carried in pieces:
             numbers, fresh = self._claim(units)
             old = np.flatnonzero(numbers >= 0) if len(numbers) else fresh[:0]
             if len(old) + len(fresh) < len(units):
@@ -449,7 +459,9 @@ class Assigning:
             # Check ids only in lists, which people make; programs send single units at high rates.
             if self.file or self.draw:
                 self._new_ids.add(units.take(fresh[:SAMPLE]))
-            yield Claimed(units, given, old, earlier, fresh, state, self._chunk, self._number)
+            yield Claimed(
+                units, given, carried, old, earlier, fresh, state, self._chunk, self._number
+            )
             self._chunk += bool(len(fresh))
             self._number += len(fresh)
             self._new += len(fresh)
@@ -493,7 +505,7 @@ class Assigning:
         """Decide jointly for all new units that fit, before any of them is stored."""
         room = self.now.left
         event = JointDecision(self.now, self._policy)
-        for units, given in checked.pieces():
+        for units, given, _ in checked.pieces():
             fresh = np.flatnonzero(self.change.numbers(units) < 0)
             if room is not None:
                 fresh = fresh[: max(room - len(event), 0)]
@@ -515,7 +527,7 @@ class Assigning:
     def _spill(self, source: Source, rest: Writer) -> None:
         """Write the units that did not fit, with all the columns of their file."""
         without, start = np.concatenate(self._without), 0
-        for batch in source.batches(source.columns(), longest=None):
+        for batch in source.batches(source.columns(), longest=None, shown=True):
             low, high = np.searchsorted(without, [start, start + batch.num_rows])
             piece = decoded(pa.Table.from_batches([batch]))
             rest.write(piece.take(without[low:high] - start))
@@ -541,11 +553,13 @@ class Assigning:
                 code="too-many-units",
             )
 
-    def _finish(self) -> int | None:
+    def _finish(self, left_out: dict[str, Any]) -> int | None:
         if not self._new:
             return None
         names = [action.name for action in self.now.actions]
-        payload: dict[str, Any] = {"wave": self.now.wave, "chunks": len(self._hashes)}
+        payload: dict[str, Any] = {
+            "wave": self.now.wave, "chunks": len(self._hashes), **left_out,
+        }  # fmt: skip
         if self.file:
             payload["file"] = self.file
         if self._drawing is not None and self._drawing.limit is not None:
@@ -573,36 +587,106 @@ class Assigning:
         return event.sequence
 
 
+def with_carried(table: pa.Table, carried: pa.Table, unit: Sequence[str]) -> pa.Table:
+    """Return assignments with carried columns after the ids."""
+    for place, name in enumerate(carried.column_names):
+        table = table.add_column(len(unit) + place, name, carried.column(name))
+    return table
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """The file of the answers of an assign.
+
+    Parameters
+    ----------
+    out
+        The file; if None, the result holds the answers.
+    file_format
+        Its format; needed if the file's name does not show it.
+    with_columns
+        The columns of the units' file that are copied.
+    split_by
+        "action" for one file per action; None for one file.
+    """
+
+    out: str | Path | None = None
+    file_format: str | None = None
+    with_columns: tuple[str, ...] = ()
+    split_by: str | None = None
+
+    def targets(self, now: Situation) -> dict[str, Path]:
+        """Return the files to write, by action if there are several."""
+        if self.out is None:
+            return {}
+        names = [action.name for action in now.actions]
+        return {"": Path(self.out)} if self.split_by is None else split_targets(self.out, names)
+
+    def check(self, now: Situation) -> None:
+        """Refuse columns and ways to split that cannot be written."""
+        if self.split_by is not None:
+            arguments.choice("split_by", self.split_by, ("action",))
+            if self.out is None:
+                raise InvalidArgumentError("split_by", "given only with out", self.split_by)
+        names = [action.name for action in now.actions]
+        taken = no_assignments(now.spec.unit, names, masked=now.masked).column_names
+        require_free(self.with_columns, taken)
+
+    def writer(self, units: Source, now: Situation) -> Writer | SplitWriter | None:
+        """Return the writer, in the dialect of the units' file if both are CSV."""
+        if self.out is None:
+            return None
+        made: dict[str, Any] = {"file_format": self.file_format, "dialect": dialect_like(units)}
+        if self.split_by is None:
+            return Writer(self.out, **made)
+        return SplitWriter(self.targets(now), **made)
+
+
+def dialect_like(units: Source) -> CsvDialect | None:
+    """Return the dialect of a CSV file, for the files that answer it."""
+    return units.dialect if units.file_format == "csv" else None
+
+
 def assign(
     store: Store,
     name: str,
     logbook: Logbook,
     units: Source,
     *,
-    out: str | Path | None,
+    answers: AnswerFile,
     partial: bool,
     draw: bool,
     rest: str | Path | None,
-    out_format: str | None,
     force: bool,
     report: Callable[[str, int], None],
 ) -> Assigned:
     """Check a file of units, assign them in one transaction, and publish the answers."""
     _require_one_way(draw=draw, partial=partial, rest=rest)
-    rest_format = None if has_ending(str(rest)) else out_format
-    formats = (out_format, rest_format)
-    _require_targets(store, units.file, out, rest, formats=formats, force=force)
+    with store.read(name) as reader:
+        now = current(reader)
+    now.require_rows()
+    answers.check(now)
+    rest_format = None if has_ending(str(rest)) else answers.file_format
+    outs = answers.targets(now)
+    _require_targets(
+        store, units.file, list(outs.values()), rest, formats=(answers.file_format, rest_format),
+        force=force,
+    )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(units)
-        writer = None if out is None else stack.enter_context(Writer(out, file_format=out_format))
-        spill = None if rest is None else stack.enter_context(Writer(rest, file_format=rest_format))
+        writer = answers.writer(units, now)
+        if writer is not None:
+            stack.enter_context(writer)
+        spill = None
+        if rest is not None:
+            made = Writer(rest, file_format=rest_format, dialect=dialect_like(units))
+            spill = stack.enter_context(made)
         # Check outside the transaction: a large file then does not block other processes.
-        with store.read(name) as reader:
-            now = current(reader)
-        now.require_rows()
         counting = partial_call(report, "checking")
         encoder, strata = now.encoder(wave=now.wave), now.spec.strata
-        checked = stack.enter_context(read_units(units, encoder, counting, strata=strata))
+        checked = stack.enter_context(
+            read_units(units, encoder, counting, strata=strata, with_columns=answers.with_columns)
+        )
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, units.file)
             result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
@@ -613,7 +697,7 @@ def assign(
         if spill is not None and result.left_over:
             _publish(spill, result, f"the units that did not fit, to {rest}")
         if writer is not None:
-            _publish(writer, result, f"the answers, to {out}")
+            _publish(writer, result, f"the answers, to {', '.join(map(str, outs.values()))}")
         return result
 
 
@@ -630,7 +714,7 @@ def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> N
         )  # fmt: skip
 
 
-def _publish(writer: Writer, result: Assigned, what: str) -> None:
+def _publish(writer: Writer | SplitWriter, result: Assigned, what: str) -> None:
     """Publish a file; if that fails, raise an error that says what was assigned."""
     try:
         writer.publish()
@@ -649,19 +733,20 @@ def _publish(writer: Writer, result: Assigned, what: str) -> None:
 def _require_targets(
     store: Store,
     units: str,
-    out: str | Path | None,
+    outs: Sequence[Path],
     rest: str | Path | None,
     *,
     formats: tuple[str | None, str | None],
     force: bool,
 ) -> None:
     """Refuse to write one file over another, before anything is done."""
-    if out is not None and rest is not None and str(out) == str(rest) == "-":
+    if rest is not None and str(rest) == "-" and any(str(out) == "-" for out in outs):
         raise InvalidArgumentError("rest", "a file other than out", rest)
     apart: dict[str, tuple[str | Path, ...]] = {"the store": store.files}
     if units:
         apart["units"] = (units,)
-    for what, file, file_format in zip(("out", "rest"), (out, rest), formats, strict=True):
-        if file is not None:
-            require_table(file, name=what, file_format=file_format, force=force, apart_from=apart)
-            apart[what] = (file,)
+    for out in outs:
+        require_table(out, name="out", file_format=formats[0], force=force, apart_from=apart)
+    if rest is not None:
+        apart["out"] = tuple(outs)
+        require_table(rest, name="rest", file_format=formats[1], force=force, apart_from=apart)

@@ -1,6 +1,6 @@
 """Close a wave: check its outcomes (rows or sums), learn from them, and open the next wave."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from seqbatch.campaign.decide.action_counts import ChiSquare, Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import ChiSquare, Counts
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
@@ -22,6 +22,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.outcomes import Absentees, Ledger, News, absences, absentees
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.record.stored_units import walk
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core.arrays import AnyArray
@@ -71,11 +72,13 @@ class Closed:
         Late outcomes of units that earlier estimates counted as absent.
     corrected
         Outcomes used by earlier estimates and corrected since.
-    absent_value, unit
-        The outcome assumed for absent units (None if no units count as absent), and the reward's
-        unit.
+    absent_value
+        The outcome assumed for absent units (None if no units count as absent).
+    measure
+        The objective: what outcomes are.
     metrics
-        The wave's metrics by action, with their guardrails.
+        How many values of each metric were recorded in the wave, by metric and action. They are
+        counts: findings have the means and the guardrails.
     stopping
         The look of the declared rule; None if no rule was declared or all outcomes are equal.
     inflated
@@ -84,6 +87,11 @@ class Closed:
         first 12 waves; with more waves the true rate is larger.
     proposal
         Proposed sizes of later waves, if the spec is adaptive and at least two waves remain.
+    held, unknown
+        Rows of outcome files so far that are held, and those of them whose unit is not in the
+        campaign; None if the rows are kept elsewhere.
+    outside
+        Rows so far that do not count for a metric because of their date, by its window's length.
     notes
         Notes about the estimate.
     event, hash
@@ -103,17 +111,20 @@ class Closed:
     replaced: int
     corrected: int
     absent_value: float | None
-    unit: str | None
-    metrics: tuple[MetricRow, ...]
+    measure: Measure
+    metrics: dict[str, dict[str, int]]
     stopping: LookTaken | None
     inflated: float | None
     proposal: Proposal | None
+    held: int | None
+    unknown: int | None
+    outside: dict[str, int]
     notes: tuple[str, ...]
     event: int
     hash: str
 
     @classmethod
-    def of(cls, event: Event) -> "Closed":
+    def of(cls, event: Event, now: Situation) -> "Closed":
         """Return the result from a close event."""
         payload = event.payload
         return cls(
@@ -129,11 +140,14 @@ class Closed:
             replaced=payload["replaced"],
             corrected=payload["corrected"],
             absent_value=payload["absent_value"],
-            unit=payload["unit"],
-            metrics=tuple(MetricRow(**row) for row in payload["metrics"]),
+            measure=Measure.of_objective(now.spec),
+            metrics=payload["metrics"],
             stopping=LookTaken.of(said) if (said := payload.get("stopping")) else None,
             inflated=payload.get("inflated"),
             proposal=Proposal.of(found) if (found := payload.get("proposal")) else None,
+            held=payload.get("held"),
+            unknown=payload.get("unknown"),
+            outside=payload.get("outside", {}),
             notes=tuple(payload["notes"]),
             event=event.sequence,
             hash=event.hash,
@@ -225,11 +239,8 @@ class Lesson:
             "replaced": self.replaced,
             "corrected": self.corrected,
             "absent_value": now.absent,
-            "unit": now.spec.reward.unit,
             "waiting": [list(each) for each in self.waiting],
-            "metrics": [
-                asdict(row) for row in counts.metrics.rows([each.name for each in now.actions])
-            ],
+            "metrics": counts.recorded(now),
             "late": self.late,
             "stopping": None if self.stopping is None else self.stopping.plain(),
             "inflated": inflated(now, waves=now.wave),
@@ -319,7 +330,7 @@ def _closed(
         rows=[*lesson.records, saved.hash],
         at=at,
     )
-    return Closed.of(event)
+    return Closed.of(event, now)
 
 
 # ----------------------------------------------------------------------
@@ -342,7 +353,7 @@ def close(
         now = current(change)
         # If the first answer was lost, a repeated call returns it again and closes nothing.
         if wave is not None and 1 <= wave <= len(now.closes):
-            return Closed.of(change.event(now.closes[wave - 1]))
+            return Closed.of(change.event(now.closes[wave - 1]), now)
         now.require_rows()
         _refuse_wrong_wave(now, wave)
         now.require_open()
@@ -399,7 +410,7 @@ class RowEvidence:
         assert record is not None
         # The wave's units were assigned after the last estimate, so all their outcomes are new.
         news = News.since(change, now, record.event, parts=len(now.spec.parts))
-        gone = absentees(change, now, news.fresh, at=at, skip=skip)
+        gone = absentees(change, now, news, at=at, skip=skip)
         return cls(change, now, record, news, gone, skip)
 
     @property
@@ -448,11 +459,16 @@ class RowEvidence:
                 f"its {units:,} units ({len(values) / units:.1%}; at least "
                 f"{now.spec.required_outcomes:.1%} are needed), and all of them are positive. "
                 "Do the files hold buyers only? If a unit without a row has the outcome 0, "
-                "declare it: amend the campaign with absent = 0, then close. If the others are "
+                "declare it: amend the metric with absent = 0, then close. If the others are "
                 "not known yet, record them first, or close by force, with a reason.",
                 code="buyers-only",
-                remedies=[Remedy("amend", absent=0, reason="no row means no purchase"), BY_FORCE],
+                remedies=[self._none_means_zero(), BY_FORCE],
             )
+
+    def _none_means_zero(self) -> Remedy:
+        """Return the amendment by which a unit without a row has the outcome 0."""
+        metrics = {metric.name: {"absent": 0} for metric in self.now.spec.reward.terms}
+        return Remedy("amend", metrics=metrics, reason="no row means no purchase")
 
     def lesson(self) -> Lesson:
         """Learn from the wave and from late outcomes, and store which units count as absent."""
@@ -483,6 +499,11 @@ class RowEvidence:
             unused=unused,
             replaced=int(news.was_absent.sum()),
             corrected=int((~news.was_absent).sum()),
+            beside={
+                "held": now.conflicts + now.quarantined,
+                "unknown": now.unknown,
+                "outside": now.outside,
+            },
         )
 
     def _learned(self) -> LearnedFeatures | None:
@@ -510,7 +531,7 @@ class RowEvidence:
         _, chunk = change.next_chunks()
         for start in range(0, len(gone.numbers), PIECE):
             numbers = gone.numbers[start : start + PIECE]
-            rows = absences(numbers, gone.value)
+            rows = absences(numbers, gone.values[start : start + PIECE])
             place = {"event": self.now.sequence + 1, "chunk": chunk + len(hashes)}
             kept = change.kept(rows, kind="outcomes", **place)
             made = OutcomeChunk(**place, count=len(numbers), rows=kept, hash="")

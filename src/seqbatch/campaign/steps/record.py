@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,36 +12,55 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.decide import row_verdicts
-from seqbatch.campaign.decide.row_verdicts import SAME, TAKEN, UNFIT, WAVE, Judged
-from seqbatch.campaign.files.column_values import python_value
-from seqbatch.campaign.files.doubts import UnclearDots
-from seqbatch.campaign.files.number_format import (
-    PLAIN,
-    THOUSANDS,
-    formats_for_most,
-    holds_numbers,
-    most_read,
+from seqbatch.campaign.decide.outcome_columns import NOTHING, OutcomeColumns
+from seqbatch.campaign.decide.repeated_rows import EqualRows
+from seqbatch.campaign.decide.row_verdicts import (
+    COUNTS,
+    SAME,
+    TAKEN,
+    UNFIT,
+    FileSoFar,
+    Judged,
+    KnownOutcomes,
+    SecondRow,
 )
+from seqbatch.campaign.files.doubts import UnclearDots
+from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS
 from seqbatch.campaign.files.parallel_pieces import ahead, over
 from seqbatch.campaign.files.reader_process import packed
-from seqbatch.campaign.files.reading import NO_ROWS, Source, no_such_column
+from seqbatch.campaign.files.reading import CHUNK, NO_ROWS, Source
 from seqbatch.campaign.files.units import SMALL
 from seqbatch.campaign.record.events import Logbook, current, sealed
-from seqbatch.campaign.record.outcomes import DUPLICATE, QUARANTINED, VERDICTS, part_name
+from seqbatch.campaign.record.logged_rows import KEY, time_columns
+from seqbatch.campaign.record.outcomes import (
+    ACCEPTED,
+    CONFLICT,
+    DUPLICATE,
+    OUTSIDE,
+    QUARANTINED,
+    VERDICTS,
+    part_name,
+)
 from seqbatch.campaign.record.store import Change, OutcomeChunk, Store
 from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.steps.misspelled_numbers import (
+    DECLARE,
+    Misspelled,
+    declared_formats,
+    other_formats,
+    respelling,
+)
+from seqbatch.campaign.steps.recorded import Recorded, rows_text
+from seqbatch.campaign.steps.row_log import Combined, RowLog, SameFileError, UnfitUnitsError
+from seqbatch.campaign.steps.several_rows import equal_rows_refused, several_rows_refused
 from seqbatch.campaign.steps.unknown_ids import UnknownIds
-from seqbatch.core.arrays import Integers, Places
+from seqbatch.core import arguments
+from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import (
     CampaignStateError,
     Doubt,
     InvalidArgumentError,
     InvalidFileError,
-    Part,
-    Remedy,
-    RowProblem,
-    Words,
-    in_python,
 )
 
 # ----------------------------------------------------------------------
@@ -54,8 +73,8 @@ class KeptRows:
 
     Parameters
     ----------
-    judged
-        All rows, with their verdicts.
+    judged, cells
+        All rows with their verdicts, and their cells.
     kept, lines
         The positions of the rows to store, and the line numbers of all rows.
     chunk
@@ -63,6 +82,7 @@ class KeptRows:
     """
 
     judged: Judged
+    cells: Floats
     kept: Places
     lines: Integers
     chunk: int
@@ -71,202 +91,42 @@ class KeptRows:
         """Return the rows as the table to store."""
         judged, kept = self.judged, self.kept
         whole = len(kept) == len(self.lines)
-        columns: dict[str, Any] = {
+        columns = {
             "line": self.lines[kept],
             "unit": judged.units if whole else judged.units.take(kept),
             "number": judged.numbers[kept],
-            # Floating point has two zeros, which would hash differently.
-            "value": judged.values[kept] + 0.0,
             "version": judged.versions[kept].astype(np.int32),
             "verdict": judged.verdicts[kept].astype(np.int8),
             "reason": self._reasons(),
+            **cell_columns(self.cells[kept]),
         }
-        for place in range(judged.cells.shape[1] - 1):
-            columns[part_name(place)] = judged.cells[kept, 1 + place] + 0.0
-        if judged.ids is not None:
-            columns["outcome"] = [judged.ids[row] for row in kept]
+        if judged.keys is not None and judged.logged is not None:
+            columns[KEY] = judged.keys if whole else judged.keys.take(kept)
+            columns |= time_columns(judged.logged[kept])
         return pa.table(columns)
 
     def _reasons(self) -> pa.Array:
         said = self.judged.reasons
         if not said:
-            places = np.zeros(len(self.kept), dtype=np.int32)
-            return pa.DictionaryArray.from_arrays(places, pa.array([""]))
+            return no_reasons(len(self.kept))
         reasons = [said.get(row, "") for row in self.kept.tolist()]
         return pa.array(reasons, type=pa.string()).dictionary_encode()
 
 
-# ----------------------------------------------------------------------
-# Outcomes in another number format than the spec declares, and amendments that accept them.
+def cell_columns(cells: Floats) -> dict[str, Any]:
+    """Return the columns of cells in a recorded chunk."""
+    # Floating point has two zeros, which would hash differently.
+    parts = {part_name(place): part + 0.0 for place, part in enumerate(cells[:, 1:].T)}
+    return {"value": cells[:, 0] + 0.0, **parts}
 
 
-#: How many cells of a column to examine.
-FEW = 50
-#: Advice for ambiguous numbers.
-DECLARE = (
-    "declare its format, by an amendment or in the spec before you create the campaign, or "
-    "write the numbers without thousands separators and with two decimals"
-)
-
-
-class Misspelled:
-    """Collects held cells that are not valid numbers, and the formats that would accept them."""
-
-    def __init__(self) -> None:
-        self._cells: dict[str, list[str]] = {}
-        self._held: Counter[str] = Counter()
-
-    def look(self, spec: Spec, batch: Any, judged: Judged) -> None:
-        """Collect the invalid cells of a piece after its rows got their verdicts."""
-        for column in _formats(spec):
-            said = self._cells.setdefault(column, [])
-            rows = [row for row, unread in judged.unread.items() if unread == column]
-            self._held[column] += len(rows)
-            for row in rows[: FEW - len(said)]:
-                said.append(str(python_value(batch.column(column)[row])))
-
-    def formats(self, spec: Spec, rows: int) -> dict[str, tuple[str, ...]]:
-        """Return the formats that accept the held cells, by column.
-
-        `rows` is the number of rows in the file.
-        """
-        declared, found = _formats(spec), {}
-        for column, cells in self._cells.items():
-            common = formats_for_most(cells, declared[column])
-            # A few cells in another format are typing errors; the declared format fits the rest.
-            if self._held[column] > rows / 2:
-                common = max(
-                    common, formats_for_most(cells), key=lambda some: most_read(some, cells)
-                )
-            found[column] = tuple(example for example in common if '"' not in example)
-        return {column: examples for column, examples in found.items() if examples}
-
-    def partly(self, formats: Mapping[str, tuple[str, ...]]) -> set[str]:
-        """Return the columns in which every one of these formats still leaves some cells held."""
-        found = set()
-        for column, examples in formats.items():
-            cells = self._cells[column]
-            if most_read(examples, cells) < len(cells):
-                found.add(column)
-        return found
-
-
-def other_formats(
-    spec: Spec, formats: Mapping[str, tuple[str, ...]], partly: Container[str]
-) -> Iterator[Doubt]:
-    """Yield a doubt for each column that other formats would accept, with the amendments.
-
-    Parameters
-    ----------
-    spec
-        The campaign's spec.
-    formats
-        The formats by column.
-    partly
-        The columns in which they accept only some of the held cells.
-    """
-    for column, examples in formats.items():
-        what = f"A part of {column}" if column in partly else column
-        parts: list[Part] = []
-        for example in examples:
-            parts.append(" or" if parts else f"{what} can be read after")
-            parts.append(respelling(spec, column, example))
-        parts.append("; then record it again.")
-        yield Doubt("other-format", tuple(parts), column=column, examples=examples)
-
-
-def unspelled_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the number columns of an outcome file without a declared format."""
-    return tuple(column for column, example in _formats(spec).items() if example is None)
-
-
-def _formats(spec: Spec) -> dict[str, str | None]:
-    """Return the number columns of an outcome file, with their declared formats."""
-    metrics = {metric.column: metric.format for metric in spec.metrics}
-    return dict.fromkeys(spec.reward.columns, spec.reward.format) | metrics
-
-
-def respelling(spec: Spec, column: str, example: str) -> Remedy:
-    """Return the amendment that declares a column's format."""
-    if column in spec.reward.columns:
-        return Remedy("amend", reward_format=example, reason=...)
-    return Remedy("amend", metric_formats={column: example}, reason=...)
+def no_reasons(count: int) -> pa.Array:
+    """Return the column of reasons of rows that are not held."""
+    return pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), pa.array([""]))
 
 
 # ----------------------------------------------------------------------
-# Record the outcomes of a file.
-
-
-NOTHING = "nothing was recorded"
-#: The columns that assign writes, except those with the probability of each action.
-ANSWERS = ("action", "wave", "score", "probability", "randomised")
-#: The keys of a held row, and of a reason. They do not depend on the spec's id column, so one
-#: client and one HTTP schema can read the rows of every campaign.
-HELD, REASON = ("line", "unit", "verdict", "reason"), ("verdict", "reason", "rows")
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The result of a call of record.
-
-    Parameters
-    ----------
-    rows
-        Rows read; the sum of the next four counts.
-    accepted, duplicate, conflict, quarantined
-        Rows by verdict; see :mod:`seqbatch.campaign.decide.row_verdicts`.
-    late
-        Accepted outcomes of closed waves; they enter the next estimate.
-    corrected
-        Accepted outcomes that replace an earlier one.
-    repeats
-        Duplicates of outcomes of closed waves.
-    held
-        The first conflicts and quarantined rows: line, unit, verdict, reason.
-    reasons
-        Why all held rows were held: verdict, reason and number of rows, most frequent first.
-    event
-        The number of the event; None if all rows were duplicates, and for a dry run.
-    read_as
-        How a CSV file was read, if its format is unusual.
-    doubts
-        Likely causes of held rows, and what to do about them.
-    formats
-        Formats that would accept held numbers, by column.
-    """
-
-    rows: int
-    accepted: int
-    duplicate: int
-    conflict: int
-    quarantined: int
-    late: int
-    corrected: int
-    repeats: int
-    held: tuple[tuple[int, str, str, str], ...]
-    reasons: tuple[tuple[str, str, int], ...]
-    event: int | None
-    read_as: str = ""
-    doubts: tuple[Doubt, ...] = ()
-    formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """The doubts in words."""
-        return tuple(self.advised())
-
-    def advised(self, words: Words = in_python) -> list[str]:
-        """Return the doubts in words, with remedies written for the given interface."""
-        return [doubt.text(words) for doubt in self.doubts]
-
-    def plain(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON, held rows and reasons by name."""
-        return {
-            **{name: own for name, own in vars(self).items() if name != "doubts"},
-            "advice": self.advised(),
-            "held": [dict(zip(HELD, row, strict=True)) for row in self.held],
-            "reasons": [dict(zip(REASON, row, strict=True)) for row in self.reasons],
-        }
+# Read the file before the transaction.
 
 
 class OutcomeRows:
@@ -282,28 +142,46 @@ class OutcomeRows:
 
     def __init__(self, source: Source, spec: Spec, spool: IO[bytes] | None) -> None:
         self.source = source
-        self._spool = spool
-        self._columns = check_columns(spec, source)
-        self._read_as = spec.unit, spec.outcome, _formats(spec)
-        self._unclear = UnclearDots(source, unspelled_columns(spec))
+        self.columns = OutcomeColumns.of(spec, source)
+        self._keep_one(spec)
+        self._spool, self._end = spool, 0
+        self._metrics = spec.metrics
+        formats = declared_formats(self.columns)
+        plain = tuple(column for column, example in formats.items() if example is None)
+        self._unclear = UnclearDots(source, plain)
 
-    def read(self, spec: Spec, report: Callable[[int], None]) -> None:
+    def _keep_one(self, spec: Spec) -> None:
+        """Refuse ids that Excel has changed, and read one row of each id if that was asked for."""
+        row_id = self.columns.row_id
+        ids = (*spec.unit, *([row_id] if row_id else []))
+        if changed := self.source.changed_ids(ids):
+            raise self.source.invalid(changed, NOTHING)
+        if self.source.dedupe is not None and self.columns.logged and row_id is None:
+            combined = ", ".join(one.name for one in self.columns.metrics if one.logged)
+            raise InvalidArgumentError(
+                "dedupe", f"left out: {combined} counts all rows of a unit", self.source.dedupe,
+                "To count a row that was delivered twice once, declare row_id.",
+            )  # fmt: skip
+        self.source.keep_one(ids)
+
+    def read(self, report: Callable[[int], None]) -> None:
         """Read the file once, and refuse values of a wrong type."""
         row = 0
-        with closing(ahead(self.source.batches(self._columns))) as batches:
+        with closing(ahead(self.source.batches(self.columns.read))) as batches:
             for batch in batches:
-                _require_numbers(spec, batch, self.source)
+                self.columns.require_numbers(batch, self.source)
                 self._unclear.look(batch, row)
                 row += batch.num_rows
                 if self._spool is not None:
                     self._spool.write(packed(batch))
+                    self._end = self._spool.tell()
                 report(row)
         self.source.require_unchanged()
-        self._refuse_unclear(spec)
+        self._refuse_unclear()
 
     def require_fit(self, spec: Spec) -> None:
-        """Refuse to go on if the campaign's formats were amended while the file was read."""
-        if self._read_as != (spec.unit, spec.outcome, _formats(spec)):
+        """Refuse to go on if the campaign's metrics were amended while the file was read."""
+        if self._metrics != spec.metrics:
             raise CampaignStateError(
                 f"campaign {spec.name} was amended while {self.source.name} was read. Nothing was "
                 "recorded; try again.",
@@ -319,18 +197,21 @@ class OutcomeRows:
 
     def _batches(self) -> Iterator[Any]:
         if self._spool is None:
-            yield from self.source.batches(self._columns)
+            yield from self.source.batches(self.columns.read)
             return
-        end = self._spool.tell()
         self._spool.seek(0)
-        while self._spool.tell() < end:
+        while self._spool.tell() < self._end:
             yield from pa.ipc.open_stream(self._spool)
 
-    def _refuse_unclear(self, spec: Spec) -> None:
+    def _refuse_unclear(self) -> None:
         """Refuse a file with ambiguous numbers (1.234 may mean 1234)."""
         if found := self._unclear.problems(DECLARE):
             columns = dict.fromkeys(each.column for each in found)
-            ways = [respelling(spec, each, way) for each in columns for way in (PLAIN, THOUSANDS)]
+            ways = [
+                respelling(self.columns, each, way)
+                for each in columns
+                for way in (PLAIN, THOUSANDS)
+            ]
             raise self.source.invalid(self.source.placed(found), NOTHING, remedies=ways)
 
 
@@ -345,19 +226,38 @@ def read_outcomes(
             # An unnamed file, which no other process can write to.
             spool = stack.enter_context(tempfile.SpooledTemporaryFile(max_size=SMALL))
         rows = OutcomeRows(source, spec, cast("IO[bytes] | None", spool))
-        rows.read(spec, report)
+        rows.read(report)
         yield rows
 
 
-def _require_numbers(spec: Spec, batch: Any, source: Source) -> None:
-    """Refuse a file whose values are of a type that holds no numbers, such as dates."""
-    for name in (*number_columns(spec), *([WAVE] if row_verdicts.names_wave(spec) else [])):
-        if name in batch.schema.names:
-            kind = batch.column(name).type
-            # An empty column has only missing values, and each row is held separately.
-            if not (holds_numbers(kind) or pa.types.is_null(kind)):
-                problem = RowProblem(0, name, f"must be numbers; received {kind}", "wrong-type")
-                raise InvalidFileError(source.name, [problem], NOTHING)
+# ----------------------------------------------------------------------
+# Record the rows.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a call of record asks for.
+
+    Parameters
+    ----------
+    correct, why
+        Whether a new value replaces the known one, and the reason.
+    equal_rows
+        What equal rows without ids mean; None to be asked.
+    file
+        The file as the user named it.
+    unfit
+        Units whose rows must be held, with the reason.
+    again
+        Whether the file was recorded before.
+    """
+
+    correct: bool
+    why: str
+    equal_rows: EqualRows | None
+    file: str
+    unfit: dict[int, str] = field(default_factory=dict)
+    again: bool = False
 
 
 class Recording:
@@ -365,32 +265,40 @@ class Recording:
 
     SHOWN = 20
 
-    def __init__(self, change: Change, logbook: Logbook, *, correct: bool, file: str) -> None:
+    def __init__(self, change: Change, logbook: Logbook, rows: OutcomeRows, asked: Asked) -> None:
         self._change = change
         self._logbook = logbook
-        self._correct = correct
-        self._file = file
+        self._rows, self._columns, self._asked = rows, rows.columns, asked
         self._now = current(change)
         self._now.require_rows()
+        rows.require_fit(self._now.spec)
         _, self._chunk = change.next_chunks()
+        self._log = self._row_log() if self._columns.logged else None
         self._counts: Counter[str] = Counter()
-        self._late = self._corrected = self._repeats = self._observed = 0
+        self._late = self._corrected = self._repeats = self._repeated = self._observed = 0
+        self._units = 0
         self._hashes: list[str] = []
         self._held: list[tuple[int, str, str, str]] = []
         self._kinds: Counter[tuple[str, str]] = Counter()
+        self._seconds: list[SecondRow] = []
         self._misspelled = Misspelled()
         self._unknown = UnknownIds()
-        # The line of each unit's outcome in the file, 0 if it has none; zeros take no memory.
-        self._standing = np.zeros(self._now.assigned, dtype=np.int64)
+        self._file = FileSoFar(self._now.assigned, len(self._now.spec.metrics))
 
-    def run(self, rows: OutcomeRows, *, why: str, report: Callable[[int], None]) -> Recorded:
+    def _row_log(self) -> RowLog:
+        equal = "drop" if self._asked.again else self._asked.equal_rows
+        return RowLog(
+            self._change, self._now, self._columns,
+            correct=self._asked.correct, equal_rows=equal, unfit=self._asked.unfit,
+        )  # fmt: skip
+
+    def run(self, report: Callable[[int], None]) -> Recorded:
         """Give every row of a file its verdict, and store all rows except duplicates."""
-        rows.require_fit(self._now.spec)
-        source, row = rows.source, 0
+        source, row = self._rows.source, 0
         # Many threads read and pack the rows; a single thread gives the verdicts, in file order.
-        pieces = ahead(rows.pieces())
+        pieces = ahead(self._rows.pieces())
         read = over(self._readable, pieces)
-        judged = (self._judged(piece, found, source.place) for piece, found in read)
+        judged = (self._judged(piece, found) for piece, found in read)
         with closing(pieces), closing(read), closing(over(self._kept, judged)) as kept:
             for made, chunk in kept:
                 self._add(chunk)
@@ -403,105 +311,116 @@ class Recording:
             row += len(source.ragged)
         if not row:
             raise InvalidFileError(source.name, [NO_ROWS], NOTHING)
-        counts = {verdict: self._counts[verdict] for verdict in VERDICTS}
-        event = self._finish(row, counts, why)
-        formats = self._misspelled.formats(self._now.spec, row)
-        return Recorded(
+        self._refuse_unsaid()
+        if self._log is not None:
+            self._combine(self._log)
+        return self._result(row)
+
+    def _result(self, row: int) -> Recorded:
+        names = (ACCEPTED, DUPLICATE, CONFLICT, QUARANTINED, OUTSIDE)
+        counts = {verdict: self._counts[verdict] for verdict in names}
+        event = self._finish(row, counts)
+        formats = self._misspelled.formats(self._columns, row)
+        made = Recorded(
             rows=row,
-            **counts,
+            accepted=counts[ACCEPTED],
+            duplicate=counts[DUPLICATE],
+            conflict=counts[CONFLICT],
+            quarantined=counts[QUARANTINED],
+            outside=counts[OUTSIDE],
+            windows={} if self._log is None else self._log.windows,
+            unknown=self._unknown.rows,
+            units=self._units,
             late=self._late,
             corrected=self._corrected,
             repeats=self._repeats,
+            repeated=self._repeated,
+            metrics=tuple(metric.name for metric in self._columns.metrics),
             held=tuple(self._held),
             reasons=self._reasons(),
             event=event,
-            read_as=source.read_as,
+            read_as=self._rows.source.read_as,
             doubts=self._doubts(row, formats),
             formats=formats,
         )
+        return replace(made, remarks=tuple(rows_text(made, self._now.spec)))
 
     def _doubts(self, rows: int, formats: Mapping[str, tuple[str, ...]]) -> tuple[Doubt, ...]:
         partly = self._misspelled.partly(formats)
         changed = self._unknown.doubts(self._change, rows)
-        return (*changed, *other_formats(self._now.spec, formats, partly))
+        elsewhere = self._columns.untouched(self._now.spec, self._rows.source)
+        return (*changed, *other_formats(self._columns, formats, partly), *elsewhere)
 
     def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
-        return piece, row_verdicts.readable(self._now.spec, piece[0])
+        return piece, row_verdicts.readable(self._now.spec, self._columns, piece[0])
 
-    def _judged(self, piece: tuple[Any, Integers], judged: Judged, place: str) -> KeptRows:
+    def _judged(self, piece: tuple[Any, Integers], judged: Judged) -> KeptRows:
         """Give the rows of a piece their verdicts, and count them; return the rows to store."""
         batch, lines = piece
-        self._judge(judged, batch, lines, place)
+        self._judge(judged, batch, lines)
         verdicts = judged.verdicts
         for code, name in enumerate(VERDICTS):
             self._counts[name] += int((verdicts == code).sum())
-        taken = verdicts == TAKEN
-        self._corrected += int((judged.versions[taken] > 1).sum())
         earlier = self._now.waves_of(judged.numbers) < self._now.wave
-        self._late += int((taken & earlier).sum())
         self._repeats += int(((verdicts == SAME) & earlier).sum())
-        self._observed += int((taken & ~earlier & (judged.versions == 1)).sum())
-        self._misspelled.look(self._now.spec, batch, judged)
-        kept = np.flatnonzero(verdicts != SAME)
-        made = KeptRows(judged, kept, lines, self._chunk)
-        if len(kept):
+        self._repeated += judged.repeated
+        self._corrected += judged.corrected
+        self._misspelled.look(self._columns, batch, judged)
+        made = self._made(judged, lines)
+        if len(made.kept):
             self._chunk += 1
-            self._index(made)
+            self._note_held(made)
         return made
 
-    def _judge(self, judged: Judged, batch: Any, lines: Integers, place: str) -> None:
+    def _judge(self, judged: Judged, batch: Any, lines: Integers) -> None:
         spec = self._now.spec
         numbers = self._change.numbers(judged.units)
         self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
         waves = self._now.waves_of(np.maximum(numbers, 0))
-        row_verdicts.plausible(spec, judged, batch, numbers, waves)
-        parts, asked = spec.parts, judged.numbers[judged.candidates]
-        versions, known = self._change.outcomes(asked, parts=len(parts))
-        if spec.outcome:
-            assert judged.ids is not None
-            owners = self._owners(judged.ids)
-            row_verdicts.compared_with_ids(
-                judged, versions, known, owners,
-                name=spec.outcome, parts=parts, correct=self._correct,
-            )  # fmt: skip
-            self._keep_owners(judged.ids, owners)
-        else:
-            row_verdicts.compared(
-                judged, versions, known, parts=parts, correct=self._correct,
-                places=lines[judged.candidates], earlier=self._standing[asked], place=place,
-            )  # fmt: skip
-            stands = np.flatnonzero((judged.verdicts == TAKEN) | (judged.verdicts == SAME))
-            # In reverse order: a unit's first line is written last, and stays.
-            self._standing[judged.numbers[stands[::-1]]] = lines[stands[::-1]]
-
-    def _owners(self, ids: list[str]) -> dict[str, int]:
-        """Return the unit number of each outcome id that already belongs to a unit."""
-        there = [key for key in dict.fromkeys(ids) if key]
-        numbers = self._change.owners(there).tolist()
-        self._owned = {key: n for key, n in zip(there, numbers, strict=True) if n >= 0}
-        return dict(self._owned)
-
-    def _keep_owners(self, ids: list[str], owners: dict[str, int]) -> None:
-        """Store the units of outcome ids that did not belong to a unit before."""
-        new = [key for key in dict.fromkeys(ids) if key in owners and key not in self._owned]
-        numbers = np.array([owners[key] for key in new], dtype=np.int64)
-        self._change.add_owners(new, numbers)
-
-    def _index(self, made: KeptRows) -> None:
-        """Index the accepted rows, and note why the others are held."""
-        judged, verdicts = made.judged, made.judged.verdicts[made.kept]
-        taken = made.kept[verdicts == TAKEN]
-        self._change.index_outcomes(
-            self._now.sequence + 1,
-            judged.numbers[taken], judged.versions[taken], judged.cells[taken],
+        row_verdicts.plausible(spec, self._columns, judged, batch, numbers, waves)
+        if self._log is not None:
+            self._log.judge(judged, lines)
+            return
+        asked = judged.numbers[judged.candidates]
+        known = KnownOutcomes.of(spec, self._change.outcomes(asked, parts=len(spec.parts)))
+        row_verdicts.compared(
+            spec, judged, known, self._file, correct=self._asked.correct,
+            lines=lines[judged.candidates],
         )  # fmt: skip
+        self._seconds += judged.seconds
+
+    def _made(self, judged: Judged, lines: Integers) -> KeptRows:
+        """Return the rows of a piece to store; index those that are outcomes."""
+        spec = self._now.spec
+        kept = np.flatnonzero(judged.verdicts != SAME)
+        if judged.logged is not None:
+            return KeptRows(judged, judged.logged[:, :-2], kept, lines, self._chunk)
+        cells = judged.cells(spec)
+        taken = np.flatnonzero(judged.verdicts == TAKEN)
+        self._index(
+            judged.numbers[taken], judged.versions[taken], cells[taken], judged.counted[taken]
+        )
+        return KeptRows(judged, cells, kept, lines, self._chunk)
+
+    def _index(self, numbers: Integers, versions: Integers, cells: Floats, counted: Any) -> None:
+        """Index outcomes, and count their units."""
+        self._change.index_outcomes(self._now.sequence + 1, numbers, versions, cells)
+        earlier = self._now.waves_of(numbers) < self._now.wave
+        self._late += int(earlier.sum())
+        self._units += len(numbers)
+        fresh = ~counted & ~earlier & ~np.isnan(cells[:, 0])
+        # A file may have several rows of a unit, each with other metrics.
+        self._observed += len(np.unique(numbers[fresh]))
+
+    def _note_held(self, made: KeptRows) -> None:
+        """Note why rows are held."""
+        judged = made.judged
         self._kinds.update(
             (VERDICTS[judged.verdicts[row]], kind) for row, kind in judged.kinds.items()
         )
-        for place in np.flatnonzero(verdicts != TAKEN)[: max(self.SHOWN - len(self._held), 0)]:
-            row = int(made.kept[place])
-            unit, reason = judged.units[row].as_py(), judged.reasons.get(row, "")
-            self._held.append((int(made.lines[row]), unit, VERDICTS[verdicts[place]], reason))
+        for row in sorted(judged.reasons)[: max(self.SHOWN - len(self._held), 0)]:
+            unit, verdict = judged.units[row].as_py(), VERDICTS[judged.verdicts[row]]
+            self._held.append((int(made.lines[row]), unit, verdict, judged.reasons[row]))
 
     def _kept(self, made: KeptRows) -> tuple[int, OutcomeChunk | None]:
         """Pack the rows of a piece; return how many were read, and the chunk."""
@@ -524,9 +443,37 @@ class Recording:
             "verdict": np.full(count, UNFIT, dtype=np.int8),
             "reason": pa.array(reasons).dictionary_encode(),
         }  # fmt: skip
-        if self._now.spec.outcome:
-            columns["outcome"] = [""] * count
         self._add(self._chunk_of(pa.table(columns), self._chunk))
+        self._chunk += 1
+
+    def _refuse_unsaid(self) -> None:
+        """Refuse a file if only the user knows what several rows of a unit, or equal rows, mean."""
+        source, spec = self._rows.source, self._now.spec
+        log = self._log
+        if seconds := self._seconds if log is None else log.seconds():
+            raise several_rows_refused(source, spec, seconds)
+        if log is None or not self._columns.asks:
+            return
+        equal = log.equal.in_file + log.equal.in_record
+        if self._asked.equal_rows is None and equal:
+            raise equal_rows_refused(source, self._columns, log.equal)
+        if self._asked.equal_rows == "keep" and not self._asked.again and self._delivered(log):
+            raise SameFileError
+
+    def _delivered(self, log: RowLog) -> bool:
+        """Return whether a file with exactly these rows was recorded before."""
+        past = (event.payload.get("delivery") for event in self._change.events())
+        return log.count > 0 and log.delivery in past
+
+    def _combine(self, log: RowLog) -> None:
+        """Store the outcomes that follow from the logged rows."""
+        made = log.combined()
+        self._counts[ACCEPTED] += self._counts[VERDICTS[COUNTS]]
+        self._corrected += log.corrected
+        self._index(made.numbers, made.versions, made.cells, ~made.fresh)
+        for start in range(0, len(made), CHUNK):
+            self._add(self._chunk_of(_outcomes(made, slice(start, start + CHUNK)), self._chunk))
+            self._chunk += 1
 
     def _reasons(self) -> tuple[tuple[str, str, int], ...]:
         return tuple((verdict, why, count) for (verdict, why), count in self._kinds.most_common())
@@ -542,61 +489,54 @@ class Recording:
             self._change.add_outcomes(chunk)
             self._hashes.append(chunk.hash)
 
-    def _finish(self, rows: int, counts: dict[str, int], why: str) -> int | None:
+    def _finish(self, rows: int, counts: dict[str, int]) -> int | None:
         if counts[DUPLICATE] == rows:
             return None
+        asked, log, logged = self._asked, self._log, {}
+        if log is None:
+            counts = {name: count for name, count in counts.items() if name != OUTSIDE}
+        else:
+            counts = {**counts, "units": self._units}
+            logged = {
+                "logged": log.count, "equal_rows": asked.equal_rows, "delivery": log.delivery,
+                "windows": {within: list(counts) for within, counts in log.windows.items()},
+            }  # fmt: skip
         event = self._logbook.write(
             self._change,
             self._now,
             kind="record",
-            why=why,
+            why=asked.why,
             counts={"rows": rows, **counts, "late": self._late, "corrected": self._corrected},
             payload={
-                **({"file": self._file} if self._file else {}),
-                "correct": self._correct,
+                **({"file": asked.file} if asked.file else {}),
+                "correct": asked.correct,
                 "observed": self._observed,
+                "unknown": self._unknown.rows,
                 "chunks": len(self._hashes),
                 "reasons": [list(reason) for reason in self._reasons()],
+                **self._rows.source.left_out,
+                **logged,
             },
             rows=self._hashes,
         )
         return event.sequence
 
 
-def check_columns(spec: Spec, source: Source) -> list[str]:
-    """Return the columns to read: unit, reward, metrics, outcome id, and wave if present."""
-    there = source.columns()
-    wanted = [*spec.unit, *number_columns(spec)]
-    missing = [name for name in (*wanted, spec.outcome) if name and name not in there]
-    if missing:
-        problems = [no_such_column(name, there) for name in missing]
-        raise InvalidFileError(source.name, problems, NOTHING)
-    _refuse_answers(number_columns(spec), there, source)
-    if spec.outcome:
-        wanted.append(spec.outcome)
-    # A feature with this name has another meaning.
-    if WAVE in there and WAVE not in wanted and WAVE not in spec.features.columns:
-        wanted.append(WAVE)
-    return wanted
-
-
-def _refuse_answers(numbers: tuple[str, ...], there: Sequence[str], source: Source) -> None:
-    """Refuse a file of assignments if one of its columns could be mistaken for outcomes."""
-    meant = [name for name in numbers if name in ANSWERS]
-    if meant and set(ANSWERS) <= set(there):
-        others = ", ".join(name for name in ANSWERS if name not in numbers)
-        why = (
-            "is a column that assign wrote, not an outcome: this looks like a file of "
-            f"assignments, since it also has {others}; give a file of ids and outcomes without "
-            "these columns"
-        )
-        problems = [RowProblem(0, name, why, "not-an-outcome") for name in meant]
-        raise InvalidFileError(source.name, problems, NOTHING)
-
-
-def number_columns(spec: Spec) -> tuple[str, ...]:
-    """Return the number columns of an outcome file."""
-    return (*spec.reward.columns, *(metric.column for metric in spec.metrics))
+def _outcomes(made: Combined, some: slice) -> pa.Table:
+    """Return the table to store of some combined outcomes, which are no lines of the file."""
+    numbers = made.numbers[some]
+    count = len(numbers)
+    return pa.table(
+        {
+            "line": np.zeros(count, dtype=np.int64),
+            "unit": made.units[some],
+            "number": numbers,
+            "version": made.versions[some].astype(np.int32),
+            "verdict": np.full(count, TAKEN, dtype=np.int8),
+            "reason": no_reasons(count),
+            **cell_columns(made.cells[some]),
+        }
+    )
 
 
 class _DryRunError(Exception):
@@ -616,23 +556,45 @@ def record(
     correct: bool,
     why: str,
     report: Callable[[str, int], None],
+    equal_rows: EqualRows | None = None,
     dry_run: bool = False,
 ) -> Recorded:
     """Record a file of outcomes in one transaction; a dry run stores nothing."""
     if correct and not why.strip():
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
-    try:
-        with outcomes, ExitStack() as stack:
-            with store.read(name) as reader:
-                now = current(reader)
-            now.require_rows()
-            checking = partial(report, "checking")
-            rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
-            with store.change(name) as change:
-                recording = Recording(change, logbook, correct=correct, file=outcomes.file)
-                result = recording.run(rows, why=why, report=partial(report, "recording"))
-                if dry_run:
-                    raise _DryRunError(replace(result, event=None))
-                return result
-    except _DryRunError as done:
-        return done.result
+    if equal_rows is not None:
+        arguments.choice("equal_rows", equal_rows, ("keep", "drop"))
+    asked = Asked(correct=correct, why=why, equal_rows=equal_rows, file=outcomes.file)
+    with outcomes, ExitStack() as stack:
+        with store.read(name) as reader:
+            now = current(reader)
+        now.require_rows()
+        checking = partial(report, "checking")
+        rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
+        recording = partial(report, "recording")
+        while True:
+            try:
+                return _recorded(store, name, logbook, rows, asked, recording, dry_run=dry_run)
+            except _DryRunError as done:
+                return done.result
+            except UnfitUnitsError as found:
+                asked = replace(asked, unfit={**asked.unfit, **found.reasons})
+            except SameFileError:
+                asked = replace(asked, again=True)
+
+
+def _recorded(
+    store: Store,
+    name: str,
+    logbook: Logbook,
+    rows: OutcomeRows,
+    asked: Asked,
+    report: Callable[[int], None],
+    *,
+    dry_run: bool,
+) -> Recorded:
+    with store.change(name) as change:
+        result = Recording(change, logbook, rows, asked).run(report)
+        if dry_run:
+            raise _DryRunError(replace(result, event=None))
+        return result

@@ -26,18 +26,19 @@ class UnknownIds:
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
-        self._rows = 0
+        #: The number of rows whose unit is unknown.
+        self.rows = 0
 
     def add(self, units: pa.Array) -> None:
         """Add the ids of rows that were held because their unit is unknown."""
-        self._rows += len(units)
+        self.rows += len(units)
         room = max(LOOKED_AT - len(self._ids), 0)
         self._ids.update(dict.fromkeys(unit for unit in units[:room].to_pylist() if unit))
 
     def doubts(self, change: Change, rows: int) -> tuple[Doubt, ...]:
         """Return doubts about how the ids were changed; none if few rows are held."""
         ids = list(self._ids)
-        if not ids or (self._rows <= rows / 2 and len(ids) < FEWEST):
+        if not ids or (self.rows <= rows / 2 and len(ids) < FEWEST):
             return ()
         found = _meant(change, ids)
         if len(found) <= len(ids) / 2:

@@ -7,16 +7,17 @@ the outcomes of all units can be checked.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from seqbatch.campaign.files.reading import Source, source_of
+from seqbatch.campaign.files.reading import ReadingOptions, Source, source_of
 from seqbatch.campaign.record.events import Logbook
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.steps.assign import Assigned, assign
+from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, prepare
-from seqbatch.campaign.steps.record import Recorded, record
+from seqbatch.campaign.steps.record import record
+from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.errors import (
     CampaignStateError,
     Doubt,
@@ -116,7 +117,8 @@ class Validating:
         assigned = self._trying(self._assign, _with_room(prepared, rows), units)
         if assigned is not None:
             sizes = prepared.now.sizes
-            over = 0 if prepared.now.spec.grid.calendar else max(rows - sizes[0], 0)
+            # Fewer than the file has rows if units are repeated.
+            over = 0 if prepared.now.spec.grid.calendar else max(assigned.assigned - sizes[0], 0)
             self._found = replace(
                 self._found, units=assigned.assigned, doubts=assigned.doubts, left_over=over,
                 read_as=assigned.read_as,
@@ -134,8 +136,8 @@ class Validating:
     def _assign(self, prepared: Prepared, units: Source) -> Assigned:
         keep(self._scratch, self._logbook, prepared)
         return assign(
-            self._scratch, prepared.now.name, self._logbook, units, out=None, partial=False,
-            draw=False, rest=None, out_format=None, force=False, report=self._report,
+            self._scratch, prepared.now.name, self._logbook, units, answers=AnswerFile(),
+            partial=False, draw=False, rest=None, force=False, report=self._report,
         )  # fmt: skip
 
     def _ids_alone(self, prepared: Prepared, units: Source, rows: int) -> str:
@@ -198,9 +200,8 @@ def validate(
     *,
     scratch: Store,
     existing: Store | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
     report: Callable[[str, int], None] = lambda _doing, _rows: None,
+    **reading: Unpack[ReadingOptions],
 ) -> Validated:
     """Check a spec and files as create, assign and record would, and store nothing.
 
@@ -213,14 +214,14 @@ def validate(
         An empty temporary store.
     existing
         The store in which the campaign will be created, or already exists.
-    delimiter, encoding
-        The delimiter and encoding of both CSV files; detected for each file if None.
     report
         Called regularly with the current step and the number of rows done.
+    reading
+        How to read both files; see :class:`~seqbatch.campaign.files.reading.Source`.
     """
     files: list[Source | None] = []
     for what, given in (("units", units), ("outcomes", outcomes)):
-        made = None if given is None else source_of(given, delimiter=delimiter, encoding=encoding)
+        made = None if given is None else source_of(given, **reading)
         if made is not None and made.is_pipe:
             raise InvalidArgumentError(what, "a file, since it is read more than once", "-")
         files.append(made)

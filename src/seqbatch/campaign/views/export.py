@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.decide.repeated_rows import id_of
 from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.files.writing import Writer, require_table
@@ -15,13 +16,24 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.decisions import assignments, no_assignments
 from seqbatch.campaign.record.events import canonical
-from seqbatch.campaign.record.outcomes import ABSENT, ACCEPTED, VERDICTS, Ledger, parts_of
+from seqbatch.campaign.record.logged_rows import DAY, KEY, TIME
+from seqbatch.campaign.record.outcomes import (
+    ACCEPTED,
+    COUNTED,
+    HELD,
+    OUTSIDE,
+    VERDICTS,
+    Ledger,
+    parts_of,
+)
 from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 
-WHAT = ("units", "outcomes", "held", "events")
+WHAT = ("units", "outcomes", "rows", "held", "events")
+#: The verdicts of the rows in each export of recorded rows.
+SHOWN = {"outcomes": (ACCEPTED,), "rows": (COUNTED, OUTSIDE), "held": HELD}
 
 
 def export(
@@ -54,7 +66,7 @@ def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None
     elif what == "units":
         tables = _units(reader, now)
     else:
-        tables = _recorded(reader, now, held=what == "held")
+        tables = _recorded(reader, now, what)
     for table in tables:
         writer.write(table)
         count += table.num_rows
@@ -79,7 +91,8 @@ def _units(reader: Reader, now: Situation) -> Iterator[pa.Table]:
         table = assignments(
             now.spec.unit, given.column(0).to_pylist(), waves, decided, names, masked=now.masked
         )
-        outcomes = _outcomes(now, piece.known, piece.rows, decided.actions)
+        cells = piece.cells
+        outcomes = _outcomes(now, cells, cells.numbers - piece.chunk.first, decided.actions)
         yield _beside(table, given, outcomes)
 
 
@@ -99,7 +112,7 @@ def _outcomes(
     """
     spec, count = now.spec, len(actions)
     recorded = np.where(known.absent, np.nan, known.values)
-    cells = [] if spec.reward.sum is not None else [(spec.reward.label, recorded)]
+    cells = [(spec.reward.label, recorded)] if spec.reward.plain else []
     cells += list(zip(spec.parts, known.parts.T, strict=True))
     cells.append(("reward", now.rewards(known.values, actions[rows])))
     columns = []
@@ -108,7 +121,7 @@ def _outcomes(
         every[rows] = values
         columns.append((name, pa.array(every, type=pa.float64(), from_pandas=True)))
     which = np.zeros(count, dtype=np.int32)
-    which[rows] = np.where(known.absent, 1, 2)
+    which[rows] = np.where(np.isnan(known.values), 0, np.where(known.absent, 1, 2))
     observed = pa.DictionaryArray.from_arrays(which, ["none", "absent", "recorded"])
     return [*columns, ("observed", observed.dictionary_decode())]
 
@@ -153,19 +166,17 @@ def free_name(name: str, kind: str, taken: set[str], clashes: bool) -> str:
     return name
 
 
-def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Table]:
-    """Yield recorded rows: every version of the accepted rows, or the held rows."""
-    schema = _recorded_columns(now)
+def _recorded(reader: Reader, now: Situation, what: str) -> Iterator[pa.Table]:
+    """Yield recorded rows: every version of the outcomes, the logged rows, or the held rows."""
+    with_keys = what != "outcomes" and now.logged + now.conflicts + now.quarantined > 0
+    schema = _recorded_columns(now, with_keys=with_keys)
     yield schema.empty_table()
-    parts = len(now.spec.parts)
+    parts, wanted = len(now.spec.parts), pa.array(map(VERDICTS.index, SHOWN[what]), pa.int8())
     for chunk in reader.outcome_chunks():
         if chunk.event > now.sequence:
             continue
         rows = unpack(chunk.rows)
-        # Absent units are not rows that a user sent.
-        rows = rows.filter(pc.not_equal(rows["verdict"], ABSENT))
-        wanted = pc.equal(rows["verdict"], VERDICTS.index(ACCEPTED))
-        rows = rows.filter(pc.invert(wanted) if held else wanted)
+        rows = rows.filter(pc.is_in(rows["verdict"], value_set=wanted))
         if not rows.num_rows:
             continue
         verdicts = pa.array([VERDICTS[code] for code in rows["verdict"].to_pylist()])
@@ -173,29 +184,40 @@ def _recorded(reader: Reader, now: Situation, *, held: bool) -> Iterator[pa.Tabl
         cells = [rows["value"].to_numpy(), *parts_of(rows, parts).T]
         columns = [
             pa.array(np.full(rows.num_rows, chunk.event)),
-            rows["line"],
+            # A combined outcome is no line of the file.
+            pc.if_else(pc.greater(rows["line"], 0), rows["line"], None),
             *id_columns(rows["unit"].to_pylist(), now.spec.unit).values(),
             *(pa.array(cell, type=pa.float64(), from_pandas=True) for cell in cells),
             rows["version"],
             verdicts,
             rows["reason"].cast(pa.string()),
         ]
-        if now.spec.outcome:
-            columns.append(rows["outcome"])
+        if with_keys:
+            columns += _keys(rows)
         yield pa.table(columns, names=schema.names).cast(schema)
 
 
-def _recorded_columns(now: Situation) -> pa.Schema:
+#: The columns of logged rows: the id and the date, as an instant in UTC or a whole day.
+KEYS = {"row id": pa.string(), "row time": pa.timestamp("us", "UTC"), "row day": pa.bool_()}
+
+
+def _keys(rows: pa.Table) -> list[pa.Array]:
+    """Return the ids and times of rows, null if they have none."""
+    if KEY not in rows.column_names:
+        return [pa.nulls(rows.num_rows, kind) for kind in KEYS.values()]
+    ids = [id_of(key) or None for key in rows[KEY].to_pylist()]
+    return [pa.array(ids, pa.string()), rows[TIME], rows[DAY]]
+
+
+def _recorded_columns(now: Situation, *, with_keys: bool) -> pa.Schema:
     """Return the columns of recorded rows; user columns whose names clash are renamed."""
     spec = now.spec
     own = {"event": pa.int64(), "line": pa.int64(), **dict.fromkeys(spec.unit, pa.string())}
-    ours = ("event", "line", "version", "verdict", "reason")
-    cells, outcome = (spec.reward.label, *spec.parts), spec.outcome
-    taken = {*ours, *spec.unit, *cells, *([outcome] if outcome else [])}
+    ours = ("event", "line", "version", "verdict", "reason", *KEYS)
+    cells = (spec.reward.label, *spec.parts)
+    taken = {*ours, *spec.unit, *cells}
     for place, name in enumerate(cells):
         clashes = name in ours or name in cells[:place]
         own[free_name(name, "outcome", taken, clashes)] = pa.float64()
     own |= {"version": pa.int32(), "verdict": pa.string(), "reason": pa.string()}
-    if outcome:
-        own[free_name(outcome, "outcome id", taken, outcome in ours)] = pa.string()
-    return pa.schema(list(own.items()))
+    return pa.schema(list((own | (KEYS if with_keys else {})).items()))

@@ -1,182 +1,20 @@
-"""Findings: a campaign's estimates with intervals, data quality and units of measure."""
+"""Findings: a campaign's estimates with intervals, its metrics, and data quality."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import Any
 
-from seqbatch.campaign.decide.action_counts import SMALL, Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import SMALL
 from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.record.store import Event, Reader
-from seqbatch.campaign.record.stored_units import known_outcomes, walk
-from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
+from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
-from seqbatch.display import number as short
-from seqbatch.display import percent
 from seqbatch.document import Document, Part, Section, Table, as_notebook
-from seqbatch.inference import Interval
-
-# ----------------------------------------------------------------------
-# Units of measure and rounding.
-
-
-#: Plurals of words for units. For any other word, such as "Kunden-Nr" or "company", the plural is
-#: unknown, and the word may not be English.
-NOUNS = (
-    "account", "client", "customer", "device", "donor", "employee", "guest", "hospital",
-    "household", "lead", "member", "merchant", "order", "participant", "patient", "person",
-    "player", "pupil", "reader", "respondent", "school", "shop", "store", "student", "subject",
-    "subscriber", "teacher", "user", "viewer", "village", "visitor", "voter", "worker",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """The outcome's name, unit and direction, and the word for one unit.
-
-    Parameters
-    ----------
-    reward, unit
-        The reward's name, and its unit of measure (None if not declared).
-    direction
-        "max" if more is better, "min" if less is better.
-    binary
-        Whether every outcome is 0 or 1; numbers are then shown per 100 units.
-    of
-        The word for one unit, such as "customer".
-    costs
-        Whether the numbers include the costs of actions.
-    cap
-        The largest amount that counts; None if all count in full.
-    """
-
-    reward: str
-    unit: str | None
-    direction: str
-    binary: bool
-    of: str
-    costs: bool
-    cap: float | None = None
-
-    @classmethod
-    def of_spec(cls, spec: Spec, *, binary: bool, costs: bool) -> "Measure":
-        """Return the measure of a campaign's reward."""
-        return cls(
-            reward=spec.reward.label,
-            unit=spec.reward.unit,
-            direction=spec.reward.direction,
-            binary=binary,
-            of=unit_word(spec.unit),
-            costs=costs,
-            cap=spec.reward.cap,
-        )
-
-    @property
-    def scale(self) -> float:
-        """The factor by which numbers are multiplied for display."""
-        return 100.0 if self.binary else 1.0
-
-    @property
-    def per(self) -> str:
-        """The denominator of displayed numbers: "100 customers", or "customer"."""
-        return f"100 {self.of}s" if self.binary else self.of
-
-    @property
-    def head(self) -> str:
-        """The heading of a column of numbers."""
-        capped = "" if self.cap is None else f" (capped at {short(self.cap, 6)})"
-        return f"{self.unit or self.reward} per {self.per}{capped}"
-
-    def number(self, value: float, error: float, *, digits: int | None = None) -> str:
-        """Return a number as text; see :func:`rounded`."""
-        return rounded(value * self.scale, error * self.scale, digits=digits)
-
-    def amount(self, value: float, error: float) -> str:
-        """Return a difference in words: "6.8 more visits per 100 customers"."""
-        size = self.number(abs(value), error)
-        more = self.way(value)
-        if self.unit is None:
-            return f"{size} {more} per {self.per} ({self.reward})"
-        said = f"{more} {self.unit}" if self.binary else f"{self.unit} {more}"
-        return f"{size} {said} per {self.per}"
-
-    def between(self, interval: Interval) -> str:
-        """Return an interval in words, to follow an amount: "95% interval 5.1 to 8.5".
-
-        The ends have no sign, like the amount before them. If 0 lies between them, words give the
-        direction: "95% interval 1.2 fewer to 8.1 more".
-        """
-        side = -1 if interval.estimate < 0 else 1
-        ends = sorted((side * interval.low, side * interval.high))
-        if ends[0] >= 0:
-            low, high = (self._size(end, interval.error) for end in ends)
-            return f"{percent(interval.level)} interval {low} to {high}"
-        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
-        return f"{percent(interval.level)} interval {low} to {high}"
-
-    def _size(self, end: float, error: float) -> str:
-        """Return one end of an interval without its sign; it is never rounded to 0."""
-        sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
-        return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
-
-    def signed(self, interval: Interval) -> str:
-        """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)"."""
-        values = (interval.estimate, interval.low, interval.high)
-        one, low, high = (self.number(value, interval.error) for value in values)
-        return f"{one} ({percent(interval.level)} interval {low} to {high})"
-
-    def way(self, value: float) -> str:
-        """Return the word for a difference of this sign: more, fewer or less."""
-        return "more" if value >= 0 else "fewer" if self.binary else "less"
-
-    def cells(self, interval: Interval) -> tuple[str, str, str]:
-        """Return estimate, low and high for a table, with two digits of the error."""
-        if not interval.known:
-            return "", "", ""
-        return tuple(  # type: ignore[return-value]
-            self.number(value, interval.error, digits=2)
-            for value in (interval.estimate, interval.low, interval.high)
-        )
-
-    def better(self, value: float) -> bool:
-        """Whether a difference of this sign is an improvement."""
-        return value > 0 if self.direction == "max" else value < 0
-
-
-def rounded(value: float, error: float, *, digits: int | None = None) -> str:
-    """Return a number, rounded to the precision that its standard error supports.
-
-    It keeps two significant digits of the error. With `digits=None` it keeps two if the error
-    begins with 1, 2 or 3, and one otherwise.
-
-    >>> rounded(6.8347, 0.87), rounded(6.8347, 0.87, digits=2), rounded(1234.5, 210)
-    ('6.8', '6.83', '1,230')
-    >>> rounded(-0.0001, 0.5), rounded(3.0, 0.0)
-    ('0.0', '3')
-    """
-    if not isfinite(error) or error <= 0:
-        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    power = floor(log10(error))
-    if digits is None:
-        digits = 2 if error / 10**power < 3.55 else 1
-    decimals = digits - 1 - power
-    # Adding 0 turns -0.0 into 0.0.
-    near = round(value, decimals) + 0.0
-    return f"{near:,.{max(decimals, 0)}f}"
-
-
-def unit_word(columns: tuple[str, ...]) -> str:
-    """Return the word for one unit, derived from the name of its id column.
-
-    >>> [unit_word((column,)) for column in ("customer", "Customer_ID", "id", "Kunden-Nr")]
-    ['customer', 'customer', 'unit', 'unit']
-    """
-    word = re.sub(r"[\s_-]*(id|nr|no|number|key)$", "", columns[0].strip().lower())
-    return word if len(columns) == 1 and word in NOUNS else "unit"
-
+from seqbatch.inference import Guarded, Interval
 
 # ----------------------------------------------------------------------
 # Data quality by wave.
@@ -293,9 +131,9 @@ def quality(now: Situation, events: Sequence[Event]) -> Quality:
 # ----------------------------------------------------------------------
 # Answers: estimates with intervals that are valid after adaptive waves.
 #
-# Numbers have the reward's own sign and unit: if the direction is "min", a negative lift is an
-# improvement. Shares are kept as shares here; 0/1 outcomes are displayed per 100 units (see
-# :class:`~seqbatch.campaign.views.findings.Measure`).
+# Numbers have the objective's own sign and unit: if the direction is "min", a negative lift is an
+# improvement. Shares are kept as shares here; yes/no metrics are displayed per 100 units (see
+# :class:`~seqbatch.campaign.spec.measure.Measure`).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,13 +249,30 @@ class RuleAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentAnswer:
-    """A lift within a segment declared in advance, with Holm's p-value over all segments."""
+    """A lift within a segment declared in advance.
+
+    Parameters
+    ----------
+    action, by, segment
+        The action, the column of segments, and the segment.
+    interval
+        The lift among the segment's units that may get the action and the control.
+    adjusted_p
+        Its p-value, adjusted by Holm over all segments; NaN if the lift is unknown.
+    among
+        The share of the segment's units that may get both.
+    unknown
+        Why the lift is unknown, as a code ("not-eligible", "no-outcomes", "too-few-events"); the
+        interval's note says it in words. "" if it is known.
+    """
 
     action: str
     by: str
     segment: str
     interval: Interval
     adjusted_p: float
+    among: float = 1.0
+    unknown: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -488,7 +343,7 @@ class Findings:
     name, condition, level
         The campaign's name, its condition, and the coverage of the intervals.
     measure
-        The unit of measure of the numbers.
+        The objective: what the numbers are.
     control, control_declared
         The action that others are compared with (by default the first), and whether it was
         declared.
@@ -518,7 +373,7 @@ class Findings:
     spread
         The standard deviation of the logarithms of amounts; None if outcomes are not amounts.
     metrics
-        Metrics besides the outcome, by action, and whether their guardrails hold.
+        All metrics, each with its means, lifts and guardrail.
     assumptions
         The assumptions, each with what would break it.
     notes
@@ -552,7 +407,7 @@ class Findings:
     recommendation: Recommendation | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
-    metrics: tuple[MetricRow, ...] = ()
+    metrics: tuple[MetricAnswer, ...] = ()
     all_equal: bool = False
     assumptions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
@@ -575,8 +430,12 @@ class Findings:
 
     @property
     def barred(self) -> frozenset[str]:
-        """The actions that violate a guardrail."""
-        return frozenset(row.action for row in self.metrics if row.passed is False)
+        """The actions that break a guardrail."""
+        return frozenset(
+            action
+            for action in self.actions
+            if Guarded.BROKEN in guardrail_codes(self.metrics, action).values()
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -595,13 +454,36 @@ class Findings:
 
     def plain(self) -> dict[str, Any]:
         """Return everything as plain values for JSON; unknown values are None."""
-        return {"sentences": list(self.sentences), **_plain(asdict(self))}
+        made = {"sentences": list(self.sentences), **_plain(asdict(self))}
+        made["metrics"] = [
+            _metric(one, told) for one, told in zip(self.metrics, made["metrics"], strict=True)
+        ]
+        return made
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
     def _repr_html_(self) -> str:
         return as_notebook(self.document())
+
+
+def _metric(metric: MetricAnswer, told: dict[str, Any]) -> dict[str, Any]:
+    """Return a metric's plain values, with its name first and its guardrail in one place."""
+    measure, rail = metric.measure, metric.rail
+    judged = told.pop("guardrail")
+    del told["rail"], told["shown"]
+    return {
+        "name": metric.name,
+        "kind": measure.kind,
+        "unit": measure.unit,
+        **told,
+        "guardrail": None if rail is None else {
+            "bound": rail.bound,
+            "side": "at most" if rail.upper else "at least",
+            "relative": rail.relative,
+            "actions": judged,
+        },
+    }  # fmt: skip
 
 
 def _plain(value: Any) -> Any:
@@ -612,17 +494,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     return value
-
-
-# ----------------------------------------------------------------------
-# Metrics besides the outcome, by action; computed in one pass, and only if declared.
-
-
-def metric_rows(reader: Reader, now: Situation) -> tuple[MetricRow, ...]:
-    """Return every metric's mean by action, and whether it stays within its guardrail."""
-    if not now.spec.metrics:
-        return ()
-    counts = Counts.zero(now)
-    for piece in walk(reader, known_outcomes(reader, now), until=now.sequence):
-        counts += Counts.of(now, piece, tested=False)
-    return counts.metrics.rows([action.name for action in now.actions])

@@ -1,7 +1,8 @@
-"""Compute findings: lifts, value of the run, looks, segments, the rule to run next, drift."""
+"""Compute findings: lifts, value of the run, segments, the rule to run next, drift, metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -19,26 +20,29 @@ from seqbatch.campaign.decide.stopping import inflated, look_tail, looks_taken
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
     Findings,
-    Measure,
     RuleAnswer,
     RunAnswer,
     SegmentAnswer,
     SplitAnswer,
     StoppingAnswer,
     WaveAnswer,
-    metric_rows,
     quality,
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
-from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
+from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
 from seqbatch.core import arguments
+from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
+    Bound,
     Declared,
     Gain,
     GainOverRandom,
@@ -51,6 +55,7 @@ from seqbatch.inference import (
     drift,
     estimate_wave,
     gain_over_best,
+    judge_bounds,
     judge_next_rule,
     latest_lift,
     naive_lift,
@@ -64,11 +69,12 @@ from seqbatch.inference import (
     within_segments,
 )
 from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
 
 # ----------------------------------------------------------------------
-# Estimates of actions and of the run, in the reward's own sign, weighted by wave size.
+# Estimates of actions and of the run, in the objective's own sign, weighted by wave size.
 
 
 NOT_ALL = "In some wave not every unit could get it, or no outcome was recorded."
@@ -88,6 +94,10 @@ class Asking:
         The coverage of intervals.
     looks
         The error on each side that the stopping rule leaves for the last look; None without looks.
+    scale
+        The size of one unit of the summaries' outcomes in the numbers to show.
+    yes_no
+        Whether outcomes are those of a yes/no metric.
     """
 
     data: Logged
@@ -95,6 +105,8 @@ class Asking:
     waves: Sequence[PlannedWave]
     level: float
     looks: float | None = None
+    scale: float = 1.0
+    yes_no: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -115,12 +127,19 @@ class Asking:
     def means(self) -> tuple[Answer, ...]:
         """Return every action's mean outcome if all units got it."""
         return tuple(
-            self._answer(place, Mean(place), f"mean of {name}")
-            for place, name in enumerate(self.names)
+            self._answer(place, Mean(place), self.mean_name(place))
+            for place in range(len(self.names))
+        )
+
+    def single_lifts(self) -> tuple[Answer, ...]:
+        """Return the lift of every other action over the control, each by itself."""
+        return tuple(
+            self._answer(place, Lift(place), self.lift_name(place))
+            for place in range(1, len(self.names))
         )
 
     def lifts(self) -> tuple[Answer, ...]:
-        """Return the lift of every other action over the control."""
+        """Return the same lifts with simultaneous intervals, naive ones, and if they are equal."""
         found = []
         for place, together in enumerate(self._together(), start=1):
             about, lift = self.lift_name(place), Lift(place)
@@ -128,16 +147,25 @@ class Asking:
             found.append(
                 replace(
                     self._answer(place, lift, about),
-                    together=named(together, about),
-                    naive=named(naive, f"naive {about}"),
-                    same=named(self._same(lift), f"{about}, if the same in every wave"),
+                    together=self.named(together, about),
+                    naive=self.named(naive, f"naive {about}"),
+                    same=self.named(self._same(lift), f"{about}, if the same in every wave"),
                 )
             )
         return tuple(found)
 
+    def mean_name(self, place: int) -> str:
+        """Return the label of an action's mean."""
+        return f"mean of {self.names[place]}"
+
     def lift_name(self, place: int) -> str:
         """Return the label of an action's lift."""
         return f"lift of {self.names[place]} over {self.names[0]}"
+
+    def in_first_wave(self, place: int) -> WaveEstimate | None:
+        """Return the lift of an action in the first wave, among those who may get it."""
+        lift = Lift(place)
+        return estimate_wave(self.summaries[0], lift, self.data.segment(lift))
 
     def _together(self) -> Sequence[Interval]:
         """Return lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
@@ -147,7 +175,7 @@ class Asking:
             return simultaneous_lifts(
                 self.summaries, level=self.level, planned=self._planned(Lift(1))
             )
-        return [self._wider(self._pooled(Lift(place))) for place in others]
+        return [self._wider(self.pooled(Lift(place))) for place in others]
 
     def _wider(self, lift: Interval) -> Interval:
         """Return a lift's interval with the error that is left for it."""
@@ -160,10 +188,19 @@ class Asking:
         segment = self.data.segment(contrast)
         return units_planned(contrast, self.summaries, self.waves, segment)
 
-    def _pooled(self, contrast: Contrast) -> Interval:
-        segment, planned = self.data.segment(contrast), self._planned(contrast)
+    def pooled(self, contrast: Contrast, *, rate: float = 0.0) -> Interval:
+        """Return a contrast over all units, on the scale of the summaries.
+
+        `rate` is the rate of events that a hypothesis implies, for the rule of events.
+        """
         return pool_by_size(
-            self.summaries, contrast, level=self.level, segment=segment, planned=planned
+            self.summaries,
+            contrast,
+            level=self.level,
+            segment=self.data.segment(contrast),
+            planned=self._planned(contrast),
+            yes_no=self.yes_no,
+            rate=rate,
         )
 
     def _same(self, lift: Lift) -> Interval:
@@ -184,18 +221,18 @@ class Asking:
         return asked / sum(one.overall.units for one in self.summaries)
 
     def _answer(self, place: int, contrast: Contrast, about: str) -> Answer:
-        pooled, segment = self._pooled(contrast), self.data.segment(contrast)
+        pooled, segment = self.pooled(contrast), self.data.segment(contrast)
         found = [estimate_wave(one, contrast, segment) for one in self.summaries]
         used = [(w, e) for w, e in zip(self.data.waves, found, strict=True) if e is not None]
         weights = pooled.weights if isinstance(pooled, Pooled) else (0.0,) * len(used)
         return Answer(
             action=self.names[place],
-            interval=named(pooled, about),
+            interval=self.named(pooled, about),
             waves=tuple(
                 WaveAnswer(
                     wave=wave,
                     units=one.units,
-                    interval=named(one.interval(self.level), f"{about} in wave {wave}"),
+                    interval=self.named(one.interval(self.level), f"{about} in wave {wave}"),
                     effective=one.effective,
                     weight=weight,
                 )
@@ -217,13 +254,13 @@ class Asking:
         best = self._over(gain_over_best(singles, level=self.level, less=self.less), same)
         random = self._over(self._gain(GainOverRandom(among), same), same)
         return RunAnswer(
-            value=named(self._pooled(AsRun()), "mean outcome as run"),
-            over_random=named(random, "gain of the run over random assignment"),
+            value=self.named(self.pooled(AsRun()), "mean outcome as run"),
+            over_random=self.named(random, "gain of the run over random assignment"),
             over_actions={
-                name: named(gain, f"gain of the run over {name} for all units")
+                name: self.named(gain, f"gain of the run over {name} for all units")
                 for name, gain in zip(self.names, gains, strict=True)
             },
-            over_best=named(best, "gain of the run over the best single action"),
+            over_best=self.named(best, "gain of the run over the best single action"),
         )
 
     def _over(self, gain: Interval, same: Sequence[int]) -> Interval:
@@ -248,7 +285,9 @@ class Asking:
         best = best_given(found, within=True)
         if best is None:
             few = [lift.interval.few for lift in found.lifts if lift.interval.few]
-            return Recommendation(code=Verdict.TOO_FEW, few=few[0]) if few else None
+            if few:
+                return Recommendation(code=Verdict.TOO_FEW, few=few[0])
+            return Recommendation(code=Verdict.BARRED) if best_given(found) else None
         contrast = Lift(self.names.index(best.action))
         latest = latest_lift(
             self.summaries,
@@ -266,21 +305,26 @@ class Asking:
                 latest_p=latest.p_better,
                 tail=self.tail,
                 waves=len(best.waves),
+                candidates=candidates(found),
                 less=self.less,
             ),
             action=best.action,
             lift=around,
-            latest=named(latest.interval, f"{best.interval.about} in the latest waves"),
+            latest=self.named(latest.interval, f"{best.interval.about} in the latest waves"),
             latest_waves=self.data.waves[-latest.waves :],
             same_p=best.same_p,
             by_wave={one.wave: one.interval for one in best.waves},
+            guardrails=guardrail_codes(found.metrics, best.action),
         )
 
-
-def named(interval: Interval, about: str) -> Interval:
-    """Return only the interval of an estimate, with names in place of numbers."""
-    own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
-    return Interval(**{**own, "about": about})
+    def named(self, interval: Interval, about: str) -> Interval:
+        """Return only the interval of an estimate, with names, and on the scale to show."""
+        own = {each.name: getattr(interval, each.name) for each in fields(Interval)}
+        if interval.known:
+            # With hardly any event, an estimated share may be below 0, where its interval ends.
+            own["estimate"] = min(max(interval.estimate, interval.low), interval.high)
+        sizes = {name: self.scale * own[name] for name in ("estimate", "error", "low", "high")}
+        return Interval(**{**own, **sizes, "about": about})
 
 
 # ----------------------------------------------------------------------
@@ -308,12 +352,12 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     )
     about = f"gain of the rule to run next over {asking.names[0]} for all units"
     return RuleAnswer(
-        gain=named(made.gain, about),
+        gain=asking.named(made.gain, about),
         supported=made.supported,
         shares=dict(zip(asking.names, made.shares, strict=True)),
         columns=asking.data.columns.names,
         coefficients={
-            name: tuple(own.tolist())
+            name: tuple((asking.scale * own).tolist())
             for name, own, known in zip(
                 asking.names, made.rule.coefficients, made.rule.known, strict=True
             )
@@ -324,7 +368,6 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
 
 def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
     """Return every lift in every declared segment, with p-values corrected for their number."""
-    partitions = [Declared(name) for name in asking.data.segments]
     names = {by: list(levels) for by, levels in asking.data.levels.items()}
     found = [
         (place, one)
@@ -332,7 +375,7 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
         for one in within_segments(
             asking.summaries,
             Lift(place),
-            partitions,
+            [asking.data.within(name, place) for name in asking.data.segments],
             level=asking.level,
             planned=[wave.design for wave in asking.waves],
         ).findings
@@ -343,8 +386,10 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
             action=asking.names[place],
             by=one.partition,
             segment=names[one.partition][one.segment],
-            interval=named(one.interval, asking.lift_name(place)),
+            interval=asking.named(one.interval, asking.lift_name(place)),
             adjusted_p=p,
+            among=one.among,
+            unknown=one.unknown,
         )
         for (place, one), p in zip(found, adjusted, strict=True)
     )
@@ -355,7 +400,7 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
     first = {
         place: made.estimate
         for place in range(1, len(asking.names))
-        if (made := estimate_wave(asking.summaries[0], Lift(place))) is not None
+        if (made := asking.in_first_wave(place)) is not None
     }
     if not first or len(asking.data.columns.names) > MOST_COLUMNS:
         return ()
@@ -370,6 +415,7 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
         charges=asking.data.charges,
         planned=[wave.design for wave in asking.waves],
         fitted=asking.summaries,
+        eligible=(0, place) if asking.data.restricted else (),
     )
     about = asking.lift_name(place)
     return tuple(
@@ -377,9 +423,9 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
             action=asking.names[place],
             column=columns.names[one.split.column],
             threshold=columns.own_value(one.split.column, one.split.threshold),
-            above=named(one.above, f"{about}, above"),
-            below=named(one.below, f"{about}, below"),
-            difference=named(one.difference, f"{about}, above minus below"),
+            above=asking.named(one.above, f"{about}, above"),
+            below=asking.named(one.below, f"{about}, below"),
+            difference=asking.named(one.difference, f"{about}, above minus below"),
             adjusted_p=one.adjusted_p,
         )
         for one in judged.splits
@@ -403,21 +449,40 @@ def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
 # From a campaign's records to its findings.
 
 
+#: What sums from a warehouse do not allow.
+NO_ROWS = (
+    "There are no findings from sums yet: no means and lifts with intervals, neither of the "
+    "objective nor of another metric, no verdict about guardrails, and no rule to run next. The "
+    "status has counts and plain means of the objective."
+)
+
+
 def findings(
-    store: Store, name: str, *, level: float = 0.95, at_event: int | None = None
+    store: Store,
+    name: str,
+    *,
+    level: float = 0.95,
+    at_event: int | None = None,
+    at: datetime | None = None,
 ) -> Findings:
-    """Return a campaign's findings, now or right after event number `at_event`."""
+    """Return a campaign's findings, now or right after event number `at_event`.
+
+    Units without a value of a metric count as absent if their wait was over at the time `at`; by
+    default that of the event, or now.
+    """
     arguments.number("level", level, above=0.5, at_most=1 - 1e-9)
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = current(reader) if at_event is None else situation(events)
-        now.require_rows()
-        data = logged(reader, now, segments=now.spec.report.segments)
+        now.require_rows(NO_ROWS)
+        if at is None and at_event is not None:
+            at = datetime.fromisoformat(events[-1].at)
+        data = logged(reader, now, segments=now.spec.report.segments, at=at)
         basis = _basis(now, data, events, level)
-        basis["metrics"] = metric_rows(reader, now)
         if not basis["outcomes"]:
             return Findings(**basis)
-        found = _answered(data, events, Findings(**basis), level)
+        with one_thread():
+            found = _answered(data, events, Findings(**basis), level)
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
@@ -432,7 +497,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "name": now.name,
         "condition": now.condition,
         "level": level,
-        "measure": Measure.of_spec(now.spec, binary=False, costs=any(a.cost for a in now.actions)),
+        "measure": Measure.of_objective(now.spec),
         "control": names[data.order[0]],
         "control_declared": now.spec.control is not None,
         "actions": tuple(names[number] for number in data.order),
@@ -470,17 +535,16 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
     summaries = _summarised(data, waves)
-    evidence = summaries[-1].evidence
+    looks = look_tail(waves, (1 - level) / 2) if found.stopping.looks else None
+    asking = Asking(data, summaries, waves, level, looks, data.now.spec.reward.scale)
     found = replace(
         found,
-        measure=replace(found.measure, binary=evidence.binary),
         scarce=_scarce(data, summaries),
         spread=summaries[-1].events.log_spread,
+        metrics=metrics(asking, found),
     )
-    if evidence.all_equal:
+    if summaries[-1].evidence.all_equal:
         return replace(found, all_equal=True)
-    looks = look_tail(waves, (1 - level) / 2) if found.stopping.looks else None
-    asking = Asking(data, summaries, waves, level, looks)
     several = len(data.waves) > 1
     found = replace(
         found,
@@ -518,3 +582,103 @@ def _scarce(data: Logged, summaries: Sequence[WaveSummary]) -> tuple[str, ...]:
         for name, assigned, gone in zip(names, units.tolist(), few.tolist(), strict=True)
         if gone > MANY_SCARCE * assigned
     )
+
+
+# ----------------------------------------------------------------------
+# Metrics: the same estimates for each of them, and guardrails judged together.
+
+
+def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
+    """Return the means and lifts of every metric, and whether their guardrails are kept."""
+    asked = {
+        name: _about_metric(asking, metric) for name, metric in asking.data.now.spec.metrics.items()
+    }
+    judged = _guardrails(asked)
+    return tuple(
+        MetricAnswer(
+            measure=Measure.of_metric(asking.data.now.spec, metric),
+            **_counts(asking.data, metric, found),
+            absent_value=metric.absent,
+            means=asked[name].means(),
+            lifts=asked[name].single_lifts(),
+            rail=metric.guardrail,
+            guardrail=judged.get(name, ()),
+            shown=not (_is_objective(asking.data, metric) and _shows_metric(asking.data)),
+        )
+        for name, metric in asking.data.now.spec.metrics.items()
+    )
+
+
+def _is_objective(data: Logged, metric: Metric) -> bool:
+    """Whether the objective's outcomes are those of this metric alone."""
+    reward = data.now.spec.reward
+    return reward.terms == (metric,) and reward.weights[0] == reward.scale
+
+
+def _shows_metric(data: Logged) -> bool:
+    """Whether the objective's numbers are those of its metric, in its unit and before costs."""
+    reward = data.now.spec.reward
+    return reward.plain and not reward.less_costs
+
+
+def _about_metric(asking: Asking, metric: Metric) -> Asking:
+    """Return the summaries of a metric; the objective's serve its own metric, before costs."""
+    if _is_objective(asking.data, metric):
+        free = np.zeros(len(asking.names))
+        summaries = tuple(replace(one, charges=free) for one in asking.summaries)
+    else:
+        K = len(asking.names)
+        summaries = summarise(
+            asking.data.each_wave_of(metric.name),
+            contrasts=[*map(Mean, range(K)), *map(Lift, range(1, K))],
+            partitions=asking.data.eligibility(),
+        )
+    yes_no = metric.kind == YES_NO
+    return replace(asking, summaries=summaries, looks=None, scale=1.0, yes_no=yes_no)
+
+
+def _counts(data: Logged, metric: Metric, found: Findings) -> dict[str, int]:
+    """Return how many units have a recorded value, and how many count as absent."""
+    if _is_objective(data, metric):
+        return {"recorded": found.outcomes - found.absent, "absent": found.absent}
+    recorded, known = data.counts_of(metric.name)
+    return {"recorded": recorded, "absent": known - recorded}
+
+
+def _guardrails(asked: Mapping[str, Asking]) -> dict[str, tuple[GuardrailAnswer, ...]]:
+    """Judge all guardrails under all actions together; return the verdicts by metric."""
+    family = [
+        (name, place, contrast)
+        for name, asking in asked.items()
+        if (rail := asking.data.now.spec.metrics[name].guardrail) is not None
+        for place in range(1 if rail.relative else 0, len(asking.names))
+        for contrast in [Lift(place) if rail.relative else Mean(place)]
+    ]
+    level = next(iter(asked.values())).level
+    judged = judge_bounds([_bound(asked[name], name, one) for name, _, one in family], level=level)
+    made: dict[str, list[GuardrailAnswer]] = {}
+    for (name, place, contrast), one in zip(family, judged, strict=True):
+        asking = asked[name]
+        about = asking.lift_name(place) if isinstance(contrast, Lift) else asking.mean_name(place)
+        answer = GuardrailAnswer(
+            action=asking.names[place],
+            code=one.verdict,
+            interval=asking.named(one.interval, about),
+            adjusted_p=one.adjusted_p,
+        )
+        made.setdefault(name, []).append(answer)
+    return {name: tuple(answers) for name, answers in made.items()}
+
+
+#: Why a relative guardrail is not judged in a masked campaign.
+MASKED = "Only the key names the control: it is judged once the campaign is unmasked."
+
+
+def _bound(asking: Asking, name: str, contrast: Mean | Lift) -> Bound:
+    rail = asking.data.now.spec.metrics[name].guardrail
+    assert rail is not None
+    # At the bound, so many would be events: few of them are evidence, not a lack of it.
+    estimate = asking.pooled(contrast, rate=abs(rail.bound) if asking.yes_no else 0.0)
+    if rail.relative and asking.data.now.masked:
+        estimate = unknown(contrast.name, level=asking.level, note=MASKED)
+    return Bound(estimate=estimate, value=rail.bound, upper=rail.upper)

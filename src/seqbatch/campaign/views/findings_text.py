@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.views.recommendation import (
-    by_features,
-    given_shares,
-    recommended,
+from seqbatch.campaign.views.metrics import (
+    broken_names,
+    broken_sentences,
+    metric_notes,
+    metric_tables,
 )
-from seqbatch.campaign.views.status import violations, wave_list
+from seqbatch.campaign.views.recommendation import given_shares, recommended
+from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Table
 from seqbatch.inference import Interval
@@ -53,6 +55,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("outcomes", _lifts(found)),
         ("outcomes", _means(found)),
         ("value", _run(found)),
+        *(("metrics", table) for table in metric_tables(found)),
         ("who", _rule_table(found)),
         ("who", _segments(found)),
         ("who", _splits(found)),
@@ -76,7 +79,7 @@ def placed(found: "Findings") -> dict[str, list[Table]]:
 
 
 def _columns(found: "Findings") -> tuple[str, str, str]:
-    return (found.measure.head, f"{percent(found.level)} from", "to")
+    return (found.measure.column, f"{percent(found.level)} from", "to")
 
 
 def _lifts(found: "Findings") -> Table:
@@ -90,7 +93,7 @@ def _lifts(found: "Findings") -> Table:
         rows.append([*row, p_text(lift.interval.p_value)])
     extra = ("jointly from", "jointly to") if wider else ()
     columns = ("action", *_columns(found), *extra, "p (one look)" if looks else "p")
-    title = f"What each action brings over {found.control}"
+    title = f"What each action brings over {found.control}: {found.measure.head}"
     if any(lift.among < 1 for lift in found.lifts):
         # These lifts are for different groups of units and cannot be compared with each other.
         columns = (*columns, f"of all {found.measure.of}s")
@@ -103,9 +106,8 @@ def _means(found: "Findings") -> Table:
     rows = [
         [mean.action, *found.measure.cells(mean.interval), len(mean.waves)] for mean in found.means
     ]
-    title = "The mean outcome if all units got the action"
-    if any(mean.among < 1 for mean in found.means):
-        title = "The mean outcome if all units that may get the action did"
+    who = " that may get it" if any(mean.among < 1 for mean in found.means) else ""
+    title = f"Mean {found.measure.head}, if all {found.measure.of}s{who} got the action"
     return Table(title, ("action", *_columns(found), "waves"), rows, words=("action",))
 
 
@@ -137,9 +139,19 @@ def _segments(found: "Findings") -> Table:
          p_text(one.adjusted_p)]
         for one in found.segments
     ]  # fmt: skip
-    columns = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    columns: tuple[str, ...] = ("by", "segment", "action", *_columns(found), "p (Holm)")
+    if any(one.among < 1 for one in found.segments):
+        columns = (*columns, "who may get both")
+        shares = [percent(round(one.among, 3)) for one in found.segments]
+        rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    if any(one.unknown for one in found.segments):
+        columns = (*columns, "note")
+        rows = [
+            [*row, one.interval.note if one.unknown else ""]
+            for row, one in zip(rows, found.segments, strict=True)
+        ]
     title = f"Lifts over {found.control} in declared segments"
-    return Table(title, columns, rows, words=("by", "segment", "action"), keys=3)
+    return Table(title, columns, rows, words=("by", "segment", "action", "note"), keys=3)
 
 
 def _splits(found: "Findings") -> Table:
@@ -165,14 +177,13 @@ def split_text(column: str, threshold: float) -> str:
 
 
 def _lifts_by_wave(found: "Findings") -> Table:
-    title = f"What each action brought over {found.control}, wave by wave"
+    title = f"What each action brought over {found.control}, wave by wave: {found.measure.head}"
     return _by_wave(found, title, found.lifts) if len(found.waves) > 1 else Table("", (), [])
 
 
 def _means_by_wave(found: "Findings") -> Table:
-    return _by_wave(
-        found, "The mean outcome if all units got the action, wave by wave", found.means
-    )
+    title = f"Mean {found.measure.head}, if all {found.measure.of}s got the action, wave by wave"
+    return _by_wave(found, title, found.means)
 
 
 def _by_wave(found: "Findings", title: str, answers: "Sequence[Answer]") -> Table:
@@ -286,7 +297,7 @@ def sentences(found: "Findings") -> tuple[str, ...]:
         return (EQUAL,)
     said = [_headline(found)]
     said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
-    said += [*violations(found.metrics), *recommended(found, ended=found.ended)]
+    said += [*broken_sentences(found), *recommended(found, ended=found.ended)]
     return (*said, *_rule_sentences(found), *_stopping(found))
 
 
@@ -296,6 +307,8 @@ def _headline(found: "Findings") -> str:
     if best is None:
         return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
     lead = compared(found, best.action, best.around) + among(found, best)
+    if best.action in found.barred:
+        lead += f", but it breaks the guardrail on {broken_names(found, best.action)}"
     run = found.run
     if run is None or not run.over_random.known:
         return f"{lead}."
@@ -346,15 +359,18 @@ def among(found: "Findings", lift: "Answer") -> str:
 
 
 def _rule_sentences(found: "Findings") -> list[str]:
-    """Say why the rule to run next cannot be evaluated, or that it ignores guardrails."""
+    """Say why the rule to run next cannot be evaluated, or why not to run it."""
     rule = found.rule
     if rule is None:
         return []
     if not rule.gain.known:
         return [f"The rule to run next cannot be evaluated. {rule.gain.note}"]
-    if not found.barred & given_shares(found).keys():
+    if not (broken := [name for name in given_shares(found) if name in found.barred]):
         return []
-    return [f"To choose by features, ignoring guardrails: {by_features(found)}"]
+    return [
+        "Do not choose by features yet: the rule would give some "
+        f"{found.measure.of}s {' or '.join(broken)}, which breaks a guardrail."
+    ]
 
 
 def _stopping(found: "Findings") -> list[str]:
@@ -388,7 +404,7 @@ def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
         if name not in first:
             yield f"{name} was added later: its estimate uses only the waves in which it was given."
     if found.measure.costs:
-        yield "All numbers include the costs of actions."
+        yield f"All numbers of {found.measure.noun} include the costs of actions; metrics do not."
 
 
 def _about_waves(found: "Findings") -> Iterable[str]:
@@ -441,9 +457,10 @@ def _about_numbers(found: "Findings") -> Iterable[str]:
         yield (
             f"Amounts differ very much (standard deviation of their logarithms "
             f"{found.spread:.1f}): a few large ones decide the result, and upper limits of means "
-            "and of the value may be too low. In your next campaign declare a cap (reward.cap), "
+            "and of the value may be too low. In your next campaign declare a cap of the metric, "
             "above which amounts count as the cap."
         )
+    yield from metric_notes(found)
     for name in found.scarce:
         yield (
             f"For some kinds of units hardly any outcome of {name} came back; what is said about "
@@ -517,5 +534,6 @@ def basis(found: "Findings") -> str:
     waves = counted(len(found.waves), "wave")
     return (
         f"Campaign {found.name} ({found.condition}): {waves}, {counted(found.units, 'unit')}, "
-        f"{counted(found.outcomes, 'outcome')}."
+        f"{counted(found.outcomes, 'outcome')}. Measured: {found.measure.head}; "
+        f"{found.measure.wanted}."
     )

@@ -11,18 +11,19 @@ from seqbatch.document import Table
 #: secret: the SQL statements of a wave contain the key of its draws, and a draw its highest lot.
 PUBLIC = frozenset((
     "absent", "absent_earlier", "absent_value", "add", "adopted", "against", "allocation",
-    "assigned", "changes", "chunks", "codes", "control", "correct", "corrected", "expected",
-    "explored", "file", "floor", "forced", "inflated", "key", "late", "learned", "limits",
-    "metric_formats", "metrics", "missingness", "notes", "observed", "policy", "proposal",
-    "randomised", "reasons", "replaced", "retire", "reward_format", "rewards", "sizes", "skipped",
-    "software", "spec", "stopping", "unit", "waiting", "wave",
+    "assigned", "changes", "chunks", "codes", "control", "correct", "corrected",
+    "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
+    "key", "late", "learned", "left_out", "limits", "logged", "metrics", "missingness", "notes",
+    "observed", "outside", "policy", "proposal", "randomised", "reasons", "replaced", "retire",
+    "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown", "waiting",
+    "wave", "windows",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
-    "actions", "budget", "capacity", "cluster", "columns", "control", "draw", "draws", "eligible",
-    "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
-    "on_unseen_category", "outcome", "policy", "randomised", "report", "required_outcomes",
-    "reward", "rows", "start", "stopping", "strata", "sums", "unit",
+    "actions", "budget", "capacity", "cluster", "columns", "control", "currency", "draw", "draws",
+    "eligible", "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
+    "objective", "on_unseen_category", "policy", "randomised", "report", "required_outcomes",
+    "rows", "start", "stopping", "strata", "sums", "unit",
 ))  # fmt: skip
 
 

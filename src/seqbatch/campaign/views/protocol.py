@@ -15,9 +15,10 @@ from seqbatch.campaign.spec.constraints_text import (
     nobody_said,
     rules_said,
 )
-from seqbatch.campaign.spec.reward_and_limits import Capacity
+from seqbatch.campaign.spec.limits import Capacity
+from seqbatch.campaign.spec.measure import Measure, control_name
+from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.views.findings import Measure
 from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.report_conduct import REFERENCES
 from seqbatch.display import cell, counted, number, percent
@@ -36,8 +37,10 @@ def analysis(now: Situation) -> Iterator[Part]:
     yield (
         "Each wave is estimated separately by doubly robust scores: G(a) = m(a) + 1{A = a} "
         "(Y - m(A)) / (p(A) q(A)), with a model m of the outcomes, the logged probability p "
-        "and the share q of outcomes that are recorded. Waves are pooled with shares of the "
-        "variance that are fixed here, before the campaign:"
+        "and the share q of outcomes that are recorded. Reported means and lifts are averages over "
+        "the campaign's units: each wave counts by its size. Tests of a lift that is the same in "
+        "every wave, and the stopping rule, pool waves with shares of the variance that are fixed "
+        "here, before the campaign:"
     )
     shares = planned(now).shares
     rows = [[wave, percent(round(share, 4))] for wave, share in enumerate(shares, start=1)]
@@ -47,8 +50,12 @@ def analysis(now: Situation) -> Iterator[Part]:
         if others > 1
         else ""
     )
-    yield f"Intervals are two-sided with 95% coverage, by Student's t.{several}"
+    yield (
+        "Intervals are two-sided with 95% coverage, by Student's t, or, if most outcomes are 0, by "
+        f"score limits that allow for few and unequal events.{several}"
+    )
     yield from _stopping(now, others)
+    yield from _metrics(now)
     if now.spec.report.segments:
         yield (
             f"Declared subgroups: {', '.join(now.spec.report.segments)}; their p-values are "
@@ -61,6 +68,25 @@ def analysis(now: Situation) -> Iterator[Part]:
     )
     yield Heading("References")
     yield Items(REFERENCES)
+
+
+def _metrics(now: Situation) -> Iterator[Part]:
+    """Say how metrics and their guardrails are analysed."""
+    metrics = now.spec.metrics.values()
+    if len(metrics) > 1:
+        yield (
+            "Every metric is estimated as the objective: its mean under each action and its lift "
+            "over the control, before costs, with 95% intervals that each hold by themselves. "
+            "Stopping and assignment do not depend on metrics besides the objective."
+        )
+    if guarded := [metric.name for metric in metrics if metric.guardrail is not None]:
+        yield (
+            f"Guardrails ({', '.join(guarded)}) are judged for every action, those with a fixed "
+            "bound for the control, too. One is kept if the two-sided interval lies on the safe "
+            "side of its bound, broken if it lies on the wrong side, and not clear otherwise; the "
+            "overall error of all these decisions is 5%, by Holm's method. An action that breaks a "
+            "guardrail is not recommended."
+        )
 
 
 def _together(spec: Spec) -> str:
@@ -126,10 +152,7 @@ POWERS = (0.8, 0.9)
 def protocol(events: Sequence[Event]) -> Document:
     """Return the protocol: what the first event declares, and later changes."""
     declared = situation(events[:1])
-    measure = Measure.of_spec(
-        declared.spec, binary=False, costs=any(action.cost for action in declared.actions)
-    )
-    writing = _Writing(declared, measure)
+    writing = _Writing(declared, Measure.of_objective(declared.spec))
     return Document(
         title=f"Protocol of campaign {declared.name}",
         first=_first(events[0], writing),
@@ -181,10 +204,9 @@ class _Writing:
         names = [action.name for action in spec.actions]
         yield f"Actions: {', '.join(names)}."
         if costs := [f"{a.name} {a.cost:g}" for a in spec.actions if a.cost]:
-            yield f"Costs per unit, included in all numbers: {', '.join(costs)}."
-        wanted = "more" if measure.direction == "max" else "less"
-        unit = "" if measure.unit is None else f", in {measure.unit}"
-        yield f"Primary outcome: {measure.reward}{unit}; {wanted} is better."
+            where = "counted in the objective" if measure.costs else "in the budget only"
+            yield f"Costs per unit, {where}: {', '.join(costs)}."
+        yield f"Objective (the primary outcome): {measure.head}; {measure.wanted}."
         if self.now.masked:
             yield "Only the key names the control; until unmasking, nothing is compared with it."
             return
@@ -194,9 +216,9 @@ class _Writing:
         yield f"Control: {control}{first}."
         yield Items(
             [
-                f"Null hypothesis {place}: the mean of {measure.reward} over all "
-                f"{measure.of}s{_may(spec.eligible, name, control)} is the same under {name} as "
-                f"under {control}."
+                f"Null hypothesis {place}: the mean {measure.column}, over all {measure.of}s"
+                f"{_may(spec.eligible, name, control)}, is the same under {name} as under "
+                f"{control}."
                 for place, name in enumerate(others, start=1)
             ]
         )
@@ -241,14 +263,17 @@ class _Writing:
             now.sizes, actions=len(now.active), randomised=uniform, floor=floor,
             columns=now.encoder().dim, noise=noise, returned=returned,
         )  # fmt: skip
-        scale = self.measure.reward if stated is not None else "standard deviations of the outcome"
+        measured, shown = "standard deviations of the outcome", 1.0
+        if stated is not None:
+            measured, shown = self.measure.column, self.measure.scale
         yield (
-            f"A lift over the control will have a standard error of about {number(error, 2)} "
-            f"({scale}; noise {noise:g}, {percent(returned)} of outcomes returned, "
+            "A lift over the control will have a standard error of about "
+            f"{number(shown * error, 2)} ({measured}; noise {shown * noise:g}, "
+            f"{percent(returned)} of outcomes returned, "
             f"{counted(now.encoder().dim, 'column')} in the model)."
         )
-        rows = [[percent(p), number(detectable_lift(error, power=p), 2)] for p in POWERS]
-        yield Table("Detectable lifts, two-sided at 5%", ("power", f"lift ({scale})"), rows)
+        rows = [[percent(p), number(shown * detectable_lift(error, power=p), 2)] for p in POWERS]
+        yield Table("Detectable lifts, two-sided at 5%", ("power", f"lift ({measured})"), rows)
         if len(now.actions) > 2 or self.spec.stopping.rule != "none":
             yield (
                 "That is for one comparison and one look; with several, only larger lifts are "
@@ -307,13 +332,14 @@ class _Writing:
 
     def outcomes(self) -> Iterator[Part]:
         reward = self.spec.reward
-        made = f"the column {reward.label}" if reward.sum is None else " + ".join(
-            f"{weight:g} x {name}" for name, weight in reward.sum.items()
-        )  # fmt: skip
-        yield f"The primary outcome is {made}."
+        yield f"The objective is {self.measure.head}."
         if reward.range is not None:
             low, high = map(cell, reward.range)
-            yield f"It lies between {low} and {high}: a row outside this range is held, not used."
+            before = "Before costs it" if self.measure.costs else "It"
+            yield (
+                f"{before} lies between {low} and {high}: a row outside this range is held, not "
+                "used."
+            )
         if reward.cap is not None:
             yield f"Amounts above {cell(reward.cap)} count as {cell(reward.cap)}."
         if reward.absent is None:
@@ -324,10 +350,9 @@ class _Writing:
                 if reward.after
                 else ""
             )
-            yield f"A unit without an outcome counts as {cell(reward.absent)}{when}."
-        if self.spec.metrics:
-            yield Items([_metric(one.column, one.direction, one.guardrail)
-                         for one in self.spec.metrics])  # fmt: skip
+            counts = self.measure.counted_as(reward.absent)
+            yield f"A unit without an outcome counts as {counts}{when}."
+        yield Items([_metric(self.spec, metric) for metric in self.spec.metrics.values()])
 
 
 def _record(events: Sequence[Event]) -> list[Part]:
@@ -357,12 +382,19 @@ def _most(capacity: Capacity) -> bool:
     return capacity.each_wave is not None or capacity.total is not None
 
 
-def _metric(column: str, direction: str, guardrail: float | None) -> str:
-    better = "more" if direction == "max" else "less"
-    if guardrail is None:
-        return f"{column}: recorded and reported; {better} is better."
-    bound = "at least" if direction == "max" else "at most"
-    return f"{column}: a guardrail; its mean must be {bound} {guardrail:g} under every action."
+def _metric(spec: Spec, metric: Metric) -> str:
+    measure = Measure.of_metric(spec, metric)
+    said = f"{metric.name} ({metric.kind}, column {metric.column}): {measure.head}"
+    if metric.rows is not None:
+        said += f"; several rows of a unit: {metric.rows}"
+    if metric.within is not None:
+        said += f"; rows count within {metric.within} of the assignment"
+    if metric.absent is not None:
+        said += f"; a unit without a row counts as {measure.counted_as(metric.absent)}"
+        said += f" after {metric.after or metric.within}" if metric.wait is not None else ""
+    if metric.guardrail is None:
+        return f"{said}; {measure.wanted}."
+    return f"{said}; guardrail: {measure.allowed(metric.guardrail, control_name(spec))}."
 
 
 def _sentence(clause: str) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seqbatch.campaign.views.metrics import broken_names, guardrails_of
 from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import percent
-from seqbatch.inference import FewEvents, Interval, Verdict
+from seqbatch.inference import FewEvents, Guarded, Interval, Verdict
 
 if TYPE_CHECKING:
     from seqbatch.campaign.views.findings import Answer, Findings
@@ -21,8 +22,8 @@ class Recommendation:
     code
         The verdict; it is the same in every view, and programs should read it.
     action
-        The action with the best lift that is still given and within its guardrails; None if events
-        are too few to judge any.
+        The action with the best lift that is still given and breaks no guardrail; None if events
+        are too few to judge any, or all break one.
     lift
         Its lift over all units of the campaign, corrected for several actions and looks.
     latest, latest_waves
@@ -33,6 +34,8 @@ class Recommendation:
         Its lift in each wave.
     few
         The events, if they are too few.
+    guardrails
+        What is known about the action's guardrails, by metric.
     """
 
     code: Verdict
@@ -43,6 +46,7 @@ class Recommendation:
     same_p: float = 1.0
     by_wave: Mapping[int, Interval] = field(default_factory=dict)
     few: FewEvents | None = None
+    guardrails: Mapping[str, Guarded] = field(default_factory=dict)
 
     @property
     def gives(self) -> bool:
@@ -53,12 +57,23 @@ class Recommendation:
 def best_given(found: "Findings", *, within: bool = False) -> "Answer | None":
     """Return the best lift among the actions that are still given; only these can be recommended.
 
-    With `within`, consider only the actions that keep within their guardrails.
+    With `within`, leave out the actions that break a guardrail.
     """
     sign = 1 if found.measure.direction == "max" else -1
-    out = {*found.retired, *(found.barred if within else ())}
-    given = [one for one in found.lifts if one.interval.known and one.action not in out]
+    given = _given(found, within=within)
     return max(given, key=lambda lift: sign * lift.interval.estimate, default=None)
+
+
+def candidates(found: "Findings") -> int:
+    """Return how many of the actions that can be recommended are better over the campaign."""
+    better = found.measure.better
+    around = [one.around for one in _given(found, within=True)]
+    return sum(better(one.low) and better(one.high) for one in around)
+
+
+def _given(found: "Findings", *, within: bool) -> "list[Answer]":
+    out = {*found.retired, *(found.barred if within else ())}
+    return [one for one in found.lifts if one.interval.known and one.action not in out]
 
 
 # ----------------------------------------------------------------------
@@ -75,30 +90,44 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
     if made is None:
         return []
     said = [*_barred(found), _words(found, made, ended=ended)]
-    if not made.gives and found.control in found.barred:
-        said.append(f"{found.control} also violates a guardrail.")
-    return [*said, *_finer(found)]
+    return [*said, *_guardrails(found, made), *_finer(found)]
+
+
+#: Verdicts that speak for an action, or may soon; the others speak for the control.
+HOPEFUL = (Verdict.GIVE, Verdict.GIVE_CHANGED, Verdict.UNCONFIRMED, Verdict.BETTER_NOW)
+
+
+def _guardrails(found: "Findings", made: Recommendation) -> list[str]:
+    """Say how the guardrails of the recommended action stand."""
+    if made.action is not None and made.code in HOPEFUL:
+        return guardrails_of(found, made.action)
+    if found.control in found.barred:
+        broken = broken_names(found, found.control)
+        return [f"The control ({found.control}) breaks the guardrail on {broken}."]
+    return guardrails_of(found, found.control)
 
 
 def _words(found: "Findings", made: Recommendation, *, ended: bool) -> str:
     keep = f"Keep {found.control}" if ended else f"So far, keep {found.control}"
+    if found.control in found.barred:
+        keep = "No action can be recommended"
+    if made.code is Verdict.BARRED:
+        return f"{keep}: every other action breaks a guardrail."
     if made.action is None or made.lift is None or made.latest is None:
         return f"{keep}. {made.few}"
     name, who = made.action, _everyone(found, made.action)
     give = f"Give {name} to {who}." if ended else f"So far, give {name} to {who}."
-    measure, lift, latest = found.measure, made.lift, made.latest
-    overall = measure.signed(lift)
-    p = f"p = {made.same_p:.1g}"
-    in_latest = f"in {wave_list(made.latest_waves)} alone it was {measure.signed(latest)}"
+    measure, lift = found.measure, made.lift
+    overall, p = _brought(found, lift), f"p = {made.same_p:.1g}"
+    in_latest = f"in {wave_list(made.latest_waves)} alone it brought {_brought(found, made.latest)}"
     match made.code:
         case Verdict.GIVE:
             agree = "; the latest waves agree" if len(made.by_wave) > 1 else ""
-            amount = f"{measure.amount(lift.estimate, lift.error)} than {found.control}"
-            return f"{give} Over the campaign it brought {amount} ({measure.between(lift)}){agree}."
+            return f"{give} Over the campaign it brought {overall}{agree}."
         case Verdict.GIVE_CHANGED:
             return (
                 f"{give} Its lift changed between waves ({p}), but it was clearly better in the "
-                f"latest, too: {in_latest} {measure.head}."
+                f"latest, too: {in_latest}."
             )
         case Verdict.CHANGED:
             each = ", ".join(
@@ -106,28 +135,35 @@ def _words(found: "Findings", made: Recommendation, *, ended: bool) -> str:
             )
             return (
                 f"Do not give {name} to {who} on this evidence: its lift changed between waves "
-                f"({p}): {each} {measure.head}. Averaged over all {measure.of}s it was {overall}; "
-                f"{in_latest}. Run another wave before you decide."
+                f"({p}): {each} {measure.column}. Averaged over all {measure.of}s it brought "
+                f"{overall}; {in_latest}. Run another wave before you decide."
             )
         case Verdict.UNCONFIRMED:
             return (
-                f"{name} was better over the campaign ({overall} {measure.head}), and nothing "
-                f"shows that this changed; but {in_latest}, which does not confirm it. {name} is "
-                "the best choice so far; another wave would settle it."
+                f"{name} was better over the campaign: it brought {overall}. Nothing shows that "
+                f"this changed; but {in_latest}, which does not confirm it. {name} is the best "
+                "choice so far; another wave would settle it."
             )
         case Verdict.BETTER_NOW:
             return (
-                f"{name} was not clearly better over the whole campaign ({overall} "
-                f"{measure.head}), but it is in the latest waves: {in_latest}. Its lift changed "
-                f"({p}). Run another wave to confirm this before you give it to {who}."
+                f"{name} was not clearly better over the whole campaign: it brought {overall}. But "
+                f"it is in the latest waves: {in_latest}. Its lift changed ({p}). Run another wave "
+                f"to confirm this before you give it to {who}."
             )
         case Verdict.WORSE:
             best = ", the best of the other actions," if len(found.lifts) > 1 else ""
-            return f"{keep}: {name}{best} is clearly worse ({overall} {measure.head})."
+            return f"{keep}: {name}{best} is clearly worse. It brought {overall}."
     return (
-        f"{keep}: no action has been shown to be better. The best estimate is {name}: {overall} "
-        f"{measure.head}."
+        f"{keep}: no action has been shown to be better. The best estimate is {name}, with "
+        f"{overall}."
     )
+
+
+def _brought(found: "Findings", lift: Interval) -> str:
+    """Return a lift in words, with its interval."""
+    measure = found.measure
+    amount = measure.amount(lift.estimate, lift.error)
+    return f"{amount} than {found.control} ({measure.between(lift)})"
 
 
 def _everyone(found: "Findings", action: str) -> str:
@@ -136,7 +172,7 @@ def _everyone(found: "Findings", action: str) -> str:
 
 
 def _barred(found: "Findings") -> list[str]:
-    """Name the action that brings more than the recommended one, but breaks a guardrail."""
+    """Name the action that brings more than the recommended one, and the guardrail it breaks."""
     best = best_given(found)
     if best is None or best.action not in found.barred:
         return []
@@ -144,7 +180,7 @@ def _barred(found: "Findings") -> list[str]:
         return []
     return [
         f"Do not give {best.action} to every {found.measure.of} yet: it has the best estimate, but "
-        "violates a guardrail."
+        f"breaks the guardrail on {broken_names(found, best.action)}."
     ]
 
 

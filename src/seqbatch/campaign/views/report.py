@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed, says
+from seqbatch.campaign.views.metrics import broken_sentences, guardrail_summary
 from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.report_conduct import (
     allocation,
@@ -30,8 +31,8 @@ from seqbatch.campaign.views.report_results import (
     quality,
     value,
 )
-from seqbatch.campaign.views.status import measured, or_close, violations, wave_list
-from seqbatch.display import cell, counted, number, percent
+from seqbatch.campaign.views.status import or_close, wave_list
+from seqbatch.display import counted, number, percent
 from seqbatch.document import (
     Document,
     Heading,
@@ -91,8 +92,8 @@ def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
         )
     else:
         said += f" Its gain is not known. {gain.note}"
-    if of.found.barred & shares.keys():
-        said += " This ignores guardrails."
+    if broken := [name for name in shares if name in of.found.barred]:
+        said += f" Do not run it yet: {' and '.join(broken)} breaks a guardrail."
     top = _top(rule)
     if not of.features:
         return [said, "The model has no features: it prefers the same action for every unit."]
@@ -138,7 +139,7 @@ def _table(
     title = f"What favours {top[0]} over {top[1]} (below 0: what favours {top[1]})"
     if of.found.measure.direction == "min":
         title = f"How {top[0]} differs from {top[1]} (less is better)"
-    return Table(title, ("feature", "change", of.found.measure.head), rows,
+    return Table(title, ("feature", "change", of.found.measure.column), rows,
                  words=("feature", "change"))  # fmt: skip
 
 
@@ -158,7 +159,7 @@ def _picture(of: Material, rule: RuleAnswer, features: Sequence[ReportedFeature]
         for name in names
         for a, b in [[p for p in points if (p.feature, p.action) == (one.name, name)]]
     )
-    head = of.found.measure.head
+    head = of.found.measure.column
     return Picture(
         lambda: predictions(points, title=head),
         f"The model's predictions in {head}: {told}.",
@@ -190,6 +191,8 @@ def first_screen(of: Material) -> Section:
     parts: list[Part] = [*_told(found), _basis(of)]
     if drawn := [lift for lift in found.lifts if lift.interval.known]:
         parts.append(lifts_picture(found, drawn))
+    if guarded := guardrail_summary(found):
+        parts += [Heading("Guardrails"), Items(guarded)]
     parts += [Heading("What to do next"), Items(what_to_do(of))]
     if drawn:
         parts += [_how_to_read(found, several=len(drawn) > 1), *cautions(found)]
@@ -226,13 +229,14 @@ def _basis(of: Material) -> str:
         absent = f", {found.absent:,} of them counted as {_absent(of)} because they have no row"
     return (
         f"This is based on {of.units(found.units)} in {waves} and "
-        f"{counted(found.outcomes, 'outcome')}{absent}. The campaign is {_stands(of)}."
+        f"{counted(found.outcomes, 'outcome')}{absent}. It is about {found.measure.head}; "
+        f"{found.measure.wanted}. The campaign is {_stands(of)}."
     )
 
 
 def _absent(of: Material) -> str:
     value = of.status.absent_value
-    return "declared" if value is None else measured(cell(value), of.status.unit)
+    return "declared" if value is None else of.status.measure.counted_as(value)
 
 
 def _stands(of: Material) -> str:
@@ -251,14 +255,13 @@ def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
     bars = [
         Bar.of(measure, lift.action, lift.around, says=says(found, lift.around)) for lift in lifts
     ]
-    title = f"{measure.head}, compared with {found.control}"
-    wanted = "less is better" if measure.direction == "min" else "more is better"
+    title = f"{measure.column}, compared with {found.control}"
     shapes = [SHAPE_WORDS[kind] for kind in SHAPE_WORDS if any(bar.says == kind for bar in bars)]
     return Picture(
         lambda: intervals(bars, title=title, zero=found.control),
-        f"{title} ({wanted}), with {percent(found.level)} intervals: "
+        f"{title} ({measure.wanted}), with {percent(found.level)} intervals: "
         f"{'; '.join(bar.words for bar in bars)}.",
-        f"Difference from {found.control} in {measure.head}; {wanted}. Solid lines are "
+        f"Difference from {found.control} in {measure.head}; {measure.wanted}. Solid lines are "
         f"{percent(found.level)} intervals, the dashed line is no difference; {', '.join(shapes)}.",
     )
 
@@ -305,7 +308,7 @@ def what_to_do(of: Material) -> list[str]:
     """Return what to do next, in order."""
     found = of.found
     said = [f"Check this first: {warning}" for warning in found.quality.warnings]
-    said += violations(of.status.metrics)
+    said += broken_sentences(found)
     if of.now.stop:
         going = " You can continue only with a reason, which is recorded."
         said.append(

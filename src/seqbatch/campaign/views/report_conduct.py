@@ -186,9 +186,7 @@ def _planned(of: Material) -> Iterator[str]:
     if now.masked:
         control = "named in the key"
     yield f"Actions: {names}. Control: {control}."
-    unit = "" if measure.unit is None else f", in {measure.unit}"
-    wanted = "more" if measure.direction == "max" else "less"
-    yield f"Outcome: {measure.reward}{unit}; {wanted} is better."
+    yield f"Objective: {measure.head}; {measure.wanted}."
     if spec.grid.calendar:
         yield (
             f"{counted(len(now.sizes), 'wave')}, ended by the calendar; {of.units(sum(now.sizes))} "

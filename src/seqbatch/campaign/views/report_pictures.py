@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from seqbatch.campaign.views.findings import Measure
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.display import visible
 from seqbatch.inference import Interval
 from seqbatch.pictures import COLOURS, GREY, INK

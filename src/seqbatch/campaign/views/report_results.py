@@ -2,30 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from math import isclose, sqrt
 
 from seqbatch.campaign.decide.action_counts import SMALL
 from seqbatch.campaign.decide.logged_waves import ModelColumns, logged
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
+from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.views.findings import Answer, Findings
 from seqbatch.campaign.views.findings_estimates import findings
 from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
+from seqbatch.campaign.views.metrics import guardrail_lines, metric_notes, metric_tables
 from seqbatch.campaign.views.report_pictures import Bar, WavePoint, by_wave, intervals
 from seqbatch.campaign.views.status import (
     Status,
     Step,
     absences,
     clipped_text,
-    measured,
     next_step,
+    rows_so_far,
     status,
-    violations,
 )
-from seqbatch.display import counted, number, percent
-from seqbatch.document import Items, Part, Picture, Section, Table
+from seqbatch.display import number, percent
+from seqbatch.document import Items, Part, Picture, Section
 from seqbatch.inference import Interval
 from seqbatch.inference.estimates import ENOUGH
 from seqbatch.planning import Plan
@@ -105,13 +107,19 @@ class Material:
         return f"{count:,} {word if count == 1 else word + 's'}"
 
 
-def gathered(store: Store, name: str, *, at_event: int | None = None) -> Material:
-    """Gather a report's material, as of now or right after event number `at_event`."""
+def gathered(
+    store: Store, name: str, *, at_event: int | None = None, at: datetime | None = None
+) -> Material:
+    """Gather a report's material, as of now or right after event number `at_event`.
+
+    `at` is the time of the analysis; see :func:`~.findings_estimates.findings`.
+    """
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
     # Everything is read as of the same event, even if the campaign changes meanwhile.
     last = len(events)
-    found = findings(store, name, at_event=last)
+    at = at or (utc_now() if at_event is None else None)
+    found = findings(store, name, at_event=last, at=at)
     now = situation(events)
     features: tuple[ReportedFeature, ...] = ()
     if found.rule is not None:
@@ -168,13 +176,13 @@ def outcomes(of: Material) -> Section:
     bars = [Bar.of(measure, mean.action, mean.interval) for mean in known]
     words = f"{measure.head} if every {measure.of} got the action"
     picture = Picture(
-        lambda: intervals(bars, title=words),
+        lambda: intervals(bars, title=measure.column),
         f"{words}, with {percent(found.level)} intervals: {'; '.join(b.words for b in bars)}.",
         f"{words[0].upper()}{words[1:]}, with {percent(found.level)} intervals.",
     )
     parts: list[Part] = [picture] if bars else []
     if measure.costs:
-        parts.append("All numbers include the costs of actions.")
+        parts.append("All numbers of this section include the costs of actions.")
     if drawn := [lift for lift in found.lifts if len(lift.waves) > 1]:
         parts.append(waves_picture(found, drawn))
     parts += placed(found)["outcomes"]
@@ -209,7 +217,7 @@ def waves_picture(found: Findings, lifts: Sequence[Answer]) -> Picture:
     )
     title = f"{measure.head}, compared with {found.control}"
     return Picture(
-        lambda: by_wave(points, title=measure.head),
+        lambda: by_wave(points, title=measure.column),
         f"{title}, wave by wave: {told}.",
         f"Difference from {found.control} in {measure.head} in each wave alone, with "
         f"{percent(found.level)} intervals; the dashed line is no difference.",
@@ -266,36 +274,30 @@ def promised(plan: Plan) -> tuple[float, float | None]:
 
 
 def metrics(of: Material) -> Section:
-    """Return the section on metrics besides the outcome, and their guardrails."""
-    rows = [
-        [measured(row.metric, None if row.unit is None else f"({row.unit})"), row.action, row.count,
-         row.missing, "" if row.mean is None else number(row.mean, 3), _wanted(row),
-         {None: "", True: "passed", False: "VIOLATED"}[row.passed]]
-        for row in of.status.metrics
-    ]  # fmt: skip
-    if not rows:
-        declared = bool(of.now.spec.metrics)
-        said = NONE_YET if declared else "No metric and no guardrail was declared."
-        return Section("metrics", "Guardrails and other metrics", [said])
-    words = ("metric", "action", "wanted", "verdict")
-    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
-    broken = violations(of.status.metrics)
-    guarded = any(row.guardrail is not None for row in of.status.metrics)
-    absent = "" if of.now.absent is None else " (units that count as absent have no metrics)"
-    kept = ["Every mean is within its guardrail."] if guarded and not broken else []
-    return Section("metrics", "Guardrails and other metrics", [
-        *([Items(broken)] if broken else kept),
-        f"Plain means of recorded outcomes{absent}. They watch for harm; do not compare actions by "
-        "them.",
-        Table("Metrics", columns, rows, words=words, keys=2),
-    ])  # fmt: skip
-
-
-def _wanted(row: object) -> str:
-    guardrail, more = getattr(row, "guardrail", None), getattr(row, "direction", "max") == "max"
-    if guardrail is None:
-        return "more" if more else "less"
-    return f"at {'least' if more else 'most'} {number(guardrail, 3)}"
+    """Return the section on all metrics: means, lifts and guardrails, one table for each."""
+    title = "Metrics and guardrails"
+    if (why := nothing(of)) is not None and not of.found.metrics:
+        return Section("metrics", title, [why])
+    tables, guarded = metric_tables(of.found), guardrail_lines(of.found)
+    if not tables and not guarded:
+        said = "No metric besides the objective and no guardrail was declared."
+        return Section("metrics", title, [said])
+    level = percent(of.found.level)
+    parts: list[Part] = []
+    if tables:
+        parts.append(
+            "Estimated as the objective, for all units of the campaign: units without a row count "
+            f"as declared, and the costs of actions are left out. Each interval has {level} "
+            "coverage by itself."
+        )
+    if guarded:
+        parts += [
+            "A guardrail is kept if its interval is on the safe side of the bound, and broken if "
+            "it is on the wrong side; otherwise it is not clear yet. These intervals are wider: "
+            f"all decisions hold together with {level} confidence (Holm).",
+            Items(guarded),
+        ]
+    return Section("metrics", title, [*parts, *tables, Items(metric_notes(of.found))])
 
 
 def quality(of: Material) -> Section:
@@ -320,16 +322,13 @@ def _checks(of: Material) -> list[str]:
                     f"({percent(round(gone / units, 3))}).")  # fmt: skip
     if absent:
         recorded = sum(wave.observed for wave in status.waves)
-        told = absences(recorded, absent, status.absent_value, status.unit)
+        told = absences(recorded, absent, status.absent_value, status.measure)
         said.append(f"Absent: {told}.")
     if len(found.waves) > 1:
         moved = [one.about for one in found.drift if one.p < DIFFERENT]
         said.append(f"Drift: these differ between waves: {', '.join(moved)}." if moved
                     else "Drift: nothing clearly differs between waves.")  # fmt: skip
-    held = status.conflicts + status.quarantined
-    said.append(
-        f"Held rows: {counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined "
-        "(rows that were sent twice count twice)." if held else "Held rows: none."
-    )  # fmt: skip
+    said += rows_so_far(status)
     said.append(f"{clipped_text(status.clipped)}." if status.clipped else "Clipped values: none.")
-    return [*said, *(note for note in found.notes if note not in found.quality.warnings)]
+    elsewhere = {*found.quality.warnings, *metric_notes(found)}
+    return [*said, *(note for note in found.notes if note not in elsewhere)]

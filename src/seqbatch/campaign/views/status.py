@@ -6,17 +6,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqbatch.campaign.decide.action_counts import Counts, MetricRow
+from seqbatch.campaign.decide.action_counts import Counts
 from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
 from seqbatch.campaign.decide.learning import notes
 from seqbatch.campaign.decide.replanning import proposal_text
+from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import canonical, current, digest
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.status_picture import PICTURED, picture
-from seqbatch.display import alike, cell, counted, number
+from seqbatch.display import alike, counted, enumerated
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, StoreError, UnknownCampaignError
 from seqbatch.planning.replanning import Proposal
@@ -148,10 +150,11 @@ def or_close(now: Situation) -> str:
     """
     if now.absent is None or not now.observed or step_from(now) != "record":
         return ""
-    when = f", but not earlier than {now.wait} after its assignment" if now.wait else ""
+    after = now.spec.reward.after
+    when = f", but not earlier than {after} after its assignment" if after else ""
     return (
         f"Once you expect no more outcomes, close wave {now.wave}: a unit without one then counts "
-        f"as {now.absent:g}{when}."
+        f"as {Measure.of_objective(now.spec).counted_as(now.absent)}{when}."
     )
 
 
@@ -185,11 +188,16 @@ class Status:
         The waves, and every action in every wave.
     conflicts, quarantined
         Numbers of outcome rows that are held.
-    reward, unit, absent_value
-        The reward's name, its unit of measure, and the value of an absent unit; None if not
-        declared.
+    unknown
+        Number of quarantined rows whose unit is not in the campaign.
+    logged, outside
+        Number of rows that outcomes were combined from; and of those that do not count for a metric
+        because of their date, by its window's length.
+    measure, absent_value
+        The objective: what outcomes are; and the value of an absent unit, None if not declared.
     metrics
-        Metrics by action over all waves, with their guardrails.
+        How many values of each metric are recorded, by metric and action. They are counts:
+        findings have the means and the guardrails.
     clipped
         How many values of each column have been clipped to a bound.
     limits, worth
@@ -218,14 +226,16 @@ class Status:
     events: int
     hash: str
     state: str
-    reward: str = "outcome"
-    unit: str | None = None
+    measure: Measure
     absent_value: float | None = None
-    metrics: tuple[MetricRow, ...] = ()
+    metrics: dict[str, dict[str, int]] = field(default_factory=dict)
     clipped: dict[str, int] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
     proposal: Proposal | None = None
+    unknown: int = 0
+    logged: int = 0
+    outside: dict[str, int] = field(default_factory=dict)
 
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
@@ -298,7 +308,7 @@ def status(store: Store, name: str, *, at_event: int | None = None) -> Status:
 
 
 def _status(reader: Reader, now: Situation) -> Status:
-    parts, reward = len(now.spec.parts), now.spec.reward
+    parts = len(now.spec.parts)
     known = known_outcomes(reader, now)
     counts, every, made = dict[int, Counts](), Counts.zero(now), []
     for piece in walk(reader, known, until=now.sequence, given=True):
@@ -344,13 +354,15 @@ def _status(reader: Reader, now: Situation) -> Status:
             *([known.parts.tobytes()] if parts else []),
             record.content,
         ),
-        reward=reward.label,
-        unit=reward.unit,
+        measure=Measure.of_objective(now.spec),
         absent_value=now.absent,
-        metrics=every.metrics.rows([action.name for action in now.actions]),
+        metrics=every.recorded(now),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
         proposal=None if now.proposal is None else Proposal.of(now.proposal),
+        unknown=now.unknown,
+        logged=now.logged,
+        outside=now.outside,
     )
 
 
@@ -422,7 +434,8 @@ def short(status: Status) -> str:
 
     >>> status = Status(name="spring", condition="finished", wave=3, left=None,
     ...     policy={"kind": "RBGL"}, control=None, waves=(), actions=(), conflicts=0,
-    ...     quarantined=0, notes=(), events=9, hash="", state="")
+    ...     quarantined=0, notes=(), events=9, hash="", state="",
+    ...     measure=Measure(name="visit", kind="yes/no", direction="max", of="customer"))
     >>> short(status)
     'spring: finished; 0 units, 0 outcomes; 9 events'
     """
@@ -485,54 +498,19 @@ def tables(status: Status) -> list[Table]:
         words=("action",),
         keys=2,
     )
-    metrics = [metrics_table(status.metrics)] if status.metrics else []
+    metrics = [recorded_table(status.metrics)] if len(status.metrics) > 1 else []
     limits = [limits_table(status.limits)] if status.limits else []
     return [waves, assigned, *limits, _observed(status, named), *metrics]
 
 
-def metrics_table(metrics: Sequence[MetricRow]) -> Table:
-    """Return metrics by action, with the verdicts of their guardrails."""
-    columns = ("metric", "action", "outcomes", "missing", "mean", "wanted", "verdict")
+def recorded_table(metrics: dict[str, dict[str, int]]) -> Table:
+    """Return how many values of each metric were recorded, by action; they are counts alone."""
     rows = [
-        (
-            row.metric if row.unit is None else f"{row.metric} ({row.unit})",
-            row.action,
-            row.count,
-            row.missing,
-            row.mean,
-            _wanted(row),
-            {None: "", True: "passed", False: "VIOLATED"}[row.passed],
-        )
-        for row in metrics
-    ]
-    # Units that count as absent have a reward, and no metrics.
-    title, words = "Metrics (of recorded outcomes)", ("metric", "action", "wanted", "verdict")
-    return Table(title, columns, rows, words=words, keys=2)
-
-
-def _wanted(row: MetricRow) -> str:
-    """Say the goal for a metric: within its guardrail, or more, or less."""
-    if row.guardrail is None:
-        return "more" if row.direction == "max" else "less"
-    return f"at {'least' if row.direction == 'max' else 'most'} {cell(row.guardrail)}"
-
-
-def violations(metrics: Sequence[MetricRow]) -> list[str]:
-    """List the violated guardrails, one line each."""
-    return [
-        f"Guardrail VIOLATED: {row.metric} of {row.action} has the mean "
-        f"{measured(_mean(row), row.unit)} over {counted(row.count, 'recorded outcome')}; "
-        f"{_wanted(row)} is wanted."
-        for row in metrics
-        if row.passed is False
-    ]
-
-
-def _mean(row: MetricRow) -> str:
-    """Return a mean with few digits, but enough to distinguish it from its guardrail."""
-    mean, bound = row.mean or 0.0, row.guardrail or 0.0
-    few = number(mean, 3)
-    return few if few != number(bound, 3) else cell(mean)
+        (metric, action, count) for metric, counts in metrics.items()
+        for action, count in counts.items()
+    ]  # fmt: skip
+    columns = ("metric", "action", "recorded values")
+    return Table("Recorded values of each metric", columns, rows, words=columns[:2], keys=2)
 
 
 def wave_list(waves: Sequence[int]) -> str:
@@ -541,26 +519,17 @@ def wave_list(waves: Sequence[int]) -> str:
     >>> wave_list([2]), wave_list([1, 2, 3])
     ('wave 2', 'waves 1, 2 and 3')
     """
-    *first, last = map(str, waves)
-    return f"waves {', '.join(first)} and {last}" if first else f"wave {last}"
+    return f"{'waves' if len(waves) > 1 else 'wave'} {enumerated([str(one) for one in waves])}"
 
 
-def measured(text: str, unit: str | None) -> str:
-    """Return a number with its unit of measure.
-
-    >>> measured("12.5", "EUR"), measured("12.5", None)
-    ('12.5 EUR', '12.5')
-    """
-    return text if unit is None else f"{text} {unit}"
-
-
-def absences(recorded: int, absent: int, value: float | None, unit: str | None) -> str:
+def absences(recorded: int, absent: int, value: float | None, measure: Measure) -> str:
     """Say how many outcomes were recorded, and how many absent units were counted.
 
-    >>> absences(120, 180, 0.0, "EUR")
-    '120 recorded, 180 absent and counted as 0 EUR'
+    >>> bought = Measure(name="purchase", kind="yes/no", direction="max", of="customer")
+    >>> absences(120, 180, 0.0, bought)
+    '120 recorded, 180 absent and counted as 0 purchases'
     """
-    counts = "as declared" if value is None else f"as {measured(cell(value), unit)}"
+    counts = "as declared" if value is None else f"as {measure.counted_as(value)}"
     return f"{recorded:,} recorded, {absent:,} absent and counted {counts}"
 
 
@@ -574,39 +543,40 @@ def _state(status: Status, wave: WaveStatus) -> str:
 
 def _observed(status: Status, named: dict[str, str]) -> Table:
     columns = ["wave", "action", "mean", "weighted mean"]
-    title = "Observed" if status.unit is None else f"Observed ({status.reward} in {status.unit})"
+    title = f"Observed: {status.measure.head}"
     rows: list[list[Any]] = [
         [row.wave, named[row.action], mean, weighted]
         for row, mean, weighted in zip(
             status.actions,
-            alike([row.mean for row in status.actions]),
-            alike([row.weighted for row in status.actions]),
+            _shown(status, [row.mean for row in status.actions]),
+            _shown(status, [row.weighted for row in status.actions]),
             strict=True,
         )
     ]
     if status.control:
         columns.append("minus control")
-        differences = alike([row.difference for row in status.actions])
+        differences = _shown(status, [row.difference for row in status.actions])
         for difference, shown in zip(differences, rows, strict=True):
             shown.append(difference)
     return Table(title, tuple(columns), rows, words=("action",), keys=2)
 
 
+def _shown(status: Status, values: Sequence[float | None]) -> list[str]:
+    """Return a column of means on the scale of their measure."""
+    scale = status.measure.scale
+    return alike([None if value is None else scale * value for value in values])
+
+
 def remarks(status: Status) -> list[str]:
     """Return the remarks below the tables: held rows, notes, and the state's hash."""
-    said = [*violations(status.metrics), *(f"Note: {note}." for note in status.notes)]
+    said = [f"Note: {note}." for note in status.notes]
     if status.proposal is not None:
-        said.append(proposal_text(status.proposal, status.unit))
+        said.append(proposal_text(status.proposal, status.measure))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
-        told = absences(recorded, absent, status.absent_value, status.unit)
+        told = absences(recorded, absent, status.absent_value, status.measure)
         said.insert(0, f"Outcomes: {told}.")
-    if status.conflicts or status.quarantined:
-        said.insert(
-            0,
-            "Held rows so far (rows that were sent twice count twice): "
-            f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined.",
-        )
+    said[:0] = rows_so_far(status)
     said[:0] = status.worth
     if status.clipped:
         said.insert(0, f"{clipped_text(status.clipped)} so far.")
@@ -616,6 +586,19 @@ def remarks(status: Status) -> list[str]:
         *said,
         f"Hash of all units, decisions, outcomes and estimates: {status.state}",
     ]
+
+
+def rows_so_far(status: Status) -> list[str]:
+    """Say how many rows of outcome files are held or do not count, and what that means."""
+    held = status.conflicts + status.quarantined
+    said = [outside_text(within, count) for within, count in status.outside.items()]
+    if status.logged:
+        said.insert(0, f"Outcomes are combined from {counted(status.logged, 'row')}.")
+    if not held:
+        return [*said, held_text(0)]
+    kinds = f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined"
+    more = f"So far: {kinds}; a row that was sent twice counts twice."
+    return [*said, f"{held_text(held, status.unknown)} {more}"]
 
 
 def clipped_text(clipped: dict[str, int]) -> str:

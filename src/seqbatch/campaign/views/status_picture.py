@@ -26,7 +26,7 @@ def picture(status: "Status") -> "alt.HConcatChart":
             "action": visible(row.action),
             "place": names.index(visible(row.action)),
             "units": row.units,
-            "mean": row.weighted,
+            "mean": None if row.weighted is None else status.measure.scale * row.weighted,
         }
         for row in status.actions
     ]
@@ -54,16 +54,10 @@ def picture(status: "Status") -> "alt.HConcatChart":
     means = seen.mark_point(filled=True, size=60).encode(
         x=place,
         xOffset=offset,
-        y=alt.Y("mean:Q", title=_axis(status), scale=alt.Scale(zero=False)),
+        y=alt.Y("mean:Q", title=visible(status.measure.column), scale=alt.Scale(zero=False)),
     )
     chart: alt.HConcatChart = alt.hconcat(
         shares.properties(width=240, height=280, title="Assigned actions"),
-        means.properties(width=360, height=280, title="Outcomes"),
+        means.properties(width=360, height=280, title="Weighted means"),
     )
     return chart
-
-
-def _axis(status: "Status") -> str:
-    """Return the axis title of the second chart, with the unit of measure."""
-    unit = "" if status.unit is None else f" ({visible(status.unit)})"
-    return f"weighted mean outcome{unit}"

@@ -40,8 +40,8 @@ from seqbatch.campaign.views.verify_checks import (
     wrong_fold,
     wrong_sums,
 )
+from seqbatch.campaign.views.verify_rows import RowChecks
 from seqbatch.campaign.warehouse.statement import UNPROVEN
-from seqbatch.core.arrays import Integers
 from seqbatch.errors import (
     DAMAGED,
     CampaignStateError,
@@ -133,6 +133,7 @@ class _Verifying:
         # The hashes of each event's records, collected while reading.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}
         self._absent, self._indexed = StoredAbsences(), IndexedRecords()
+        self._row_checks = RowChecks(reader, self._past, self._findings, self._indexed)
         self._recomputed = 0
 
     def run(self) -> Verified:
@@ -249,6 +250,8 @@ class _Verifying:
                 self._findings.add(chunk.event, place, problem)
             if not problems:
                 guard(chunk.event, place, lambda c=chunk, r=rows: self._outcome_rows(c, *r))
+        if self._past.readable:
+            guard(0, "rows", self._row_checks.finish)
 
     def _outcome_rows(self, chunk: OutcomeChunk, rows: pa.Table) -> None:
         """Compare a chunk's rows that count with the indexes."""
@@ -256,7 +259,10 @@ class _Verifying:
         self._indexed.outcomes += rows.num_rows
         self._indexed.outcomes_found += rows.num_rows
         self._absent.note(chunk.event, rows)
-        spec = self._past.after(1).spec if self._past.readable else None
+        spec = None
+        if self._past.readable:
+            self._row_checks.add(chunk, rows)
+            spec = self._past.after(chunk.event).spec
         found: list[tuple[str, str]] = []
         if not self._reader.derived:
             found += differences(self._reader, rows, chunk.event, spec)
@@ -266,18 +272,6 @@ class _Verifying:
             found += out_of_range(rows, spec)
         for place, problem in found:
             self._findings.add(chunk.event, place, problem)
-        numbers = rows["number"].to_numpy()
-        if "outcome" in rows.column_names:
-            self._owners(chunk.event, rows["outcome"].to_pylist(), numbers)
-
-    def _owners(self, event: int, ids: list[str], numbers: Integers) -> None:
-        self._indexed.add_ids(ids)
-        for text, number, owner in zip(
-            ids, numbers.tolist(), self._reader.owners(ids).tolist(), strict=True
-        ):
-            if number != owner:
-                problem = f"the index has unit number {owner}, the record {number}"
-                self._findings.add(event, f"outcome id {text!r}", problem)
 
     def _state_records(self) -> None:
         for state in self._reader.states():

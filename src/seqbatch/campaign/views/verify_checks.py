@@ -18,8 +18,9 @@ import pyarrow as pa
 from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.decide.learning import closed, relearned
+from seqbatch.campaign.decide.repeated_rows import equal
 from seqbatch.campaign.decide.replanning import proposed
-from seqbatch.campaign.decide.row_verdicts import metric_cells, outside, weighted
+from seqbatch.campaign.decide.row_verdicts import metric_cells, outside
 from seqbatch.campaign.decide.stopping import KeptSums, look
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.files.column_values import as_column
@@ -27,21 +28,22 @@ from seqbatch.campaign.record.codec import agreement, difference, unpack, unpack
 from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import canonical, folded, software
+from seqbatch.campaign.record.logged_rows import logged_in
 from seqbatch.campaign.record.outcomes import (
     ABSENT,
     Absentees,
     Ledger,
     News,
     absentees,
-    counting,
+    assumed_terms,
     parts_of,
+    terms_of,
+    weighted,
 )
 from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
 from seqbatch.campaign.record.stored_units import walk
-from seqbatch.campaign.spec.reward_and_limits import Metric, Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
-from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -243,42 +245,44 @@ def differences(
         # An absent unit has a single number as its outcome, without parts.
         expected = (*(row if version else row[:1]), event)
         if found != expected and not (found is not None and _alike(found, expected)):
-            said = "nothing" if found is None else f"{_told(found[:-1])} of event {found[-1]}"
+            said = "nothing" if found is None else f"{told(found[:-1])} of event {found[-1]}"
             place = f"outcome of unit number {number}, version {version}"
-            yield place, f"the index has {said}, the record {_told(expected[:-1])}"
+            yield place, f"the index has {said}, the record {told(expected[:-1])}"
 
 
 def wrong_sums(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield the place and the problem of every reward that is not the sum of its columns."""
+    """Yield the place and the problem of every reward that its metrics do not add up to.
+
+    If a metric is missing, there is no reward; or, of a unit that counted as absent, the metric has
+    its declared value.
+    """
     reward = spec.reward
-    if reward.sum is None:
+    if reward.plain:
         return
     recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
-    sums = weighted(reward, parts_of(recorded, len(reward.columns)))
+    terms = terms_of(spec, parts_of(recorded, len(spec.parts)))
     values = recorded["value"].to_numpy()
-    for row in np.flatnonzero(sums != values).tolist():
+    assumed = np.isnan(terms).any(axis=1) & ~np.isnan(values)
+    terms = np.where(assumed[:, None], assumed_terms(spec, terms), terms)
+    sums = weighted(reward, terms)
+    for row in np.flatnonzero(~equal(sums[:, None], values[:, None])).tolist():
         place = f"outcome of unit number {recorded['number'][row].as_py()}"
         stored, total = float(values[row]), float(sums[row])
-        yield place, f"the reward is {stored!r}, but its columns sum to {total!r}"
+        yield place, f"the reward is {stored!r}, but its metrics add up to {total!r}"
 
 
 def out_of_range(rows: pa.Table, spec: Spec) -> Iterator[tuple[str, str]]:
     """Yield the place and the problem of every accepted number outside its declared range."""
     recorded = rows.filter(pa.array(rows["verdict"].to_numpy() != ABSENT))
-    metrics = metric_cells(spec, parts_of(recorded, len(spec.parts))).T
-    columns: list[tuple[str, Reward | Metric, Floats]]
-    columns = [(spec.reward.label, spec.reward, recorded["value"].to_numpy())]
-    columns += [
-        (each.column, each, cells) for each, cells in zip(spec.metrics, metrics, strict=True)
-    ]
-    for label, kind, values in columns:
-        wrong = outside(kind, values, missing=kind is not spec.reward)
-        for row in np.flatnonzero(wrong)[:NAMED].tolist():
-            assert kind.range is not None
+    cells = [recorded["value"].to_numpy(), *parts_of(recorded, len(spec.parts)).T]
+    metrics = metric_cells(spec, np.column_stack(cells)).T
+    for metric, values in zip(spec.metrics.values(), metrics, strict=True):
+        for row in np.flatnonzero(outside(metric, values))[:NAMED].tolist():
+            assert metric.limits is not None
             place = f"outcome of unit number {recorded['number'][row].as_py()}"
-            low, high = kind.range
-            problem = f"{label} is {values[row]:g}, outside the declared range {low:g} to {high:g}"
-            yield place, f"{problem}, but was accepted"
+            low, high = metric.limits
+            found = f"{metric.name} is {values[row]:g}, outside the declared range"
+            yield place, f"{found} {low:g} to {high:g}, but was accepted"
 
 
 def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
@@ -288,7 +292,8 @@ def _alike(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
     return all(a == b or (a != a and b != b) for a, b in zip(left, right, strict=True))
 
 
-def _told(cells: tuple[Any, ...]) -> str:
+def told(cells: Sequence[Any]) -> str:
+    """Return the cells of an outcome in words."""
     return ", ".join(map(repr, cells))
 
 
@@ -313,12 +318,12 @@ class StoredAbsences:
     def problem(self, event: int, gone: Absentees) -> str | None:
         """Say how an event's stored absent units differ from the expected ones; None if equal."""
         expected = StoredAbsences()
-        expected._add(event, gone.numbers, np.full(len(gone.numbers), gone.value))
+        expected._add(event, gone.numbers, gone.values)
         if expected._digest(event) == self._digest(event):
             return None
         stored = self._counts.get(event, 0)
         return (
-            f"by the rows, {len(gone.numbers):,} units count as {gone.value:g}; the record has "
+            f"by the rows, {len(gone.numbers):,} units count as absent; the record has "
             f"{stored:,}, or different ones"
         )
 
@@ -505,15 +510,16 @@ class StateChecks:
         events = self._past.events[: event.sequence - 1]
         if problem := wrong_look(self._reader, learner, events, event, (before, stored)):
             self._findings.add(event.sequence, "stopping", problem)
-        news = News.since(self._reader, now, before.event)
+        parts = 0 if now.spec.reward.plain else len(now.spec.parts)
+        news = News.since(self._reader, now, before.event, parts=parts)
         skip, at = now.wave in after.skipped, datetime.fromisoformat(event.at)
-        gone = absentees(self._reader, now, news.fresh, at=at, skip=skip)
+        gone = absentees(self._reader, now, news, at=at, skip=skip)
         if problem := self._absent.problem(event.sequence, gone):
             self._findings.add(event.sequence, "absent units", problem)
         if gone.waiting != after.waiting:
             problem = f"by the events' times {gone.waiting}, by the record {after.waiting}"
             self._findings.add(event.sequence, "waiting assignments", problem)
-        news = news.counting(gone.ledger(parts=0))
+        news = news.counting(gone.ledger(parts))
         state = closed(learner, unpack_state(before.content, now), self._reader, news)
         if problem := wrong_proposal(learner, state, event):
             self._findings.add(event.sequence, "proposal", problem)
@@ -545,30 +551,23 @@ class IndexedRecords:
     units_found: int = 0
     outcomes: int = 0
     outcomes_found: int = 0
-    _ids: list[Integers] = field(default_factory=list)
-
-    def add_ids(self, ids: Sequence[str]) -> None:
-        """Note outcome ids, by a hash of 64 bits; corrections repeat an id."""
-        self._ids.append(np.unique(np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))))
-
-    @property
-    def outcome_ids(self) -> int:
-        """The number of different outcome ids."""
-        return len(np.unique(np.concatenate(self._ids))) if self._ids else 0
+    rows: int = 0
+    rows_found: int = 0
 
 
 def surplus(reader: Reader, records: IndexedRecords) -> Iterator[tuple[str, str]]:
     """Yield the place and the problem of every row that is in an index but in no record."""
-    numbers, values, ids = reader.index_sizes()
+    numbers, values, rows = reader.index_sizes()
     if numbers != records.units_found:
         yield from islice(_units(reader), NAMED)
     if values != records.outcomes:
         yield "outcomes", f"{values:,} are in the index, {records.outcomes:,} were recorded"
     if values != records.outcomes_found:
         yield from islice(_outcomes(reader), NAMED)
-    if ids != records.outcome_ids:
-        yield "outcome ids", f"{ids:,} are in the index, {records.outcome_ids:,} were recorded"
-        yield from islice(_ids(reader), NAMED)
+    if rows != records.rows:
+        yield "rows", f"{rows:,} are in the index, {records.rows:,} were recorded"
+    if rows != records.rows_found:
+        yield from islice(_rows(reader), NAMED)
 
 
 def _units(reader: Reader) -> Iterator[tuple[str, str]]:
@@ -604,16 +603,15 @@ def _outcomes(reader: Reader) -> Iterator[tuple[str, str]]:
             yield f"outcome of unit number {number}, version {version}", problem
 
 
-def _ids(reader: Reader) -> Iterator[tuple[str, str]]:
-    recorded: set[str] = set()
+def _rows(reader: Reader) -> Iterator[tuple[str, str]]:
+    recorded: set[tuple[str, int]] = set()
     for chunk in reader.outcome_chunks():
-        rows = counting(unpack(chunk.rows))
-        if "outcome" in rows.column_names:
-            recorded.update(rows["outcome"].to_pylist())
-    for text, number in reader.owner_index():
-        if text not in recorded:
-            problem = f"of unit number {number} is in the index but was never recorded"
-            yield f"outcome id {text!r}", problem
+        rows = logged_in(chunk, 0)
+        recorded.update(zip(rows.keys.to_pylist(), rows.versions.tolist(), strict=True))
+    for key, version, event in reader.row_index():
+        if (key, version) not in recorded:
+            problem = f"of event {event} is in the index but was never recorded"
+            yield f"row {key!r}, version {version}", problem
 
 
 # ----------------------------------------------------------------------

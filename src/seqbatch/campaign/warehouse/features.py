@@ -23,6 +23,7 @@ from seqbatch.campaign.spec.eligibility import (
     Compare,
     EligibilityRule,
     Kind,
+    Missing,
     Not,
     columns,
 )
@@ -175,13 +176,19 @@ def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
 
 
 def _numeric(made: SqlColumns, sql: SqlDialect, part: NumericFeature, given: str) -> None:
-    made.read.append((sql.as_number(sql.name_of(part.name)), given))
+    number, gone = sql.as_number(sql.name_of(part.name)), part.rules.missing_values
+    made.read.append((_without(number, [sql.number(each) for each in gone]), given))
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
     most = sql.number(LARGEST_NUMBER)
     made.refuse(f"ABS({given}) >= {most}", part, TOO_LARGE)
     value = _scaled(made, sql, part.number, given)
     made.sizes[part.name] = Size(f"ABS({value})", _most(part.number, LARGEST_NUMBER))
+
+
+def _without(value: str, gone: list[str]) -> str:
+    """Return a value, or NULL if it is one of those that stand for a missing value."""
+    return f"CASE WHEN {value} IN ({', '.join(gone)}) THEN NULL ELSE {value} END" if gone else value
 
 
 def _most(number: ScaledNumber, largest: float) -> float:
@@ -210,7 +217,8 @@ def _scaled(made: SqlColumns, sql: SqlDialect, number: ScaledNumber, given: str)
 
 
 def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, place: str) -> None:
-    made.read.append((sql.as_date(sql.name_of(part.name)), given))
+    date, gone = sql.as_date(sql.name_of(part.name)), part.rules.missing_values
+    made.read.append((_without(date, [f"DATE '{each}'" for each in gone]), given))
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
@@ -315,8 +323,11 @@ class Allowed:
 def beside(encoder: Encoder) -> dict[str, Kind]:
     """Return the columns that only eligibility rules use, each with its kind of value."""
     rules = () if encoder.eligibility is None else encoder.eligibility.rules
-    used = {name: kind for rule in rules if rule is not None for name, kind in columns(rule)}
-    return {name: kind for name, kind in used.items() if name not in encoder.parts}
+    known = {each.name: each.kind for each in encoder.beside}
+    used = [pair for rule in rules if rule is not None for pair in columns(rule)]
+    return {
+        name: kind or known.get(name, "text") for name, kind in used if name not in encoder.parts
+    }
 
 
 def allowed_of(encoder: Encoder, sql: SqlDialect) -> Allowed | None:
@@ -364,6 +375,9 @@ def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> st
         case Among(name, values):
             listed = ", ".join(_spelled(sql, value) for value in values)
             return f"{_value(places[name], values[0])} IN ({listed})"
+        case Missing(name):
+            # Of any type, as text: an empty text counts as missing, too.
+            return f"NULLIF({sql.as_text(places[name])}, '') IS NULL"
         case Not(inner):
             return f"NOT ({_holds(inner, sql, places)})"
         case Both(rules, every):

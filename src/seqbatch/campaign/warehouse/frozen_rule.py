@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.learning import scale_of
-from seqbatch.campaign.decide.row_verdicts import weighted
+from seqbatch.campaign.decide.row_verdicts import outside
 from seqbatch.campaign.features.eligibility import BesideColumn
 from seqbatch.campaign.files.column_values import Problems, reasoned
 from seqbatch.campaign.files.ids import id_columns, read_ids
@@ -21,6 +21,7 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
+from seqbatch.campaign.record.outcomes import weighted
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly
@@ -233,14 +234,16 @@ class FrozenRule:
         require_summable(self.now)
         now, (given, problems) = self.now, self._read(batch)
         ids = given.column(0).to_pylist()
-        value, unread = self._outcomes(batch)
+        value, beyond, unread = self._outcomes(batch)
         for row, problem in (_repeated(ids, now.spec.id_name) | unread).items():
             problems.setdefault(row, problem)
         if problems:
             found = [problem for _, problem in sorted(problems.items())]
             raise InvalidFileError("a batch of units", found, "no sums were computed")
         decided = self._decided(given)
-        value, absent, outside = self._judged(value)
+        absent = np.isnan(value)
+        counted = np.nan if now.absent is None else now.absent
+        value = np.where(absent, counted, np.where(beyond, np.nan, value))
         seen = ~np.isnan(value)
         rewards = now.spec.reward.sign * now.rewards(np.where(seen, value, 0.0), decided.actions)
         own = now.encoder(wave=now.wave).encode(given)
@@ -248,7 +251,7 @@ class FrozenRule:
         scaled = decided.probabilities[:, list(now.active)] * 2.0**CHANCES
         chances = np.floor(scaled + 0.5).astype(np.int64)
         one, none = np.ones_like(absent), np.zeros_like(absent)
-        counts = np.column_stack([one, absent, none, outside, decided.randomised]).astype(np.int64)
+        counts = np.column_stack([one, absent, none, beyond, decided.randomised]).astype(np.int64)
         places = np.searchsorted(np.array(now.active), decided.actions)
         parts = int(decided.groups.max(initial=0)) + 2
         # One integer encodes action, part and seen: sorting rows of three takes ten times longer.
@@ -307,26 +310,20 @@ class FrozenRule:
         drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
         return decide_by(now, self.rule, given, drawn)
 
-    def _outcomes(self, batch: pa.RecordBatch) -> tuple[Floats, dict[int, RowProblem]]:
-        """Return outcomes (NaN if missing), and the problem of each unreadable one."""
+    def _outcomes(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, dict[int, RowProblem]]:
+        """Return outcomes (NaN if missing), which are out of range, and unreadable ones."""
         reward = self.now.spec.reward
         terms, unread = [], dict[int, RowProblem]()
-        for column in reward.columns:
-            read = read_numbers(batch.column(column))
+        beyond = np.zeros(batch.num_rows, dtype=np.bool_)
+        for metric in reward.terms:
+            read = read_numbers(batch.column(metric.column))
             values, wrong = read.values_and_wrong()
             terms.append(np.where(read.missing, np.nan, values))
+            beyond |= outside(metric, terms[-1])
             for row, reason in wrong.items():
-                unread[row] = RowProblem(row + 1, column, reason, reasoned(reason).code)
-        return weighted(reward, np.column_stack(terms)), unread
-
-    def _judged(self, value: Floats) -> tuple[Floats, Bools, Bools]:
-        """Return outcomes (NaN if missing), which units are absent, and which are out of range."""
-        reward = self.now.spec.reward
-        assert reward.range is not None
-        absent = np.isnan(value)
-        outside = ~absent & ~((value >= reward.range[0]) & (value <= reward.range[1]))
-        counted = np.nan if self.now.absent is None else self.now.absent
-        return np.where(absent, counted, np.where(outside, np.nan, value)), absent, outside
+                unread[row] = RowProblem(row + 1, metric.column, reason, reasoned(reason).code)
+        value = weighted(reward, np.column_stack(terms))
+        return value, beyond & ~np.isnan(value), unread
 
     def _answers(
         self,

@@ -13,6 +13,7 @@ from seqbatch.campaign.files.column_values import python_value
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item
@@ -139,22 +140,27 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
     reward, columns = now.spec.reward, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
     value = terms[0]
-    if reward.sum is not None:
-        weights = [sql.number(weight) for weight in reward.sum.values()]
+    if not reward.plain:
+        weights = [sql.number(weight) for weight in reward.weights]
         weighed = [f"{weight} * {term}" for weight, term in zip(weights, terms, strict=True)]
         value = summed([sql.number(0.0), *weighed])
     ids = [(sql.as_text(sql.name_of(name)), f"u{place}") for place, name in enumerate(columns)]
-    made.stages.add("told", [*ids, (value, "value")], source=sql.table(outcomes))
+    pairs = zip(reward.terms, terms, strict=True)
+    fits = " AND ".join(_fits(metric, term, sql) for metric, term in pairs)
+    told = [*ids, (value, "value"), (f"CASE WHEN {fits} THEN 1 ELSE 0 END", "fits")]
+    made.stages.add("told", told, source=sql.table(outcomes))
     joined = id_of(sql, [alias for _, alias in ids])
     made.stages.add(
         "told_once",
-        [(joined, "told_id"), ("MIN(value)", "lowest"), ("MAX(value)", "highest")],
+        [
+            (joined, "told_id"),
+            ("MIN(value)", "lowest"),
+            ("MAX(value)", "highest"),
+            ("MIN(fits)", "fits"),
+        ],
         after=f"WHERE value IS NOT NULL GROUP BY {joined}",
     )
-    assert reward.range is not None
-    low, high = (sql.number(end) for end in reward.range)
-    one = "lowest = highest"
-    within = f"lowest >= {low} AND highest <= {high}"
+    one, within = "lowest = highest", "fits = 1"
     absent = "NULL" if now.absent is None else sql.number(now.absent)
     K = len(now.active)
     made.stages.add(
@@ -166,18 +172,27 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
              f"WHEN lowest IS NULL THEN {absent} END", "value"),
             ("CASE WHEN lowest IS NULL THEN 1 ELSE 0 END", "absent"),
             ("CASE WHEN lowest < highest THEN 1 ELSE 0 END", "conflicting"),
-            (f"CASE WHEN lowest = highest AND NOT ({within}) THEN 1 ELSE 0 END", "outside"),
+            (f"CASE WHEN {one} AND NOT {within} THEN 1 ELSE 0 END", "outside"),
         ],
         source="decided",
         after="LEFT JOIN told_once ON id = told_id",
     )  # fmt: skip
 
 
+def _fits(metric: Metric, value: str, sql: SqlDialect) -> str:
+    """Return the condition that a metric can have this value."""
+    assert metric.limits is not None
+    low, high = (sql.number(end) for end in metric.limits)
+    if metric.kind == YES_NO:
+        return f"({value} = {low} OR {value} = {high})"
+    return f"({value} >= {low} AND {value} <= {high})"
+
+
 def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
     """Round vectors, rewards and probabilities to integers."""
     sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(
-        f"WHEN {place} THEN {sql.number(sign * now.actions[number].cost)}"
+        f"WHEN {place} THEN {sql.number(sign * float(now.charges[number]))}"
         for place, number in enumerate(now.active)
     )
     value, cap = "value", now.spec.reward.cap

@@ -9,9 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numba
 from numba import njit
+from numba.core import caching
 from numba.misc import appdirs
 
 # Modules without types.
@@ -59,8 +61,6 @@ FOLDER = _folder()
 # No fast math: products and sums are neither fused nor reordered. Every machine then gives the same
 # bits, whatever its vector registers, and decisions made on one can be replayed on another.
 OPTIONS: dict[str, Any] = {
-    # Compiling takes seconds; the result is cached on disk for later processes.
-    "cache": FOLDER is not None,
     # Division by zero gives infinity, as in NumPy; loops then need no branch for raising.
     "error_model": "numpy",
     # No kernel touches Python objects, so threads may run in parallel.
@@ -68,18 +68,42 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+class CodeFiles(caching.IndexDataCacheFile):
+    """The files with a kernel's compiled code, one for each list of types that it was called with.
+
+    Numba numbers them. Two processes that compile at the same time could give the same number to
+    different types, and later ones would load the wrong code. So each file has a unique name.
+    """
+
+    def _data_name(self, number: int) -> str:
+        numbered: str = super()._data_name(number)
+        return f"{numbered.removesuffix('.nbc')}-{uuid4().hex}.nbc"
+
+
+class CodeCache(caching.FunctionCache):
+    """A kernel's compiled code on disk: compiling takes seconds, and later processes load it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = CodeFiles(self._cache_path, self._impl.filename_base, stamp)
+
+
 def kernel(**options: Any) -> Callable[[Kernel], Kernel]:
     """Return a decorator that compiles a kernel with OPTIONS and these options."""
 
     def compiled(function: Kernel) -> Kernel:
-        usual = config.CACHE_DIR
-        try:
-            # Numba reads it when a function is decorated; functions of others keep their folder.
-            config.CACHE_DIR = str(FOLDER or usual)
-            made: Kernel = njit(**OPTIONS, **options)(function)
-        finally:
-            config.CACHE_DIR = usual
-        return made
+        made: Any = njit(**OPTIONS, **options)(function)
+        if FOLDER is not None:
+            usual = config.CACHE_DIR
+            try:
+                # A cache reads it when it is made; functions of others keep their folder.
+                config.CACHE_DIR = str(FOLDER)
+                made._cache = CodeCache(function)
+            finally:
+                config.CACHE_DIR = usual
+        kept: Kernel = made
+        return kept
 
     return compiled
 

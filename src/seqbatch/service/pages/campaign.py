@@ -10,7 +10,9 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.findings_text import with_sections
 from seqbatch.campaign.views.history import what_was_done
+from seqbatch.campaign.views.metrics import broken_sentences, guardrail_lines
 from seqbatch.campaign.views.protocol import protocol as protocol_document
 from seqbatch.campaign.views.report import cautions, what_to_do
 from seqbatch.campaign.views.report import report as report_document
@@ -18,9 +20,7 @@ from seqbatch.campaign.views.report_results import Material
 from seqbatch.campaign.views.status import (
     ListedCampaign,
     listed,
-    metrics_table,
     remarks,
-    violations,
 )
 from seqbatch.document import Document
 from seqbatch.errors import CampaignStateError
@@ -33,6 +33,7 @@ from seqbatch.service.pages.forms import kept, told
 from seqbatch.service.pages.rendering import (
     Next,
     drawn,
+    hour_of,
     learned,
     material,
     next_of,
@@ -115,7 +116,7 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
         return _every(report_document(material(state.memory, state.store, now)))
 
     try:
-        key = ("report", name, now.hash)
+        key = ("report", name, now.hash, hour_of(now))
         made = await bounded(request, lambda: state.memory.get(key, written))
     except CampaignStateError as error:
         said = problem_of(error, state.store.label).said(on_pages)
@@ -167,8 +168,10 @@ async def export(
     request: Request,
     name: Name,
     _visitor: Visiting,
-    what: Literal["units", "outcomes", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet", "arrow"], Query(alias="format")] = "csv",
+    what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
+    file_format: Annotated[
+        Literal["csv", "parquet", "arrow", "xlsx"], Query(alias="format")
+    ] = "csv",
 ) -> Response:
     """Return an export as a file."""
     return await views.exported(request, name, what, file_format, mark=mark_of(file_format))
@@ -209,15 +212,10 @@ async def overview(request: Request, name: Name, _visitor: Visiting) -> Response
         request, "campaign.html", name=name, now=seen.now, status=status, next=next_of(seen.now),
         policy=plainly(status.policy), shares=rendering.shares(status),
         tables=status.tables()[1:] if status.actions else [],
-        violations=violations(status.metrics), remarks=_remarks(status),
+        broken=broken_sentences(seen.learned.found) if seen.learned else [],
+        remarks=remarks(status)[:-1],
         learned=seen.learned, lifts=seen.learned and rendering.lifts(seen.learned.found),
     )  # fmt: skip
-
-
-def _remarks(status: Status) -> list[str]:
-    """Return the status notes, except guardrails and the hash, which are shown elsewhere."""
-    told = set(violations(status.metrics))
-    return [said for said in remarks(status)[:-1] if said not in told]
 
 
 @router.get("/findings")
@@ -231,11 +229,13 @@ async def findings(request: Request, name: Name, _visitor: Visiting) -> Response
         said = problem_of(error, state.store.label).said(on_pages)
         return page(request, "unknown.html", name=name, now=now, said=said)
     found = of.found
+    tables = with_sections(found)
     return page(
         request, "findings.html", name=name, now=now, found=found, lifts=rendering.lifts(found),
         advice=what_to_do(of), cautions=cautions(found) if found.known else [],
-        tables=found.tables(), warnings=found.quality.warnings,
-        metrics=metrics_table(found.metrics) if found.metrics else None,
+        warnings=found.quality.warnings, guardrails=guardrail_lines(found),
+        metrics=[table for section, table in tables if section == "metrics"],
+        tables=[table for section, table in tables if section != "metrics"],
     )  # fmt: skip
 
 

@@ -14,8 +14,11 @@ from fastapi.responses import RedirectResponse, Response
 from seqbatch.campaign import Validated, validate
 from seqbatch.campaign.decide.stopping import unlooked
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
-from seqbatch.campaign.spec.draft import ACTIONS, FEATURES, Became, Choices, Draft
+from seqbatch.campaign.spec.draft import ACTIONS, Choices, Draft
+from seqbatch.campaign.spec.measure import objective_said
+from seqbatch.campaign.spec.metrics import COMBINATIONS, SENSIBLE, YES_NO
 from seqbatch.campaign.spec.template import FirstSpec, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.campaign.steps.create import Prepared
@@ -83,11 +86,10 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     names = ", ".join(action.name for action in now.actions)
-    better = {"max": "higher", "min": "lower"}[now.spec.reward.direction]
     summary = [
         f"{counted(len(now.actions), 'action')}: {names}.",
         f"Compared with: {now.spec.control or now.actions[0].name}.",
-        f"Learned from: {now.spec.reward.label}; {better} is better.",
+        *objective_said(now.spec),
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
         *constraints_said(now.spec),
@@ -135,11 +137,13 @@ SHARES = ("randomised", "floor", "required")
 NAMELESS = "(no name)"
 #: The fields of the form, by the spec settings that they determine.
 FIELDS = {
-    "name": "name", "unit": "unit", "actions": "actions", "control": "actions", "reward": "reward",
-    "metrics": "reward", "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
+    "name": "name", "unit": "unit", "actions": "actions", "control": "actions",
+    "metric": "metric", "metrics": "metric", "maximise": "metric", "minimise": "metric",
+    "objective": "money", "currency": "money",
+    "grid": "waves", "waves": "waves", "units": "waves", "sizes": "waves",
     "randomised": "randomised", "floor": "floor", "required_outcomes": "required",
-    "required": "required",
-    "features": "features",
+    "required": "required", "base_rate": "waves", "smallest_lift": "waves", "noise": "waves",
+    "features": "features", "max_features": "features",
 }  # fmt: skip
 
 
@@ -157,10 +161,18 @@ class SpecForm:
         Names and costs.
     control
         The position of the control among the actions.
-    kind, low, high
-        The kind of the outcome, "yes" for yes or no or "number", and its range.
+    metric, kind, measured, low, high, absent, rows
+        The metric that the campaign is about: its column, kind, unit of measure, range, whether a
+        unit without a row counts as 0, and what several rows mean.
+    currency, value, less_costs
+        The currency, what one unit of the metric is worth, and whether costs are subtracted: "yes",
+        "no" or "".
     how
         The source of the waves' sizes: "equal", "sizes" or "plan".
+    base_rate, smallest_lift, noise
+        What a plan must know about outcomes.
+    max_features
+        The largest number of features.
     """
 
     name: str = ""
@@ -168,8 +180,14 @@ class SpecForm:
     kinds: Mapping[str, Became] = field(default_factory=dict)
     actions: Sequence[tuple[str, str]] = tuple((name, "") for name in ACTIONS)
     control: int = 0
-    reward: str = ""
-    kind: str = "yes"
+    metric: str = ""
+    kind: str = YES_NO
+    measured: str = ""
+    absent: bool = False
+    rows: str = ""
+    currency: str = ""
+    value: str = ""
+    less_costs: str = ""
     low: str = ""
     high: str = ""
     direction: str = "max"
@@ -177,12 +195,16 @@ class SpecForm:
     waves: str = "3"
     sizes: str = ""
     units: str = ""
+    base_rate: str = ""
+    smallest_lift: str = ""
+    noise: str = ""
+    max_features: str = ""
     randomised: str = "10"
     floor: str = "1"
     required: str = "90"
 
     @property
-    def rows(self) -> list[tuple[str, str]]:
+    def action_rows(self) -> list[tuple[str, str]]:
         """The rows for actions, followed by some empty ones."""
         return [*self.actions, *[("", "")] * SPARE]
 
@@ -201,9 +223,16 @@ class SpecForm:
                 for name, cost in named
                 if cost
             },
-            reward=self.reward,
+            metric=self.metric,
+            kind=self.kind,
+            unit_of_measure=self.measured or None,
             range=self._range(),
             direction=self.direction,
+            absent=0 if self.absent else None,
+            rows=self.rows or None,
+            currency=self.currency or None,
+            value=_number("value", self.value, field="money") if self.value else None,
+            less_costs={"yes": True, "no": False}.get(self.less_costs),
             randomised=_number("randomised", self.randomised) / 100,
             floor=_number("floor", self.floor) / 100,
             required_outcomes=_number("required", self.required) / 100,
@@ -211,17 +240,25 @@ class SpecForm:
             sizes=_sizes(self.sizes) if self.how == "sizes" else None,
             units_in_all=_whole("units", self.units) if self.units else None,
             plan=self.how == "plan",
+            **(self._scale() if self.how == "plan" else {}),
             unit=self.unit or None,
             kinds=self.kinds,
+            max_features=(_whole("max_features", self.max_features) if self.max_features else None),
         )
 
+    def _scale(self) -> dict[str, Any]:
+        """Return what the form says about outcomes for a plan."""
+        return {
+            "base_rate": self.base_rate or None,
+            "smallest_lift": self.smallest_lift or None,
+            "noise": _number("noise", self.noise) if self.noise else None,
+        }
+
     def _range(self) -> tuple[float, float] | None:
-        if self.kind == "yes":
-            return (0, 1)
-        if not self.low and not self.high:
+        if self.kind == YES_NO or not (self.low or self.high):
             return None
-        low = _number("reward: the smallest outcome (from)", self.low, field="reward")
-        return low, _number("reward: the largest outcome (to)", self.high, field="reward")
+        low = _number("range: the smallest number (from)", self.low, field="metric")
+        return low, _number("range: the largest number (to)", self.high, field="metric")
 
 
 def typed(form: Form) -> SpecForm:
@@ -235,17 +272,19 @@ def typed(form: Form) -> SpecForm:
         kinds={column: kind for column, kind in kinds if kind in get_args(Became)},
         actions=[(name.strip(), cost.strip()) for name, cost in every if (name + cost).strip()],
         control=int(control) if control.isdigit() and len(control) < 4 else 0,
-        reward=form.text("reward"),
-        kind="number" if form.text("kind") == "number" else "yes",
-        low=form.text("low"),
-        high=form.text("high"),
+        kind=kind if (kind := form.text("kind")) in SENSIBLE else YES_NO,
+        absent=form.ticked("absent"),
         direction="min" if form.text("direction") == "min" else "max",
         how=how if (how := form.text("how")) in ("sizes", "plan") else "equal",
         **{name: form.text(name) for name in _PLAIN},
     )
 
 
-_PLAIN = ("waves", "sizes", "units", "randomised", "floor", "required")
+_PLAIN = (
+    "metric", "measured", "low", "high", "rows", "currency", "value", "less_costs",
+    "waves", "sizes", "units", "base_rate", "smallest_lift", "noise", "max_features", "randomised",
+    "floor", "required",
+)  # fmt: skip
 
 
 def planned(form: Form) -> SpecForm:
@@ -267,10 +306,14 @@ def kinds_of(draft: Draft, form: SpecForm) -> list[dict[str, Any]]:
     for each in draft.columns[:MOST_COLUMNS]:
         if each.became == "unit" or each.column == NAMELESS:
             continue
-        usual = "left out" if each.became == "question" else each.became
+        usual = each.became
+        if each.became == "question":
+            # A rule needs an action whose name matches, and the actions are known only later.
+            usual = "eligibility" if each.among == "eligibility" else "left out"
+        rules = ("eligibility",) if each.rule else ()
         options = [
             (json.dumps([each.column, None if kind == usual else kind]), kind)
-            for kind in (*FEATURES, "left out")
+            for kind in (*FEATURES, *rules, "left out")
         ]
         chosen = form.kinds.get(each.column, usual)
         shown.append({"proposal": each, "options": options, "chosen": chosen, "usual": usual})
@@ -299,7 +342,9 @@ def problems_of(error: SeqbatchError) -> dict[str, str]:
 
 
 def _at_field(place: Place, said: str) -> tuple[str, str]:
-    field = FIELDS.get(place[0], "") if place else ""
+    # The form asks for the metric that is maximised, and elsewhere for its value.
+    named = place[1:2] if place[1:2] in (("maximise",), ("minimise",)) else place[:1]
+    field = FIELDS.get(named[0], "") if named else ""
     return field, in_percent(said) if field in SHARES else said
 
 
@@ -495,7 +540,7 @@ def _form_page(
     return page(
         request, "new_form.html", status_code=422 if wrong else 200, file=file, found=found,
         form=form, wrong=wrong, kinds=kinds_of(found.draft, form),
-        units=units_of(found.draft, form),
+        units=units_of(found.draft, form), combinations=COMBINATIONS,
     )  # fmt: skip
 
 

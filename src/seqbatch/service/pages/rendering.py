@@ -18,7 +18,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
 from seqbatch.campaign.views.report_pictures import Bar
@@ -45,9 +47,21 @@ def on_pages(remedy: Remedy) -> str:
             return ", below."
         case "delete" | "overwrite":
             return "."
+        case "record":
+            return " (below)"
+        case "dedupe":
+            return ", upload the file again and choose which row of a repeated unit counts."
+        case "skip-rows":
+            rows = remedy.options["skip_rows"]
+            return f', upload the file again with {rows} as "Lines above the header".'
         case "amend":
-            if spelled := remedy.options.get("reward_format"):
-                return f' a change of the outcome format to "{spelled}" (with a reason)'
+            if settings := remedy.options.get("metrics"):
+                said = [
+                    f'the {setting} of {name} to "{value}"'
+                    for name, own in settings.items()
+                    for setting, value in own.items()
+                ]
+                return f" a change of {', '.join(said)} (with a reason)"
             # Pages have no fields for the other remedies.
             return f" an amendment over HTTP with {amendment(remedy)}"
         case _:
@@ -65,7 +79,7 @@ class ViewCache:
     """A cache of the most recent results.
 
     The keys contain an event's hash. Events never change, and the hash covers all events up to its
-    own, so a cached result never becomes outdated.
+    own, so a cached result never becomes outdated, except as :func:`hour_of` says.
 
     Parameters
     ----------
@@ -100,7 +114,17 @@ async def standing(request: Request, name: str) -> Situation:
 
 def material(memory: ViewCache, store: SQLStore, now: Situation) -> Material:
     """Return the report material of a campaign in its current state."""
-    return memory.get(("now", now.name, now.hash), lambda: gathered(store, now.name))
+    key = ("now", now.name, now.hash, hour_of(now))
+    return memory.get(key, lambda: gathered(store, now.name))
+
+
+def hour_of(now: Situation) -> str:
+    """Return the current hour if findings depend on time, for the key of a cached result.
+
+    They do if units without a value of a metric count as absent only after a wait.
+    """
+    waits = any(now.spec.metrics[name].wait is not None for name in now.spec.parts)
+    return utc_now().isoformat()[:13] if waits else ""
 
 
 def learned(memory: ViewCache, store: SQLStore, now: Situation) -> Material | None:
@@ -171,7 +195,8 @@ def _record(now: Situation) -> str:
         return f"{said}, and closing it takes at least {needed}."
     if closing := or_close(now):
         return f"{said}. {closing}"
-    when = f", but not before {now.wait} after its assignment" if now.wait else ""
+    after = now.spec.reward.after
+    when = f", but not before {after} after its assignment" if after else ""
     return f"{said}. When you close the wave, a unit without one counts as {now.absent:g}{when}."
 
 
@@ -299,7 +324,7 @@ def lifts(found: Findings) -> Lifts | None:
     lines = [
         IntervalLine(bar.action, bar.told, bar.says, *map(place, bar.interval)) for bar in bars
     ]
-    title = f"{measure.head}, compared with {found.control}"
+    title = f"{measure.head}; {measure.wanted}; compared with {found.control}"
     words = f"{title}: {'; '.join(bar.words for bar in bars)}."
     return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)
 
@@ -384,6 +409,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
     made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
+    made.globals.update(held_text=held_text, outside_text=outside_text)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 

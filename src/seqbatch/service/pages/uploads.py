@@ -13,7 +13,9 @@ from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from seqbatch.campaign.files.reading import READ, Source
+from seqbatch.campaign.files.formats import READ
+from seqbatch.campaign.files.reading import ReadingOptions, Source
+from seqbatch.campaign.files.repeats import NEWEST
 from seqbatch.errors import SeqbatchError
 from seqbatch.service.bodies import media_type, pieces, refuse_stated_rows
 from seqbatch.service.call_limits import Settings
@@ -36,27 +38,34 @@ class Kept:
     Parameters
     ----------
     fingerprint
-        Its SHA-256, which identifies it.
+        A hash of the file and of how to read it, which identifies the upload.
+    sha256
+        The SHA-256 of the file.
     name
         The sender's file name, which is only shown and never opened.
     file_format
-        csv, parquet or arrow.
+        csv, parquet, arrow, xlsx or xls.
     size
         Its size in bytes.
+    reading
+        How to read it.
     path
         Its path on the server.
     """
 
     fingerprint: str
+    sha256: str
     name: str
     file_format: str
     size: int
+    reading: ReadingOptions
     path: Path
 
     @property
     def source(self) -> Source:
         """The file as a data source; messages use the sender's file name."""
-        return Source(self.path, name=self.name, file_format=self.file_format)
+        how: ReadingOptions = {**self.reading, "file_format": self.file_format}
+        return Source(self.path, name=self.name, **how)
 
 
 class Uploads:
@@ -74,8 +83,8 @@ class Uploads:
         self._folder = folder
         self._settings = settings
 
-    def keep(self, key: str, file: BinaryIO, name: str) -> Kept:
-        """Keep a file for a session; its oldest files are removed to make room."""
+    def keep(self, key: str, file: BinaryIO, name: str, reading: ReadingOptions) -> Kept:
+        """Keep a file for a session, to be read in a way; its oldest files make room."""
         self.forget()
         if sum(map(_size, self._folder.glob("*/*"))) > self._settings.upload_bytes:
             raise ProblemError(
@@ -90,13 +99,18 @@ class Uploads:
                 out.write(piece)
             size = out.tell()
         try:
-            source = Source(out.name, name=name, file_format=kind)
+            how: ReadingOptions = {**reading, "file_format": kind}
+            source = Source(out.name, name=name, **how)
             refuse_stated_rows(source, self._settings)
         except SeqbatchError:
             Path(out.name).unlink()
             raise
-        fingerprint = hashed.hexdigest()
-        kept = Kept(fingerprint, name, kind, size, own / f"{fingerprint}.{kind}")
+        sha256 = fingerprint = hashed.hexdigest()
+        if any(reading.values()):
+            hashed.update(json.dumps(reading).encode())
+            fingerprint = hashed.hexdigest()
+        path = own / f"{fingerprint}.{kind}"
+        kept = Kept(fingerprint, sha256, name, kind, size, reading, path)
         Path(out.name).replace(kept.path)
         with _partial(own) as note:
             note.write(json.dumps({**asdict(kept), "path": kept.path.name}).encode())
@@ -162,10 +176,23 @@ async def read_upload(
             raise ProblemError(422, "invalid-argument", "no file was chosen. Choose one.")
         uploads: Uploads = request.app.state.uploads
         name = Path(file.filename.replace("\\", "/")).name[:200]
-        kept = await placed(request, lambda: uploads.keep(visitor.key, file.file, name))
+        how = reading_of(form)
+        kept = await placed(request, lambda: uploads.keep(visitor.key, file.file, name, how))
     finally:
         await parts.close()
     return form, kept
+
+
+def reading_of(form: Form) -> ReadingOptions:
+    """Return how to read the file of a form."""
+    dedupe = form.text("dedupe")
+    if dedupe == NEWEST:
+        dedupe = f"{NEWEST} {form.text('newest_by')}"
+    return {
+        "sheet": form.text("sheet") or None,
+        "skip_rows": form.whole("skip_rows") or 0,
+        "dedupe": dedupe or None,
+    }
 
 
 async def _parts(request: Request) -> FormData:
@@ -195,8 +222,8 @@ def _format(name: str) -> str:
     if found is None:
         raise ProblemError(
             415, "unsupported",
-            f"the file's name must end with one of {', '.join(ENDINGS)}; received {name!r}. Save a "
-            "spreadsheet as CSV first; unpack a compressed file.",
+            f"the file's name must end with one of {', '.join(ENDINGS)}; received {name!r}. Save "
+            "another spreadsheet as .xlsx first; unpack a compressed file.",
         )  # fmt: skip
     return found
 

@@ -4,20 +4,33 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
+from seqbatch.campaign.decide.outcome_columns import wanted_columns
+from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.replanning import proposal_text
-from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.steps.record import number_columns
-from seqbatch.errors import CampaignStateError, InvalidFileError
+from seqbatch.campaign.files.formats import answer_format
+from seqbatch.campaign.record.current_situation import COMBINING, Situation
+from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.spec.metrics import SENSIBLE
+from seqbatch.errors import CampaignStateError, InvalidFileError, told
 from seqbatch.planning.replanning import Proposal
 from seqbatch.service.api_models import Name
-from seqbatch.service.bodies import MEDIA_TYPES, mark_of, own_folder, pieces_of, watched
+from seqbatch.service.bodies import (
+    MEDIA_TYPES,
+    answer_type,
+    mark_of,
+    own_folder,
+    pieces_of,
+    watched,
+    zipped,
+)
 from seqbatch.service.idempotency import as_json, changed, sent
 from seqbatch.service.long_calls import bounded, placed
 from seqbatch.service.pages.forms import (
@@ -67,26 +80,38 @@ async def upload_units(request: Request, name: Name, visitor: Visiting) -> Respo
     """Keep the file, and redirect to its check."""
     form, file = await read_upload(request, visitor)
     how = form.text("how", "all")
-    query = f"?how={how}" if how in ("draw", "partial") else ""
+    asked = {"how": how} if how in ("draw", "partial") else {}
+    asked |= {each: form.text(each) for each in ("with", "split") if form.text(each)}
+    query = f"?{urlencode(asked)}" if asked else ""
     return RedirectResponse(f"/campaigns/{name}/units/{file.fingerprint}{query}", status_code=303)
 
 
 @router.get("/units/{fingerprint}")
 async def check_units(
-    request: Request, name: Name, fingerprint: str, visitor: Visiting, how: How = "all"
+    request: Request,
+    name: Name,
+    fingerprint: str,
+    visitor: Visiting,
+    how: How = "all",
+    carry: Annotated[str, Query(alias="with")] = "",
+    split: str = "",
 ) -> Response:
     """Show what assigning the file would do, or its problems."""
     state = request.app.state
     uploads: Uploads = state.uploads
     file = uploads.find(visitor.key, fingerprint)
     now = await standing(request, name)
-    shown: dict[str, Any] = {"name": name, "now": now, "file": file, "how": how, "full": ""}
+    shown: dict[str, Any] = {
+        "name": name, "now": now, "file": file, "how": how, "full": "", "carry": carry,
+        "split": split,
+    }  # fmt: skip
     try:
-        step = _checking(file, how, watched(state.settings))
+        step = _checking(file, _options(how, carry, split), watched(state.settings))
         found = await bounded(request, lambda: tried(state.store, name, step))
         return page(request, "units_checked.html", found=found, problems=[], total=0, **shown)
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
+        shown["advice"] = told(error.advice, on_pages)
         return page(request, "units_checked.html", found=None, place=error.place, **shown)
     except CampaignStateError as error:
         shown["full"] = problem_of(error, state.store.label).said(on_pages)
@@ -114,7 +139,9 @@ def _assign(
     report: Report,
 ) -> StoredAnswer:
     with own_folder() as folder:
-        out = folder / f"assignments.{file.file_format}"
+        made = answer_format(file.file_format)
+        out = folder / f"assignments.{made}"
+        options = _options(form.text("how"), form.text("with"), form.text("split"))
 
         def change(base: SharedTransaction) -> StoredAnswer:
             campaign = Campaign(base, name, who=visitor.token.name)
@@ -124,19 +151,19 @@ def _assign(
                     f"is now {now.wave}. Nothing was assigned. Check the file again.",
                     code="wave-changed",
                 )
-            result = campaign.assign(
-                file.source,
-                out=out,
-                report=report,
-                **_options(form.text("how")),
-            )
+            source = file.source
+            result = campaign.assign(source, out=out, report=report, **options)
             assert base.connection is not None
-            shown = f"{name}-wave-{wave}-assignments.{file.file_format}"
+            kind, ending, mark = answer_type(made, source), made, mark_of(made, source)
+            if options["split_by"] is not None:
+                kind, ending, mark = MEDIA_TYPES["zip"], "zip", b""
+                zipped(folder, "assignments-*").rename(out)
+            shown = f"{name}-wave-{wave}-assignments.{ending}"
             headers = {
-                "content-type": MEDIA_TYPES[file.file_format],
+                "content-type": kind,
                 "content-disposition": f'attachment; filename="{shown}"',
             }
-            pieces = _content(out, mark_of(file.file_format))
+            pieces = _content(out, mark)
             table = StoredAnswer(status=200, headers=headers, pieces=pieces)
             answers.keep(base.connection, replace(call, key=call.key + FILE), table)
             return as_json({"did": "assign", "file": file.name, "result": said(result)})
@@ -161,18 +188,21 @@ def said(result: Assigned) -> dict[str, Any]:
     return {name: value for name, value in result.plain().items() if name != "table"}
 
 
-def _checking(file: Kept, how: str, report: Report) -> Any:
+def _checking(file: Kept, options: dict[str, Any], report: Report) -> Any:
     def step(campaign: Campaign) -> dict[str, Any]:
         with own_folder() as folder:
-            out = folder / f"assignments.{file.file_format}"
-            options = {"out": out, "report": report, **_options(how)}
-            return said(campaign.assign(file.source, **options))
+            out = folder / f"assignments.{answer_format(file.file_format)}"
+            return said(campaign.assign(file.source, out=out, report=report, **options))
 
     return step
 
 
-def _options(how: str) -> dict[str, Any]:
-    return {"draw": how == "draw", "partial": how == "partial"}
+def _options(how: str, carry: str, split: str) -> dict[str, Any]:
+    return {
+        "draw": how == "draw", "partial": how == "partial",
+        "with_columns": [name.strip() for name in carry.split(",") if name.strip()],
+        "split_by": split or None,
+    }  # fmt: skip
 
 
 def _content(path: Path, mark: bytes) -> Iterator[bytes]:
@@ -188,9 +218,7 @@ def _content(path: Path, mark: bytes) -> Iterator[bytes]:
 async def outcomes(request: Request, name: Name, _visitor: Visiting) -> Response:
     """Show the upload form, and the columns that the file needs."""
     now = await standing(request, name)
-    spec = now.spec
-    columns = [*spec.unit, *number_columns(spec), *([spec.outcome] if spec.outcome else [])]
-    return page(request, "outcomes.html", name=name, now=now, columns=columns)
+    return page(request, "outcomes.html", name=name, now=now, columns=wanted_columns(now.spec))
 
 
 @router.post("/outcomes")
@@ -202,27 +230,35 @@ async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Re
 
 @router.get("/outcomes/{fingerprint}")
 async def check_outcomes(
-    request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False
-) -> Response:
+    request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False,
+    equal_rows: EqualRows | None = None,
+) -> Response:  # fmt: skip
     """Show what would happen to the rows: the counts, and the rows that would be held."""
     state = request.app.state
     uploads: Uploads = state.uploads
     file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
     now = await standing(request, name)
     options: dict[str, Any] = {
-        "dry_run": True, "correct": correct,
+        "dry_run": True, "correct": correct, "equal_rows": equal_rows,
         "reason": "only tried" if correct else "", "report": watched(state.settings),
     }  # fmt: skip
-    shown: dict[str, Any] = {"name": name, "now": now, "file": file, "correct": correct}
+    shown: dict[str, Any] = {
+        "name": name, "now": now, "file": file, "correct": correct, "equal_rows": equal_rows,
+    }  # fmt: skip
     try:
         found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
-        shown["respelled"] = any("reward_format" in each.options for each in error.remedies)
+        settings = {
+            setting
+            for each in error.remedies
+            for own in each.options.get("metrics", {}).values()
+            for setting in own
+        }
+        shown |= {"settings": sorted(settings), "asks": error.code == "equal-rows"}
+        shown["advice"] = told(error.advice, on_pages)
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    # The Change page has no field for the formats of metrics.
-    respelled = any(column in found.formats for column in now.spec.reward.columns)
-    shown |= {"found": _in_words(found), "respelled": respelled}
+    shown |= {"found": _in_words(found), "settings": ["format"] if found.formats else []}
     return page(request, "outcomes_checked.html", **shown)
 
 
@@ -235,7 +271,7 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     file = state.uploads.find(visitor.key, fingerprint)
     options: dict[str, Any] = {
         "correct": form.ticked("correct"), "reason": form.text("reason"),
-        "report": watched(state.settings),
+        "equal_rows": form.text("equal_rows") or None, "report": watched(state.settings),
     }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:
@@ -308,8 +344,8 @@ async def change(request: Request, name: Name, _visitor: Visiting) -> Response:
     now = await standing(request, name)
     proposal = None
     if now.proposal is not None:
-        proposal = proposal_text(Proposal.of(now.proposal), now.spec.reward.unit)
-    return page(request, "change.html", name=name, now=now, proposal=proposal)
+        proposal = proposal_text(Proposal.of(now.proposal), Measure.of_objective(now.spec))
+    return page(request, "change.html", name=name, now=now, proposal=proposal, sensible=SENSIBLE)
 
 
 @router.post("/amend")
@@ -330,8 +366,22 @@ def _amendment(form: Form, now: Situation) -> dict[str, Any]:
         "add": added or None,
         "retire": [numbers.get(each, each) for each in form.every("retire")] or None,
         "floor": form.number("floor"),
-        "reward_format": form.text("reward_format") or None,
+        "metrics": _settings(form, now) or None,
     }
+
+
+def _settings(form: Form, now: Situation) -> dict[str, dict[str, Any]]:
+    """Return the settings of metrics that were filled in, by metric."""
+    made: dict[str, dict[str, Any]] = {}
+    for place, name in enumerate(now.spec.metrics):
+        if text := form.text(f"format{place}"):
+            made.setdefault(name, {})["format"] = text
+        if (absent := form.number(f"absent{place}")) is not None:
+            made.setdefault(name, {})["absent"] = absent
+        for setting in COMBINING:
+            if text := form.text(f"{setting}{place}"):
+                made.setdefault(name, {})[setting] = text
+    return made
 
 
 def _sizes(text: str) -> list[int] | None:

@@ -194,7 +194,7 @@ async def close(request: Request, name: Name, token: Caller) -> Response:
     responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
 )
 async def amend(request: Request, name: Name, token: Caller) -> Response:
-    """You can change sizes, actions, the floor, the value of absent units and number formats."""
+    """You can change sizes, actions, the floor, and how metrics are read."""
     return await _change(request, name, token, AmendBody, Campaign.amend)
 
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Assigned, Campaign, Recorded
-from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.decide.repeated_rows import EqualRows
+from seqbatch.campaign.files.formats import answer_format
+from seqbatch.campaign.files.reading import MOST_SKIPPED, ReadingOptions, Source
 from seqbatch.service.access import Caller
 from seqbatch.service.api_models import (
     AssignmentsAnswer,
@@ -24,6 +26,7 @@ from seqbatch.service.api_models import (
 from seqbatch.service.bodies import (
     FILES,
     MEDIA_TYPES,
+    answer_type,
     media_type,
     names_of,
     pieces_of,
@@ -32,6 +35,7 @@ from seqbatch.service.bodies import (
     spooled,
     table_of,
     watched,
+    zipped,
 )
 from seqbatch.service.group_commit import Groups, Small, assigned
 from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
@@ -46,10 +50,33 @@ from seqbatch.storage.transaction import SharedTransaction
 # these are the most used routes.
 router = APIRouter(prefix="/v1/campaigns", tags=["units"])
 
-Format = Literal["csv", "parquet"]
+Format = Literal["csv", "parquet", "xlsx"]
 FILE = {"schema": {"type": "string", "format": "binary"}}
 #: Maximum number of warnings in the header of a file's answer, and the length of each.
 MOST_WARNINGS, LONGEST_WARNING = 8, 300
+
+
+def reading_of(
+    sheet: Annotated[
+        str | None, Query(description="For workbooks: the sheet (default: the first with cells).")
+    ] = None,
+    skip_rows: Annotated[
+        int, Query(ge=0, le=MOST_SKIPPED, description="For files: lines or rows above the header.")
+    ] = 0,
+    dedupe: Annotated[
+        str | None,
+        Query(
+            description="For files: which row of a repeated unit counts: first, last, or newest-by "
+            "and a column.",
+            examples=["newest-by updated_at"],
+        ),
+    ] = None,
+) -> ReadingOptions:
+    """Return how to read a file, from the query."""
+    return {"sheet": sheet, "skip_rows": skip_rows, "dedupe": dedupe}
+
+
+Reading = Annotated[ReadingOptions, Depends(reading_of)]
 
 
 @router.post(
@@ -65,11 +92,24 @@ async def assign(
     request: Request,
     name: Name,
     token: Caller,
+    reading: Reading,
     partial: Annotated[
         bool, Query(description="For files: assign the first units that fit.")
     ] = False,
     draw: Annotated[bool, Query(description="For files: draw as many as fit at random.")] = False,
-    answer_format: Annotated[
+    with_columns: Annotated[
+        str,
+        Query(
+            alias="with",
+            description="For files: columns to copy to the answer, separated by commas.",
+            examples=["email,name"],
+        ),
+    ] = "",
+    split_by: Annotated[
+        Literal["action"] | None,
+        Query(description="For files: answer with an archive of one file per action."),
+    ] = None,
+    wanted: Annotated[
         Format | None,
         Query(alias="format", description="Format of the answer (default: the file's)."),
     ] = None,
@@ -77,19 +117,27 @@ async def assign(
     """The answer to JSON is JSON; the answer to a file is a file of assignments.
 
     For a file, the headers Seqbatch-Wave, -Event, -Assigned, -Repeated and -Left-Over hold the
-    result, and Seqbatch-Warnings holds a JSON list of warnings.
+    result, Seqbatch-Warnings holds a JSON list of warnings, and Seqbatch-Read-As a JSON text on how
+    the file was read.
     """
     if media_type(request) in FILES:
-        options = {"partial": partial, "draw": draw}
-        return await _assign_file(request, name, token, options, answer_format)
+        options = {
+            "partial": partial, "draw": draw, "split_by": split_by,
+            "with_columns": [each.strip() for each in with_columns.split(",") if each.strip()],
+        }  # fmt: skip
+        return await _assign_file(request, name, token, reading, options, wanted)
     body, hashed = await read_json(request, AssignmentsBody, or_file=True)
     call = call_of(request, token, hashed)
 
     def step(campaign: Campaign) -> StoredAnswer:
         table = table_of(body.units, what="units")
-        return assigned(campaign.assign(table, partial=body.partial, draw=body.draw))
+        options: dict[str, Any] = {
+            "partial": body.partial, "draw": body.draw, "dedupe": body.dedupe,
+        }  # fmt: skip
+        return assigned(campaign.assign(table, **options))
 
-    joins = None if body.partial or body.draw else tuple(names_of(body.units))
+    alone = body.partial or body.draw or body.dedupe
+    joins = None if alone else tuple(names_of(body.units))
     return await _together(
         request, name, token=token, call=call, rows=body.units, step=step, joins=joins
     )
@@ -103,24 +151,33 @@ async def _together(request: Request, name: Name, **asked: Any) -> Response:
 
 
 async def _assign_file(
-    request: Request, name: Name, token: Token, options: dict[str, Any], wanted: str | None
+    request: Request,
+    name: Name,
+    token: Token,
+    reading: ReadingOptions,
+    options: dict[str, Any],
+    wanted: str | None,
 ) -> Response:
     store: SQLStore = request.app.state.store
-    async with spooled(request) as body:
-        made = wanted or body.source.file_format
+    async with spooled(request, reading) as body:
+        made = wanted or answer_format(body.source.file_format)
         call, out = call_of(request, token, body.hashed), body.folder / f"assignments.{made}"
         report = watched(request.app.state.settings)
 
         def change(base: SharedTransaction) -> StoredAnswer:
             campaign = Campaign(base, name, who=token.name)
             result = campaign.assign(body.source, out=out, report=report, **options)
-            return StoredAnswer(status=200, headers=_headers(result, made), pieces=_content(out))
+            kind = answer_type(made, body.source)
+            if options["split_by"] is not None:
+                kind = MEDIA_TYPES["zip"]
+                zipped(body.folder, "assignments-*").rename(out)
+            return StoredAnswer(status=200, headers=_headers(result, kind), pieces=_content(out))
 
         answer = await placed(request, lambda: changed(store, call, change))
         return sent_file(out, answer.headers) if out.exists() else sent(answer)
 
 
-def _headers(result: Assigned, file_format: str) -> dict[str, str]:
+def _headers(result: Assigned, media_type: str) -> dict[str, str]:
     counts = {
         "wave": result.wave, "event": result.event, "assigned": result.assigned,
         "repeated": result.repeated, "left-over": result.left_over,
@@ -130,7 +187,9 @@ def _headers(result: Assigned, file_format: str) -> dict[str, str]:
         # Keep the header short, because proxies refuse long ones.
         shown = [warning[:LONGEST_WARNING] for warning in result.warnings[:MOST_WARNINGS]]
         said["seqbatch-warnings"] = json.dumps(shown)
-    return {"content-type": MEDIA_TYPES[file_format], **said}
+    if result.read_as:
+        said["seqbatch-read-as"] = json.dumps(result.read_as[:LONGEST_WARNING])
+    return {"content-type": media_type, **said}
 
 
 def _content(path: Path) -> Iterator[bytes]:
@@ -148,21 +207,30 @@ async def record(
     request: Request,
     name: Name,
     token: Caller,
+    reading: Reading,
     correct: Annotated[bool, Query(description="For files: replace recorded values.")] = False,
     reason: Annotated[Reason, Query(description="For files: the reason.")] = "",
+    equal_rows: Annotated[
+        EqualRows | None, Query(description="For files: what equal rows without an id mean.")
+    ] = None,
     dry_run: Annotated[bool, Query(description="For files: record nothing.")] = False,
 ) -> Response:
     """The answer lists held rows (conflict or quarantined) with their reasons."""
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
-        options = {"correct": correct, "reason": reason, "dry_run": dry_run}
-        async with spooled(request) as file:
+        options: dict[str, Any] = {
+            "correct": correct, "reason": reason, "equal_rows": equal_rows, "dry_run": dry_run,
+        }  # fmt: skip
+        async with spooled(request, reading) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
             report = watched(request.app.state.settings)
-            reading = _recording(file.source, report=report, **options)
-            return sent(await placed(request, lambda: stepped(store, name, token, call, reading)))
+            record = _recording(file.source, report=report, **options)
+            return sent(await placed(request, lambda: stepped(store, name, token, call, record)))
     body, hashed = await read_json(request, OutcomesBody, or_file=True)
-    options = {"correct": body.correct, "reason": body.reason, "dry_run": body.dry_run}
+    options = {
+        "correct": body.correct, "reason": body.reason, "equal_rows": body.equal_rows,
+        "dry_run": body.dry_run, "dedupe": body.dedupe,
+    }  # fmt: skip
     call = None if body.dry_run else call_of(request, token, hashed)
 
     def step(campaign: Campaign) -> StoredAnswer:

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.views.history import public
 from seqbatch.service.access import Caller, caller
-from seqbatch.service.api_models import EventsAnswer, Name, sends
+from seqbatch.service.api_models import EventsAnswer, FindingsAnswer, Name, sends
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.idempotency import as_json, sent
 from seqbatch.service.long_calls import bounded
@@ -51,7 +51,7 @@ async def status(request: Request, name: Name, at_event: AtEvent = None) -> Resp
 @router.get(
     "/findings",
     summary="Show what was learned: what works, by how much, how certain it is, what to run next.",
-    responses={200: {"model": dict[str, Any]}, **responses(404, 409, 422, 429)},
+    responses={200: {"model": FindingsAnswer}, **responses(404, 409, 422, 429)},
 )
 async def findings(
     request: Request,
@@ -125,14 +125,14 @@ async def protocol(
 
 @router.get(
     "/export",
-    summary="Export units with decisions and outcomes, outcomes, held rows or events as a file.",
+    summary="Export units, outcomes, logged rows, held rows or events as a file.",
     responses={200: sends(*FILES), **responses(404, 409, 422, 429)},
 )
 async def export(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "held", "events"] = "units",
-    file_format: Annotated[Literal["csv", "parquet"], Query(alias="format")] = "csv",
+    what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
+    file_format: Annotated[Literal["csv", "parquet", "xlsx"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
     """In CSV files, text that a spreadsheet would run as a formula is escaped."""
@@ -142,8 +142,8 @@ async def export(
 async def exported(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "held", "events"],
-    file_format: Literal["csv", "parquet", "arrow"],
+    what: Literal["units", "outcomes", "rows", "held", "events"],
+    file_format: Literal["csv", "parquet", "arrow", "xlsx"],
     *,
     at_event: int | None = None,
     mark: bytes = b"",

@@ -1,4 +1,4 @@
-"""A lake's indexes in memory: unit ids to numbers, unit numbers to outcomes."""
+"""A lake's indexes in memory: unit ids to numbers, unit numbers to outcomes, keys to rows."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,14 +7,15 @@ import numpy as np
 
 from seqbatch.campaign.files.column_values import Texts, buffers
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.logged_rows import content_width, logged_in
 from seqbatch.campaign.record.outcomes import counting, part_name, parts_of
-from seqbatch.campaign.record.store import OutcomeChunk
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.campaign.record.store import KnownRows, LoggedRows, OutcomeChunk
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.kernels import texts
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
-# Index of unit ids and outcome ids
+# Index of unit ids and row keys
 
 
 #: Exclusive upper bound of numbers: a slot stores 32 bits.
@@ -48,8 +49,12 @@ class Ids:
 
     def numbers(self, ids: Texts) -> Integers:
         """Return the number of each text; -1 for unknown texts."""
-        found = np.empty(len(ids), dtype=np.int64)
-        texts.find(self._slots, self.hashes(ids), found)
+        return self.places(self.hashes(ids))
+
+    def places(self, hashes: AnyArray) -> Integers:
+        """Return the number of each text, found by its hash; -1 for unknown texts."""
+        found = np.empty(len(hashes), dtype=np.int64)
+        texts.find(self._slots, hashes, found)
         return found
 
     def hashes(self, ids: Texts) -> AnyArray:
@@ -108,8 +113,9 @@ class NewestOutcomes:
 
     def __init__(self, units: int, parts: int) -> None:
         self.parts = parts
-        self._versions = np.full(units, -1, dtype=np.int32)
+        self._versions = np.zeros(units, dtype=np.int32)
         self._cells = np.full((units, 1 + parts), np.nan)
+        self._absent = np.zeros(units, dtype=np.bool_)
 
     def read(self, chunks: Iterable[OutcomeChunk]) -> None:
         """Add the rows of chunks that count, in order."""
@@ -122,7 +128,8 @@ class NewestOutcomes:
     def add(self, numbers: Integers, versions: Integers, cells: Floats) -> None:
         """Add outcomes; of several versions of an outcome, the newest is kept."""
         self._make_room(int(numbers.max(initial=-1)) + 1)
-        newer = versions >= self._versions[numbers]
+        self._absent[numbers[versions == 0]] = True
+        newer = (versions >= self._versions[numbers]) & (versions > 0)
         # Floating point has two zeros; stores read back one of them.
         numbers, wide = numbers[newer], cells[newer, : 1 + self.parts] + 0.0
         self._versions[numbers] = versions[newer]
@@ -132,19 +139,15 @@ class NewestOutcomes:
         """Extend the arrays: units may be assigned after the first outcomes were read."""
         if (more := units - len(self._versions)) > 0:
             more = max(more, len(self._versions))
-            self._versions = np.pad(self._versions, (0, more), constant_values=-1)
+            self._versions = np.pad(self._versions, (0, more))
             self._cells = np.pad(self._cells, ((0, more), (0, 0)), constant_values=np.nan)
+            self._absent = np.pad(self._absent, (0, more))
 
-    def of(self, numbers: Integers) -> tuple[Integers, Floats]:
-        """Return the version and cells of each unit; 0 and NaN for units without an outcome."""
-        inside = numbers < len(self._versions)
-        places = np.where(inside, numbers, 0)
-        versions = np.zeros(len(numbers), dtype=np.int64)
-        cells = np.full((len(numbers), 1 + self.parts), np.nan)
-        if len(self._versions):
-            versions[inside] = np.maximum(self._versions[places[inside]], 0)
-            cells[inside] = self._cells[places[inside]]
-        return versions, cells
+    def of(self, numbers: Integers) -> tuple[Integers, Floats, Bools]:
+        """Return the version and cells of each unit, and whether it was absent."""
+        self._make_room(int(numbers.max(initial=-1)) + 1)
+        versions = self._versions[numbers].astype(np.int64)
+        return versions, self._cells[numbers], self._absent[numbers]
 
 
 def versions_of(
@@ -163,3 +166,77 @@ def versions_of(
             rows["number"].to_pylist(), rows["version"].to_pylist(), cells,
             [chunk.event] * rows.num_rows, strict=True,
         )  # fmt: skip
+
+
+# ----------------------------------------------------------------------
+# Index of logged rows by their keys
+
+
+class NewestRows:
+    """The newest version of each logged row, found by its key.
+
+    Parameters
+    ----------
+    parts
+        Number of further values stored with each outcome.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        width = content_width(parts)
+        self._ids = Ids()
+        self._versions = np.zeros(0, dtype=np.int32)
+        self._numbers = np.zeros(0, dtype=np.int64)
+        self._contents = np.zeros((0, width))
+        self._events = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def read(self, chunks: Iterable[OutcomeChunk]) -> None:
+        """Add the logged rows of chunks, in order."""
+        for chunk in chunks:
+            self.add(chunk.event, logged_in(chunk, self.parts))
+
+    def add(self, event: int, rows: LoggedRows) -> None:
+        """Add rows; of several versions of a row, the newest is kept."""
+        hashes, versions = self._ids.hashes(rows.keys), rows.versions
+        places = self._ids.places(hashes)
+        if (places < 0).any():
+            self._add_new(hashes[places < 0])
+            places = self._ids.places(hashes)
+        order = np.argsort(versions, kind="stable")
+        places, versions = places[order], versions[order]
+        newer = versions >= self._versions[places]
+        places, chosen = places[newer], order[newer]
+        self._versions[places] = versions[newer]
+        self._numbers[places] = rows.numbers[chosen]
+        self._contents[places] = rows.contents[chosen] + 0.0
+        self._events[places] = event
+
+    def _add_new(self, hashes: AnyArray) -> None:
+        """Number the rows that are new; some may be there twice."""
+        _, first = np.unique(hashes, axis=0, return_index=True)
+        count = len(self._ids)
+        self._ids.add(hashes[np.sort(first)], np.arange(count, count + len(first)))
+        if (more := len(self._ids) - len(self._versions)) > 0:
+            more = max(more, len(self._versions))
+            self._versions = np.pad(self._versions, (0, more))
+            self._numbers = np.pad(self._numbers, (0, more))
+            self._contents = np.pad(self._contents, ((0, more), (0, 0)))
+            self._events = np.pad(self._events, (0, more))
+
+    def of(self, keys: Texts) -> KnownRows:
+        """Return the newest version of each row; version 0 for unknown rows."""
+        found = self._ids.numbers(keys)
+        there = found >= 0
+        made = KnownRows(
+            versions=np.zeros(len(found), dtype=np.int64),
+            numbers=np.full(len(found), -1, dtype=np.int64),
+            contents=np.full((len(found), self._contents.shape[1]), np.nan),
+            events=np.zeros(len(found), dtype=np.int64),
+        )
+        places = found[there]
+        made.versions[there], made.numbers[there] = self._versions[places], self._numbers[places]
+        made.contents[there], made.events[there] = self._contents[places], self._events[places]
+        return made

@@ -14,14 +14,23 @@ import sqlalchemy as sa
 from seqbatch.campaign.files.column_values import Texts
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.logged_rows import logged_in
 from seqbatch.campaign.record.outcomes import counting
-from seqbatch.campaign.record.store import Event, Fold, OutcomeChunk, Tombstone, UnitChunk
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.campaign.record.store import (
+    Event,
+    Fold,
+    KnownRows,
+    LoggedRows,
+    OutcomeChunk,
+    Tombstone,
+    UnitChunk,
+)
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import InvalidArgumentError, StoreError
 from seqbatch.output_files import atomically
 from seqbatch.storage.bulk import Bulk
 from seqbatch.storage.lake.files import FileRows, Files
-from seqbatch.storage.lake.index import Ids, NewestOutcomes, versions_of
+from seqbatch.storage.lake.index import Ids, NewestOutcomes, NewestRows, versions_of
 from seqbatch.storage.rows import View, tombstones
 from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore
 
@@ -56,6 +65,7 @@ class LakeView(View):
         self.files = Files(lake, campaign, name)
         self.buried = False
         self._newest: NewestOutcomes | None = None
+        self._rows: NewestRows | None = None
 
     def kept(
         self, rows: pa.Table, *, kind: str, event: int, chunk: int, first: int | None = None
@@ -93,15 +103,12 @@ class LakeView(View):
                 ids.add_first(hashes, np.arange(first, first + len(hashes)))
         return ids
 
-    @cached_property
-    def _owners(self) -> Ids:
-        """The index of outcome ids, from all files."""
-        ids = Ids()
-        for chunk in self.outcome_chunks():
-            rows = counting(unpack(chunk.rows))
-            if "outcome" in rows.column_names:
-                ids.add_first(ids.hashes(rows["outcome"]), rows["number"].to_numpy())
-        return ids
+    def _logged(self, parts: int) -> NewestRows:
+        """Return the index of logged rows, from all files."""
+        if self._rows is None or self._rows.parts < parts:
+            self._rows = NewestRows(parts)
+            self._rows.read(self.outcome_chunks())
+        return self._rows
 
     def _outcomes(self, parts: int) -> NewestOutcomes:
         """Return the newest outcomes with the given number of parts."""
@@ -119,14 +126,14 @@ class LakeView(View):
         """Return each unit's number; -1 for unknown units."""
         return self._ids.numbers(units)
 
-    def owners(self, ids: Sequence[str]) -> Integers:
-        """Return the number of the unit that each outcome id belongs to; -1 for unknown ids."""
-        return self._owners.numbers(ids)
+    def known_rows(self, keys: Texts, *, parts: int) -> KnownRows:
+        """Return the newest version of each logged row."""
+        return self._logged(parts).of(keys)
 
-    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats]:
-        """Return the newest version and cells of each unit's outcome; 0 and NaN if it has none."""
-        versions, cells = self._outcomes(parts).of(numbers)
-        return versions, cells[:, : 1 + parts]
+    def outcomes(self, numbers: Integers, *, parts: int = 0) -> tuple[Integers, Floats, Bools]:
+        """Return the newest version and cells of each unit's outcome, and whether it was absent."""
+        versions, cells, absent = self._outcomes(parts).of(numbers)
+        return versions, cells[:, : 1 + parts], absent
 
     def outcome_versions(
         self, numbers: Integers
@@ -137,9 +144,9 @@ class LakeView(View):
         )
 
     def index_sizes(self) -> tuple[int, int, int]:
-        """Return how many rows the indexes of numbers, outcomes and outcome ids have."""
+        """Return how many rows the indexes of numbers, outcomes and logged rows have."""
         outcomes = sum(counting(unpack(chunk.rows)).num_rows for chunk in self.outcome_chunks())
-        return len(self._ids), outcomes, len(self._owners)
+        return len(self._ids), outcomes, sum(1 for _ in self.row_index())
 
     def number_index(self) -> Iterator[tuple[str, int]]:
         """Yield the whole index of unit numbers."""
@@ -152,12 +159,12 @@ class LakeView(View):
         for number, version, cells, event in self.outcome_versions(np.arange(self._units)):
             yield number, version, cells[0], event
 
-    def owner_index(self) -> Iterator[tuple[str, int]]:
-        """Yield the whole index of outcome ids."""
+    def row_index(self) -> Iterator[tuple[str, int, int]]:
+        """Yield the whole index of logged rows: key, version, event."""
         for chunk in self.outcome_chunks():
-            rows = counting(unpack(chunk.rows))
-            if "outcome" in rows.column_names:
-                yield from zip(rows["outcome"].to_pylist(), rows["number"].to_pylist(), strict=True)
+            rows = logged_in(chunk, 0)
+            for key, version in zip(rows.keys.to_pylist(), rows.versions.tolist(), strict=True):
+                yield key, version, chunk.event
 
     def claim(self, units: Texts, first: int) -> bool:
         """Number units from `first` on; if any already has one, do nothing and return False."""
@@ -181,10 +188,10 @@ class LakeView(View):
         given, decided = bytes(chunk.given), bytes(chunk.decided)
         super().add_units(replace(chunk, given=given, decided=decided))
 
-    def add_owners(self, ids: Sequence[str], numbers: Integers) -> None:
-        """Record the units that new outcome ids belong to."""
-        if not self._owners.add(self._owners.hashes(ids), numbers):
-            raise StoreError(f"campaign {self.name}: an outcome id belongs to two units.")
+    def index_rows(self, event: int, rows: LoggedRows) -> None:
+        """Index the logged rows of an event, before or after adding their chunk."""
+        if self._rows is not None:
+            self._rows.add(event, rows)
 
     def add_event(self, event: Event, fold: Fold) -> None:
         """Publish the files, then add the event that refers to them."""
@@ -204,9 +211,8 @@ class LakeView(View):
     def take_back(self, *, files_after: int) -> None:
         """Remove files of a failed part and clear cached values, which are then read again."""
         self.files.drop(after=files_after)
-        self._newest = None
-        for name in ("_ids", "_owners"):
-            vars(self).pop(name, None)
+        self._newest = self._rows = None
+        vars(self).pop("_ids", None)
 
 
 def _ids_of(chunk: UnitChunk) -> pa.ChunkedArray:

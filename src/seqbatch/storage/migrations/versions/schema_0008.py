@@ -1,6 +1,6 @@
 """The baseline: all tables, and the triggers that keep campaigns' records append-only.
 
-Schemas 0001 to 0006 were never released; stores that have them are refused. The rows of a campaign
+Schemas 0001 to 0007 were never released; stores that have them are refused. The rows of a campaign
 may be deleted only after it has a tombstone. A tombstone is permanent, and a campaign that has
 outcomes cannot get one.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
+revision = "0008"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -26,7 +26,7 @@ KEYS = {
     "states": ("campaign", "event"),
     "assignments": ("campaign", "unit"),
     "outcomes": ("campaign", "number", "version"),
-    "outcome_ids": ("campaign", "id"),
+    "outcome_rows": ("campaign", "key", "version"),
     "tombstones": ("campaign",),
 }
 #: The tables in which a campaign without outcomes has rows, with the column that names it.
@@ -70,9 +70,10 @@ def _table(
     key: tuple[str, ...],
     *constraints: sa.Constraint,
     rowid: bool = True,
+    nullable: tuple[str, ...] = (),
 ) -> None:
     made = [
-        sa.Column(column, kind, nullable=False, autoincrement=False)
+        sa.Column(column, kind, nullable=column in nullable, autoincrement=False)
         for column, kind in columns.items()
     ]
     op.create_table(
@@ -150,17 +151,22 @@ def _migrations() -> None:
 
 
 def _indexes_of_ids(plain: Kind) -> None:
-    """Create the index tables of units and outcomes; ids are compared byte by byte."""
+    """Create the index tables of units, outcomes and rows; ids are compared byte by byte."""
     units = {"campaign": NUMBER, "unit": plain, "number": BIG}
     _table("assignments", units, KEYS["assignments"], rowid=False)
-    # Parts are the further numbers of an outcome, eight bytes each; SQL only compares them.
+    # Parts are the further numbers of an outcome, eight bytes each; SQL only compares them. An
+    # outcome without a value has metrics, but not all that the reward consists of.
     outcomes: dict[str, Kind] = {
         "campaign": NUMBER, "number": BIG, "version": NUMBER, "value": sa.Double(),
         "parts": BYTES, "event": BIG,
     }  # fmt: skip
-    _table("outcomes", outcomes, KEYS["outcomes"], rowid=False)
-    ids = {"campaign": NUMBER, "id": plain, "number": BIG}
-    _table("outcome_ids", ids, KEYS["outcome_ids"], rowid=False)
+    _table("outcomes", outcomes, KEYS["outcomes"], rowid=False, nullable=("value",))
+    # The content of a row is its metrics and its date, eight bytes each.
+    rows: dict[str, Kind] = {
+        "campaign": NUMBER, "key": plain, "version": NUMBER, "number": BIG, "content": BYTES,
+        "event": BIG,
+    }  # fmt: skip
+    _table("outcome_rows", rows, KEYS["outcome_rows"], rowid=False)
 
 
 def _service() -> None:
