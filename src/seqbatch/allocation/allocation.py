@@ -6,10 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.allocation.fractional_counts import FractionSearch
 from seqbatch.allocation.limits import SLACK, Bounds, Limits
 from seqbatch.allocation.rounding import as_floats, whole_parts
-from seqbatch.allocation.sure_counts import Node, Search, expected_cost, sure_cost
+from seqbatch.allocation.sure_counts import Search, expected_cost, sure_cost
 from seqbatch.allocation.transport import Transport
 from seqbatch.allocation.whole_table import ONE, sums
 from seqbatch.core import arguments
@@ -118,15 +117,8 @@ def limited(
         base = base[places] if floor is not None else base
     aimed = scored[places] if hard and scored is not None else None
     search = Search(Transport(aimed, table, mask, base, weights, bounds))
-    whole[places] = _sure(search).whole
+    whole[places] = (search.start if search.start.sure else search.best()).whole
     return _result(whole, search.start.point, scored, hard=hard)
-
-
-def _sure(search: Search) -> Node:
-    """Return the best table whose counts, however they are rounded, keep within the budget."""
-    if search.start.sure:
-        return search.start
-    return FractionSearch(search).best() if search.mixed else search.best_whole()
 
 
 def _keeps(totals: list[int], bounds: Bounds) -> bool:

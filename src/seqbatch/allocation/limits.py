@@ -111,7 +111,7 @@ class Bounds:
     """Limits as complete arrays, as the solvers use them.
 
     A table's expected cost is at most `budget`, and the cost of counts drawn from it at most
-    `surely`. `further` are pairs of costs and a budget that expected counts have to keep, too.
+    `surely`.
     """
 
     least: Floats
@@ -120,22 +120,10 @@ class Bounds:
     budget: float
     surely: float
     names: tuple[str, ...]
-    further: tuple[tuple[Floats, float], ...] = ()
-
-    @property
-    def budgets(self) -> tuple[tuple[Floats, float], ...]:
-        """All pairs of costs and a budget for expected counts."""
-        return (self.costs, self.budget), *self.further
 
     def between(self, low: Floats, high: Floats) -> "Bounds":
         """Return these limits with further ones on counts."""
         return replace(self, least=np.maximum(self.least, low), most=np.minimum(self.most, high))
-
-    def of(self, action: int, low: float, high: float) -> "Bounds":
-        """Return these limits with further ones on one action's count."""
-        least, most = np.zeros(len(self.least)), np.full(len(self.most), np.inf)
-        least[action], most[action] = low, high
-        return self.between(least, most)
 
     def beyond(self, given: Floats) -> "Bounds":
         """Return the limits on what may be added to given column sums."""
@@ -153,7 +141,6 @@ class Bounds:
             self.budget - float(self.costs @ given),
             self.surely,
             self.names,
-            tuple((costs, budget - float(costs @ given)) for costs, budget in self.further),
         )
 
 
@@ -167,42 +154,6 @@ def _amounts(name: str, values: ArrayLike, *, infinite: bool) -> Floats:
     return array
 
 
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """How many units sets of actions must get, and how many they can get.
-
-    Parameters
-    ----------
-    sets
-        Sets of actions as rows of a mask.
-    confined, reached
-        The units that may get only actions of each set, and those that may get some of them.
-    """
-
-    sets: Bools
-    confined: Floats
-    reached: Floats
-    units: float
-
-    @classmethod
-    def of(cls, patterns: Bools, masses: Floats) -> "Reach":
-        """Return the reach of sets, given rows of eligible actions and the weight of each."""
-        sets = _sets(patterns.shape[1])
-        # Which patterns include an action outside each set, and which one inside, as products.
-        outward = patterns.astype(np.float32) @ (~sets).T.astype(np.float32) > 0
-        inward = patterns.astype(np.float32) @ sets.T.astype(np.float32) > 0
-        return cls(sets, masses @ ~outward, masses @ inward, float(masses.sum()))
-
-    def allows(self, least: Floats, most: Floats) -> Bools:
-        """Return which limits on counts, rows of shape (n, K), some assignment satisfies."""
-        inside = self.sets.T.astype(np.float64)
-        slack = SLACK * (1 + self.units)
-        room = np.where(np.isfinite(most), most, self.units) @ inside
-        fits = (self.confined <= room + slack) & (least @ inside <= self.reached + slack)
-        enough: Bools = fits.all(axis=1)
-        return enough
-
-
 def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     """Refuse limits that no assignment satisfies, and name the numbers that conflict.
 
@@ -210,9 +161,12 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     minimum need enough eligible units. By Hoffman's circulation theorem these conditions, for all
     sets of actions, are also sufficient.
     """
-    patterns, masses = _patterns(eligible, weights)
-    reach = Reach.of(patterns, masses)
-    sets, confined, reached = reach.sets, reach.confined, reach.reached
+    patterns, masses = patterns_of(eligible, weights)
+    sets = _sets(eligible.shape[1])
+    # Which patterns include an action outside each set, and which one inside, as matrix products.
+    outward = patterns.astype(np.float32) @ (~sets).T.astype(np.float32) > 0
+    inward = patterns.astype(np.float32) @ sets.T.astype(np.float32) > 0
+    confined, reached = masses @ ~outward, masses @ inward
     room = np.where(sets, bounds.most, 0).sum(axis=1)
     need = np.where(sets, bounds.least, 0).sum(axis=1)
     slack = SLACK * (1 + masses.sum())
@@ -232,7 +186,7 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
             "that may get them",
             f"{need[worst]:g}",
         )
-    if np.isfinite(bounds.budget) or bounds.further:
+    if np.isfinite(bounds.budget):
         cheapest = float(bounds.costs @ _cheapest(bounds, patterns, masses))
         if cheapest > bounds.budget + SLACK * (1 + abs(cheapest)):
             raise InvalidArgumentError(
@@ -246,17 +200,12 @@ def _named(bounds: Bounds, members: Bools) -> str:
     return ", ".join(bounds.names[action] for action in np.flatnonzero(members))
 
 
-def reach_of(eligible: Bools, weights: Floats) -> Reach:
-    """Return the reach of sets of actions."""
-    return Reach.of(*_patterns(eligible, weights))
-
-
 def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:
     """Return the column sums of least cost within the limits: a vertex, integer if they are."""
-    return _cheapest(bounds, *_patterns(eligible, weights))
+    return _cheapest(bounds, *patterns_of(eligible, weights))
 
 
-def _patterns(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
+def patterns_of(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
     """Return the distinct rows of a mask, and the total weight of the units with each."""
     packed = np.packbits(eligible, axis=1, bitorder="little")
     width = packed.shape[1]
@@ -290,10 +239,10 @@ def _cheapest(bounds: Bounds, patterns: Bools, masses: Floats) -> Floats:
     units = csr_array((ones, (row, cells)), shape=(len(patterns), len(row)))
     counts = csr_array((ones, (action, cells)), shape=(patterns.shape[1], len(row)))
     capped = np.isfinite(bounds.most)
-    room = np.concatenate([bounds.most[capped], -bounds.least, [one for _, one in bounds.further]])
+    room = np.concatenate([bounds.most[capped], -bounds.least])
     found = linprog(
         bounds.costs[action],
-        A_ub=vstack([counts[capped], -counts, *(csr_array(c[action][None]) for c, _ in bounds.further)]),
+        A_ub=vstack([counts[capped], -counts]),
         b_ub=room + SLACK * (1 + np.abs(room)),
         A_eq=units,
         b_eq=masses,

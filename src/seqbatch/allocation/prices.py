@@ -16,7 +16,7 @@ import numpy as np
 
 from seqbatch.allocation.limits import Bounds
 from seqbatch.core import kernels
-from seqbatch.core.arrays import Bools, Floats
+from seqbatch.core.arrays import Floats
 
 #: A gap of this many temperatures makes a choice certain: exp(-40) is below the last bit of 1.
 CERTAIN = 40.0
@@ -40,13 +40,13 @@ class Dual:
     bounds
         The limits.
     spend_all
-        Which budgets must be spent completely; by default none.
+        Whether the budget must be spent completely.
     """
 
     scores: Floats
     weights: Floats
     bounds: Bounds
-    spend_all: Bools | bool = False
+    spend_all: bool = False
     temperature: float = 1.0
     _certain: Floats = field(init=False)
     _open: tuple[Floats, Floats] = field(init=False)
@@ -54,30 +54,25 @@ class Dual:
     _centre: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        largest = float(self.bounds.costs.max(initial=0.0))
         # Costs in units of the largest one give all variables the same magnitude.
-        self.units = np.array([_unit(costs, budget) for costs, budget in self.bounds.budgets])
-        pairs = zip(self.bounds.budgets, self.units.tolist(), strict=True)
-        self.costs, self.budgets = [], np.empty(len(self.units))
-        for place, ((costs, budget), unit) in enumerate(pairs):
-            self.costs.append(costs / unit)
-            self.budgets[place] = budget / unit
+        self.unit = largest if largest > 0 and np.isfinite(self.bounds.budget) else 1.0
+        self.costs = self.bounds.costs / self.unit
+        self.budget = self.bounds.budget / self.unit
 
     def cool(self, temperature: float, point: Floats) -> None:
         """Set the temperature; sum the units that are far from a tie at these prices once."""
         self.temperature = temperature
         self._width = 2 * CERTAIN * temperature
         self._centre = self.prices(point)
-        columns, kept = np.zeros(self.scores.shape[1]), np.empty(len(self.scores), dtype=np.bool_)
+        columns, kept = np.zeros(len(self.costs)), np.empty(len(self.scores), dtype=np.bool_)
         kernels.near_ties(self.scores, self.weights, self._centre, self._width, columns, kept)
         self._certain = columns
         self._open = self.scores[kept], self.weights[kept]
 
     def prices(self, point: Floats) -> Floats:
-        """Return the price of each action per unit, including those of budgets."""
-        actions = self.scores.shape[1]
-        prices: Floats = point[:actions].copy()
-        for price, costs in zip(point[actions:], self.costs, strict=True):
-            prices += price * costs
+        """Return the price of each action per unit, including the budget's price."""
+        prices: Floats = point[:-1] + point[-1] * self.costs
         return prices
 
     def at(self, point: Floats) -> tuple[Floats, Floats]:
@@ -94,9 +89,9 @@ class Dual:
 
     def gradient(self, point: Floats, columns: Floats) -> tuple[Floats, Floats]:
         """Return the slope in each variable, 0 if it should stay at 0, and the side it is on."""
-        used = np.append(columns, [costs @ columns for costs in self.costs])
-        most = np.append(self.bounds.most, self.budgets)
-        least = np.append(self.bounds.least, np.where(self.spend_all, self.budgets, -np.inf))
+        used = np.append(columns, self.costs @ columns)
+        most = np.append(self.bounds.most, self.budget)
+        least = np.append(self.bounds.least, self.budget if self.spend_all else -np.inf)
         side = np.sign(point)
         # If both limits coincide, the function has no kink at 0, and 0 may be crossed.
         side[most == least] = FREE
@@ -111,14 +106,9 @@ class Dual:
         """Return the distance of column sums from their limits, relative to these."""
         limits = np.append(
             np.where(np.isfinite(self.bounds.most), self.bounds.most, self.bounds.least),
-            np.where(np.isfinite(self.budgets), self.budgets, 0.0),
+            self.budget if np.isfinite(self.budget) else 0.0,
         )
         return float(np.max(np.abs(slope) / (1 + np.abs(limits))))
-
-
-def _unit(costs: Floats, budget: float) -> float:
-    largest = float(costs.max(initial=0.0))
-    return largest if largest > 0 and np.isfinite(budget) else 1.0
 
 
 def minimise(dual: Dual, point: Floats, tolerance: float, *, near: float = 0.0) -> Floats:
@@ -157,7 +147,8 @@ def minimise(dual: Dual, point: Floats, tolerance: float, *, near: float = 0.0) 
 
 def _newton_step(dual: Dual, slope: Floats, side: Floats, curvature: Floats) -> Floats:
     """Return the Newton step over the free variables."""
-    change = np.column_stack([np.eye(dual.scores.shape[1]), *dual.costs])
+    actions = len(slope) - 1
+    change = np.hstack([np.eye(actions), dual.costs[:, None]])
     free = side != 0
     matrix = (change.T @ curvature @ change)[np.ix_(free, free)]
     sizes, directions = np.linalg.eigh(matrix)

@@ -8,9 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
+from itertools import count
 
 import numpy as np
 
+from seqbatch.allocation.count_programme import CountProgramme
 from seqbatch.allocation.limits import SLACK, Bounds, cheapest_counts
 from seqbatch.allocation.transport import Ceiling, Transport
 from seqbatch.allocation.whole_table import NEAR, ONE, sums
@@ -90,9 +92,11 @@ def better(one: Node | None, other: Node) -> Node:
 
 #: The search ends when at most this part of the gain over the cheapest actions can be missing,
 GAP = 5e-3
-#: or after so many tables, or after tables of so many units in all.
+#: or after so many tables, or after tables of so many units in all,
 TABLES = 100
 WORK = 500_000
+#: but not before so many of them if none keeps the budget.
+FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -116,17 +120,6 @@ class Search:
     def tables(self) -> int:
         """How many tables the search may try."""
         return min(WORK // len(self.task.table), TABLES)
-
-    @property
-    def mixed(self) -> bool:
-        """Whether fractional counts can be better than the whole ones that they are mixtures of."""
-        bounds = self.task.bounds
-        limits = np.append(bounds.least, bounds.most[np.isfinite(bounds.most)])
-        return bool(
-            len(self.task.floor)
-            or bounds.budget < bounds.surely
-            or (limits != np.rint(limits)).any()
-        )
 
     def node(self, bounds: Bounds, *, near: Floats | None = None) -> Node:
         """Return the best table within limits; `near` are prices for nearly the same ones."""
@@ -166,51 +159,60 @@ class Search:
         near -= near[last]
         return self.node(replace(asked, least=least, most=most, budget=np.inf), near=near)
 
-    def cheapest(self) -> list[int]:
-        """Return the cheapest counts within the limits, in multiples of 2^-52."""
-        return [round(count * ONE) for count in self._cheapest(self.task.bounds).tolist()]
-
     def _cheapest(self, bounds: Bounds) -> Floats:
         rest, may = self.task.rest(bounds)
         return cheapest_counts(rest, may, self.task.weights) + self.task.given
 
-    def best_whole(self) -> Node:
-        """Return the best table of whole counts, by branch and bound on the expected ones."""
-        best = self.whole_counts(self.start)
-        queue, made = [(-self.start.value, 0, self.start)] if self.tables else [], 0
-        while queue and made < self.tables:
-            _, _, node = heappop(queue)
-            if node.value <= best.value + self.gap:
-                break
-            for bounds in self._branches(node):
-                made += 1
-                child = self.tried(bounds)
-                if child is None:
-                    continue
-                if child.sure:
-                    best = better(best, child)
-                elif child.value > best.value + self.gap:
-                    heappush(queue, (-child.value, made, child))
-                    # Actions of one cost can be exchanged: many nodes then have nearly one value.
-                    made += 1
-                    best = self._rounded(child, best)
+    def best(self) -> Node:
+        """Return the best table found whose counts are sure; limits that none keeps are refused."""
+        best = self._rounded()
+        if best is None or (self.tables and self.start.value > best.value + self.gap):
+            best = self._searched(best)
+        if best is None:
+            raise InvalidArgumentError(
+                "budget",
+                "enough for counts that are rounded up or down, whatever is drawn",
+                f"{self.task.bounds.surely:g} and expected counts of "
+                f"{[round(total / ONE, 2) for total in self.start.totals]}",
+                "Raise the budget or lower the floor.",
+            )
         return best
 
-    def _rounded(self, node: Node, best: Node) -> Node:
-        """Return the better one of the best table and a node's table with whole counts."""
+    def _rounded(self) -> Node | None:
+        """Return the table of whole counts near the expected ones, if it keeps the budget."""
         with suppress(InvalidArgumentError):
-            found = self.whole_counts(node)
-            return better(best, found) if found.sure else best
-        return best
+            node = self.whole_counts(self.start)
+            return node if node.sure else None
+        return None
 
-    def _branches(self, node: Node) -> list[Bounds]:
-        """Return limits that exclude the node's counts but no better whole ones.
+    def _searched(self, best: Node | None) -> Node | None:
+        """Return the best table, by branch and bound on the programme of counts.
 
-        The dearest count that is a fraction is at most its floor or at least its ceiling.
+        Each table that is tried gives the programme another ceiling. The search ends when no part
+        may be worth more than the best table.
         """
-        uneven = [action for action, total in enumerate(node.totals) if total % ONE]
-        if not uneven:
-            return []
-        action = max(uneven, key=lambda a: float(self.task.bounds.costs[a]))
-        low = node.totals[action] // ONE
-        return [node.bounds.of(action, -np.inf, low), node.bounds.of(action, low + 1, np.inf)]
+        programme = CountProgramme(self.task, [self.start.ceiling])
+        if best is not None:
+            programme.ceilings.append(best.ceiling)
+        queue = [(-np.inf, place, part) for place, part in enumerate(programme.parts())]
+        numbers, tried = count(len(queue)), set[bytes]()
+        while queue and len(tried) < max(self.tables, FEWEST):
+            worth, _, part = heappop(queue)
+            if best is not None and -worth <= best.value + self.gap:
+                break
+            found = programme.best(part)
+            if found is None:
+                continue
+            worth, counts = -found[0], found[1]
+            place = programme.uneven(counts)
+            if place is not None:
+                for one in part.split(place, counts[place]):
+                    heappush(queue, (worth, next(numbers), one))
+            elif (key := np.rint(counts).tobytes()) not in tried:
+                tried.add(key)
+                node = self.tried(programme.limits(counts))
+                if node is not None:
+                    programme.ceilings.append(node.ceiling)
+                    best = better(best, node) if node.sure else best
+                heappush(queue, (worth, next(numbers), part))
+        return best

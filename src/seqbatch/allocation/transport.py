@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from seqbatch.allocation.limits import Bounds, Reach, check_feasible, reach_of
+from seqbatch.allocation.limits import Bounds, check_feasible
 from seqbatch.allocation.prices import CERTAIN, Dual, cooled, settled
 from seqbatch.allocation.rounding import as_floats
 from seqbatch.allocation.whole_table import WholeTable
@@ -40,21 +39,15 @@ def pricing(
     known = np.where(may, scores, -np.inf)
     known -= known.max(axis=1, keepdims=True)
     ladder = _temperatures(-np.where(may, known, 0).min(axis=1))
-    point, start = _origin(bounds), 0
+    point, start = np.zeros(scores.shape[1] + 1), 0
     if near is not None:
-        point[: len(near)] = near
-        start = len(ladder) // 2
+        point, start = np.append(near, 0.0), len(ladder) // 2
     elif len(scores) > 2 * SAMPLE:
         stride, start = len(scores) // SAMPLE, min(4, len(ladder) - 1)
         part = Dual(known[::stride], weights[::stride] * stride, bounds)
         point = cooled(part, ladder[:start], point)
     dual = Dual(known, weights, bounds)
     return cooled(dual, ladder[start:], point), dual
-
-
-def _origin(bounds: Bounds) -> Floats:
-    """Return prices of 0: of all actions, then of all budgets."""
-    return np.zeros(len(bounds.costs) + len(bounds.budgets))
 
 
 def _temperatures(spreads: Floats) -> list[float]:
@@ -81,13 +74,12 @@ def sharing(cold: Dual, point: Floats) -> tuple[Dual, Floats]:
     shares -= shares.max(axis=1, keepdims=True)
     shares[shares < -CERTAIN] = -np.inf
     least, most = cold.bounds.least, cold.bounds.most
-    own, budgets = np.split(point, [len(least)])
     binding = replace(
         cold.bounds,
-        least=np.where(own > 0, most, least),
-        most=np.where(own < 0, least, most),
+        least=np.where(point[:-1] > 0, most, least),
+        most=np.where(point[:-1] < 0, least, most),
     )
-    dual = Dual(shares, cold.weights, binding, spend_all=budgets > 0)
+    dual = Dual(shares, cold.weights, binding, spend_all=bool(point[-1] > 0))
     return dual, settled(dual, np.zeros_like(point))
 
 
@@ -102,7 +94,7 @@ def tilting(table: Floats, weights: Floats, may: Bools, bounds: Bounds) -> tuple
     logs = np.full(table.shape, -np.inf)
     np.log(known, out=logs, where=support)
     dual = Dual(logs, weights, bounds)
-    return dual, settled(dual, _origin(bounds))
+    return dual, settled(dual, np.zeros(table.shape[1] + 1))
 
 
 # ----------------------------------------------------------------------
@@ -165,8 +157,7 @@ class Transport:
                 f"at least {bounds.least.tolist()} and at most {bounds.most.tolist()} of "
                 f"{', '.join(bounds.names)}",
             )
-        own, budgets = np.split(point, [whole.shape[1]])
-        return whole, np.append(own, budgets / dual.units)
+        return whole, np.append(point[:-1], point[-1] / dual.unit)
 
     def rest(self, bounds: Bounds) -> tuple[Bounds, Bools]:
         """Return the limits on the part that the policy decides, and the eligible cells of it."""
@@ -179,11 +170,6 @@ class Transport:
         """The counts that the floor alone gives, (K,)."""
         counts: Floats = self.floor.sum(axis=0)
         return counts
-
-    @cached_property
-    def reach(self) -> Reach:
-        """How many units sets of actions must and can get beside the floor."""
-        return reach_of(self.eligible, self.weights)
 
     def value(self, whole: Integers) -> float:
         """Return the expected sum of scores, or minus the relative entropy to the table."""
@@ -208,9 +194,7 @@ class Transport:
 
     def ceiling(self, point: Floats, bounds: Bounds) -> Ceiling:
         """Return the dual at the prices of the best table within some limits."""
-        prices = point[: len(bounds.costs)].copy()
-        for price, (costs, _) in zip(point[len(prices) :], bounds.budgets, strict=True):
-            prices += price * costs
+        prices = point[:-1] + point[-1] * bounds.costs
         worth = np.log(np.maximum(self.table, SMALL)) if self.scores is None else self.scores
         net = np.where(self.eligible, worth - prices, -np.inf)
         closed = self.rest(bounds)[0].most <= 0
