@@ -13,6 +13,7 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.spec.template import Choices, first_spec
 from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.refusals import refused
 
 ROWS = 200
@@ -110,7 +111,7 @@ def test_a_first_spec_counts_them_as_missing_and_asks(path, store):
 def test_an_undeclared_one_is_doubted_when_units_are_assigned(path, store):
     declared = {
         "name": "plain", "seed": 1, "unit": "id", "actions": ["a", "b"], "start": date(2026, 1, 1),
-        "reward": {"column": "y"}, "grid": {"sizes": [ROWS]},
+        **about("y"), "grid": {"sizes": [ROWS]},
         "features": {"numeric": {"age": "learn"}, "date": {"born": "%d.%m.%Y"}},
     }  # fmt: skip
     doubts = Campaign.create(declared, store=store).assign(path).doubts
@@ -122,7 +123,7 @@ def test_an_undeclared_one_is_doubted_when_units_are_assigned(path, store):
 def test_missing_values_are_refused_or_filled_like_empty_cells(path, store):
     declared = {
         "name": "strict", "seed": 1, "unit": "id", "actions": ["a", "b"],
-        "reward": {"column": "y"}, "grid": {"sizes": [ROWS]},
+        **about("y"), "grid": {"sizes": [ROWS]},
         "features": {"numeric": {"age": {"scale": "learn", "missing_values": [999]}}},
     }  # fmt: skip
     with refused("invalid-rows", row=2, column="age", problem="missing"):

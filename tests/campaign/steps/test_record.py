@@ -75,7 +75,7 @@ def test_a_row_id_belongs_to_one_unit(store, tmp_path):
     result = campaign.record(named)
     assert counts(result) == (2, 0, 1, 1)
     assert {reason for _, _, _, reason in result.held} == {
-        "order 'o2' is twice in this file with different values", "order is missing",
+        "order 'o2' is already recorded for another unit", "order is missing",
     }  # fmt: skip
     assert counts(campaign.record(named[:2])) == (0, 2, 0, 0)
     again = rows[5:6].with_columns(order=pl.Series(["o1"]))

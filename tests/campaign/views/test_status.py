@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.status import UNKNOWN, ActionRow, Status
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
@@ -90,6 +91,7 @@ def test_means_of_a_column_have_as_many_decimals():
     status = Status(
         name="spring", condition="open", wave=1, left=0, policy={"kind": "SBPE"}, control=None,
         waves=(), actions=rows, conflicts=0, quarantined=0, notes=(), events=2, hash="", state="",
+        measure=Measure(name="visit", kind="amount", direction="max", of="customer"),
     )  # fmt: skip
-    observed = next(table for table in status.tables() if table.title == "Observed")
+    observed = next(table for table in status.tables() if table.title.startswith("Observed"))
     assert [row[2] for row in observed.rows] == ["9.500", "15.625", ""]

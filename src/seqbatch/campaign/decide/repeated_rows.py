@@ -126,15 +126,17 @@ def compared_by_id(
         versions=known.versions + 1,
         contents=merged(known.contents, contents),
         whys=[""] * len(rows),
+        details=[""] * len(rows),
     )
     for row in np.flatnonzero(held & alone).tolist():
         why = OWNED if owned[row] else TWICE if here[row] else RECORDED
-        found.whys[row] = why + _more(spec, why, known.contents[row], contents[row])
+        found.whys[row] = why
+        found.details[row] = _details(spec, why, known.contents[row], contents[row])
     _compare_later(spec, judged, contents, known, first, found, here=here, correct=correct)
     for row in np.flatnonzero(found.verdicts == OTHER).tolist():
         why = found.whys[row]
-        reason = f"{name} {judged.ids[int(rows[row])].as_py()!r} {why}"
-        judged.hold(int(rows[row]), OTHER, reason, kind=f"{name} {why.partition(' (')[0]}")
+        reason = f"{name} {judged.ids[int(rows[row])].as_py()!r} {why}{found.details[row]}"
+        judged.hold(int(rows[row]), OTHER, reason, kind=f"{name} {why}")
     judged.repeated = int(((found.verdicts == SAME) & (~alone | here)).sum())
     judged.verdicts[rows] = found.verdicts
     judged.versions[rows] = np.where(found.verdicts == COUNTS, found.versions, 0)
@@ -149,6 +151,7 @@ class _Found:
     versions: Integers
     contents: Floats
     whys: list[str]
+    details: list[str]
 
 
 def _compare_later(
@@ -176,7 +179,8 @@ def _compare_later(
         more = bool((np.isnan(content) & ~np.isnan(contents[row])).any())
         why = _against(numbers[row] != number, differs, more, own=own, correct=correct)
         found.verdicts[row] = OTHER if why else COUNTS if differs or more else SAME
-        found.whys[row] = why + _more(spec, why, content, contents[row])
+        found.whys[row] = why
+        found.details[row] = _details(spec, why, content, contents[row])
         if found.verdicts[row] == COUNTS:
             found.contents[row], found.versions[row] = merged(content, contents[row]), version + 1
             so_far[place] = found.contents[row], int(numbers[row]), version + 1, True
@@ -191,7 +195,7 @@ def _against(owned: bool, differs: bool, more: bool, *, own: bool, correct: bool
     return RECORDED if differs and not correct else ""
 
 
-def _more(spec: Spec, why: str, known: Floats, received: Floats) -> str:
+def _details(spec: Spec, why: str, known: Floats, received: Floats) -> str:
     """Return the details of a row whose id is recorded with other values."""
     return f" ({_difference(spec, known, received)})" if why == RECORDED else ""
 
