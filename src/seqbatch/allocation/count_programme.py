@@ -1,4 +1,4 @@
-"""The linear programme of expected counts whose roundings keep a budget, whatever is drawn.
+"""The programme of expected counts whose roundings keep a budget, whatever is drawn.
 
 A count n_a is drawn as n_a rounded up or down. Let f_a be whole, and z_a either 0, if n_a = f_a, or
 1, if f_a <= n_a <= f_a + 1. As counts add up to N, exactly N - sum f_a of the counts with z_a = 1
@@ -7,7 +7,8 @@ are rounded up: in the worst draw the dearest of them. The most that this costs 
     sum_a c_a f_a + min_t [t (N - sum_a f_a) + sum_a max(c_a - t, 0) z_a],
 
 and the minimum is reached where t is one of the costs. For a given t, a budget on it is linear.
-Upper bounds on what tables are worth are linear in counts, too.
+Upper bounds on what tables are worth are linear in counts, too. A small programme in whole f and z
+therefore has the best counts for each t.
 """
 
 from dataclasses import dataclass, field
@@ -19,26 +20,10 @@ from seqbatch.allocation.limits import SLACK, Bounds, patterns_of
 from seqbatch.allocation.transport import Ceiling, Transport
 from seqbatch.core.arrays import Floats
 
-#: A variable this close to a whole number is whole.
-WHOLE = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Part of all counts: those with f and z, one after the other, between `low` and `high`.
-
-    `threshold` is the cost t.
-    """
-
-    threshold: float
-    low: Floats
-    high: Floats
-
-    def split(self, place: int, value: float) -> list["Part"]:
-        """Return the part below and the part above a value of one variable."""
-        high, low = self.high.copy(), self.low.copy()
-        high[place], low[place] = np.floor(value), np.floor(value) + 1
-        return [Part(self.threshold, self.low, high), Part(self.threshold, low, self.high)]
+#: The whole-number programme is solved to this part of what counts may be worth,
+EXACT = 1e-6
+#: or until so many linear programmes were solved.
+NODES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,48 +37,35 @@ class CountProgramme:
     task: Transport
     ceilings: list[Ceiling] = field(default_factory=list)
 
-    def parts(self) -> list[Part]:
-        """Return all counts: a part for each threshold."""
-        actions = len(self.task.bounds.costs)
-        low, high = np.zeros(2 * actions), np.repeat([float(self._units), 1.0], actions)
-        return [Part(cost, low, high) for cost in np.unique(self.task.bounds.costs).tolist()]
+    def best(self, threshold: float) -> tuple[float, Floats] | None:
+        """Return the most that counts may be worth by one cost t, and their f and z; None if none.
 
-    def best(self, part: Part) -> tuple[float, Floats] | None:
-        """Return the most that counts of a part may be worth, and their f and z; None if none."""
-        from scipy.optimize import linprog
-
-        kinds, actions = self._kinds.shape[1], len(part.low) // 2
-        rows, room = self._rows(part.threshold)
-        endless = np.full(kinds, np.inf)
-        low = np.concatenate([np.zeros(kinds), part.low, [-np.inf]])
-        found = linprog(
-            -np.eye(kinds + 2 * actions + 1)[-1],
-            A_ub=rows,
-            b_ub=room,
-            A_eq=np.hstack([self._kinds, np.zeros((len(self._kinds), 2 * actions + 1))]),
-            b_eq=self._masses,
-            bounds=np.column_stack([low, np.concatenate([endless, part.high, [np.inf]])]),
-        )
-        if found.status != 0:
-            return None
-        return -float(found.fun), np.asarray(found.x[kinds:-1], dtype=np.float64)
-
-    def uneven(self, counts: Floats) -> int | None:
-        """Return the variable to decide next, f and z of the dearest action first; None if whole.
-
-        Parameters
-        ----------
-        counts
-            f and z.
+        A search that is cut short returns a bound that still holds, with the best counts so far.
         """
-        order = np.argsort(-self.task.bounds.costs, kind="stable")
-        places = np.append(order, len(order) + order)
-        open_ones = places[np.abs(counts - np.rint(counts))[places] > WHOLE]
-        return int(open_ones[0]) if len(open_ones) else None
+        from scipy.optimize import Bounds as Between
+        from scipy.optimize import LinearConstraint, milp
+
+        kinds, actions = self._kinds.shape[1], len(self.task.given)
+        rows, room = self._rows(threshold)
+        sizes = np.hstack([self._kinds, np.zeros((len(self._kinds), 2 * actions + 1))])
+        high = np.repeat([np.inf, self._units, 1.0, np.inf], [kinds, actions, actions, 1])
+        found = milp(
+            -np.eye(len(high))[-1],
+            constraints=[
+                LinearConstraint(rows, -np.inf, room),
+                LinearConstraint(sizes, self._masses, self._masses),
+            ],
+            integrality=np.repeat([0, 1, 0], [kinds, 2 * actions, 1]),
+            bounds=Between(np.append(np.zeros(len(high) - 1), -np.inf), high),
+            options={"mip_rel_gap": EXACT, "node_limit": NODES},
+        )
+        if found.x is None:
+            return None
+        return -float(found.mip_dual_bound), np.rint(found.x[kinds:-1])
 
     def limits(self, counts: Floats) -> Bounds:
         """Return the limits on expected counts with this f and z: all that keep them are sure."""
-        low, width = np.split(np.rint(counts), 2)
+        low, width = np.split(counts, 2)
         high = low + width
         if not width.any():
             # The last count follows from the others; a limit on it would leave prices undetermined.

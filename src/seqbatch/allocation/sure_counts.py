@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import count
 
 import numpy as np
 
@@ -186,33 +185,27 @@ class Search:
         return None
 
     def _searched(self, best: Node | None) -> Node | None:
-        """Return the best table, by branch and bound on the programme of counts.
+        """Return the best table, by the programme of counts.
 
-        Each table that is tried gives the programme another ceiling. The search ends when no part
+        Each table that is tried gives the programme another ceiling. The search ends when no counts
         may be worth more than the best table.
         """
         programme = CountProgramme(self.task, [self.start.ceiling])
         if best is not None:
             programme.ceilings.append(best.ceiling)
-        queue = [(-np.inf, place, part) for place, part in enumerate(programme.parts())]
-        numbers, tried = count(len(queue)), set[bytes]()
+        queue = [(-np.inf, cost) for cost in np.unique(self.task.bounds.costs).tolist()]
+        tried = set[bytes]()
         while queue and len(tried) < max(self.tables, FEWEST):
-            worth, _, part = heappop(queue)
+            worth, cost = heappop(queue)
             if best is not None and -worth <= best.value + self.gap:
                 break
-            found = programme.best(part)
-            if found is None:
+            found = programme.best(cost)
+            if found is None or (key := found[1].tobytes()) in tried:
                 continue
-            worth, counts = -found[0], found[1]
-            place = programme.uneven(counts)
-            if place is not None:
-                for one in part.split(place, counts[place]):
-                    heappush(queue, (worth, next(numbers), one))
-            elif (key := np.rint(counts).tobytes()) not in tried:
-                tried.add(key)
-                node = self.tried(programme.limits(counts))
-                if node is not None:
-                    programme.ceilings.append(node.ceiling)
-                    best = better(best, node) if node.sure else best
-                heappush(queue, (worth, next(numbers), part))
+            tried.add(key)
+            node = self.tried(programme.limits(found[1]))
+            if node is not None:
+                programme.ceilings.append(node.ceiling)
+                best = better(best, node) if node.sure else best
+            heappush(queue, (-found[0], cost))
         return best
