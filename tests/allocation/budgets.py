@@ -2,7 +2,8 @@
 
 ``python -m tests.allocation.budgets 2000`` compares ``limited`` with the best assignment of whole
 numbers, for policies that are free to choose. ``python -m tests.allocation.budgets 300 floors``
-gives every action a floor, and compares with the best table that may be drawn from.
+gives every action a floor, and compares with the best table that may be drawn from; ``200 files``
+takes problems as a file of a campaign poses them.
 """
 
 import sys
@@ -106,24 +107,29 @@ def solve(scores, eligible, floor, limits):
     return limited(scores, chosen, asked, eligible=eligible, floor=given)
 
 
-def ratio(number, *, floors=False):
-    """Return the value that is reached relative to the best; None if no assignment is possible."""
-    scores, eligible, floor, limits = problem(number, floors=floors)
-    if floors:
-        best = best_table(scores, eligible, floor, **limits)
-    else:
-        best = best_assignment(scores, eligible, **limits)
-    if best is None or best <= 0:
-        return None
-    return solve(scores, eligible, floor, limits).value / best
+def posed(number, kind):
+    """Return a problem of a kind (free, floors, files), and its best value; None if it has none."""
+    if kind == "files":
+        one = file_problem(number)
+        return one, best_table(*one[:3], **one[3])
+    scores, eligible, floor, limits = one = problem(number, floors=kind == "floors")
+    if kind == "floors":
+        return one, best_table(scores, eligible, floor, **limits)
+    return one, best_assignment(scores, eligible, **limits)
 
 
-def main(count, *, floors):
+def ratio(number, kind="free"):
+    """Return the value that is reached relative to the best; None if no table is possible."""
+    one, best = posed(number, kind)
+    return None if best is None or best <= 0 else solve(*one).value / best
+
+
+def main(count, kind):
     """Print how the ratios of many problems are distributed."""
     start, found, refused = time.process_time(), [], 0
     for number in range(count):
         try:
-            one = ratio(number, floors=floors)
+            one = ratio(number, kind)
         except InvalidArgumentError:
             refused += 1
             continue
@@ -139,4 +145,4 @@ def main(count, *, floors):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), floors="floors" in sys.argv[2:])
+    main(int(sys.argv[1]), *sys.argv[2:] or ["free"])
