@@ -83,7 +83,7 @@ class CountProgramme:
         constants = np.array([ceiling.constant for ceiling in self.ceilings])
         dearer = np.maximum(costs - threshold, 0.0)
         # Each row: factors of counts, of f, of z and of the worth; what the sum is at most.
-        blocks = [
+        blocks: list[tuple[Floats, Floats, Floats, Floats | float]] = [
             (one, none, none, bounds.most),
             (-one, none, none, -bounds.least),
             (-one, one, none, np.zeros(actions)),
