@@ -12,6 +12,9 @@ from seqbatch.campaign.record.codec import pack, pack_state, unpack_state
 from seqbatch.campaign.record.outcomes import Ledger, absences
 from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.steps import close
+from seqbatch.campaign.views.metrics import metric_notes
+from seqbatch.campaign.views.status import WAITING
+from seqbatch.inference import Guarded
 from seqbatch.storage import open_store
 from tests.campaign.instances import units
 from tests.campaign.record.test_events import changed
@@ -129,6 +132,37 @@ def test_the_way_to_a_state_does_not_matter(tmp_path):
     assert np.array_equal(ends[0].count, ends[1].count)
     np.testing.assert_allclose(ends[0].moment, ends[1].moment, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(ends[0].squares, ends[1].squares, rtol=1e-12, atol=1e-9)
+
+
+def test_status_has_no_means_of_buyers_alone(store):
+    campaign = shop(store, absent=0)
+    campaign.record(buyers(campaign.assign(units(40)).table))
+    status = campaign.status()
+    assert [(row.mean, row.weighted) for row in status.actions] == [(None, None)] * 2
+    assert WAITING in status.notes
+    campaign.close()
+    status = campaign.status()
+    assert all(row.mean < 10 for row in status.actions)
+    assert WAITING not in status.notes
+
+
+def test_a_guardrail_is_not_judged_before_its_file_came(store):
+    """Units without a row count as 0 complaints, but perhaps nobody has sent the file yet."""
+    complaint = {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.4}}
+    metrics = {"revenue": {"unit": "EUR", "absent": 0}, "complaint": complaint}
+    sizes = {"sizes": [400, 40]}
+    campaign = shop(store, metrics=metrics, grid=sizes)
+    given = campaign.assign(units(400)).table
+    campaign.record(buyers(given))
+    campaign.close()
+    [_, found] = campaign.findings().metrics
+    assert (found.recorded, found.absent) == (0, 400)
+    assert {one.code for one in found.guardrail} == {Guarded.NOT_CLEAR}
+    assert any("no value was ever recorded" in said for said in metric_notes(campaign.findings()))
+    # One complaint shows that complaints are recorded: then the others are evidence.
+    campaign.record(pl.DataFrame({"id": given["id"].to_pylist()[:1], "complaint": [1]}))
+    [_, found] = campaign.findings().metrics
+    assert {one.code for one in found.guardrail} == {Guarded.KEPT}
 
 
 def test_nobody_counts_before_the_time_is_up(store, tmp_path):

@@ -1,6 +1,6 @@
 """Compute findings: lifts, value of the run, segments, the rule to run next, drift, metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
@@ -593,11 +593,15 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
     asked = {
         name: _about_metric(asking, metric) for name, metric in asking.data.now.spec.metrics.items()
     }
-    judged = _guardrails(asked)
+    counts = {
+        name: _counts(asking.data, metric, found)
+        for name, metric in asking.data.now.spec.metrics.items()
+    }
+    judged = _guardrails(asked, {name for name, one in counts.items() if not one["recorded"]})
     return tuple(
         MetricAnswer(
             measure=Measure.of_metric(asking.data.now.spec, metric),
-            **_counts(asking.data, metric, found),
+            **counts[name],
             absent_value=metric.absent,
             means=asked[name].means(),
             lifts=asked[name].single_lifts(),
@@ -645,7 +649,9 @@ def _counts(data: Logged, metric: Metric, found: Findings) -> dict[str, int]:
     return {"recorded": recorded, "absent": known - recorded}
 
 
-def _guardrails(asked: Mapping[str, Asking]) -> dict[str, tuple[GuardrailAnswer, ...]]:
+def _guardrails(
+    asked: Mapping[str, Asking], unrecorded: Collection[str]
+) -> dict[str, tuple[GuardrailAnswer, ...]]:
     """Judge all guardrails under all actions together; return the verdicts by metric."""
     family = [
         (name, place, contrast)
@@ -655,7 +661,10 @@ def _guardrails(asked: Mapping[str, Asking]) -> dict[str, tuple[GuardrailAnswer,
         for contrast in [Lift(place) if rail.relative else Mean(place)]
     ]
     level = next(iter(asked.values())).level
-    judged = judge_bounds([_bound(asked[name], name, one) for name, _, one in family], level=level)
+    bounds = [
+        _bound(asked[name], name, one, recorded=name not in unrecorded) for name, _, one in family
+    ]
+    judged = judge_bounds(bounds, level=level)
     made: dict[str, list[GuardrailAnswer]] = {}
     for (name, place, contrast), one in zip(family, judged, strict=True):
         asking = asked[name]
@@ -672,13 +681,17 @@ def _guardrails(asked: Mapping[str, Asking]) -> dict[str, tuple[GuardrailAnswer,
 
 #: Why a relative guardrail is not judged in a masked campaign.
 MASKED = "Only the key names the control: it is judged once the campaign is unmasked."
+#: Why a guardrail is not judged if all units count as absent: the file may never have come.
+UNRECORDED = "No value was ever recorded, so it is not judged."
 
 
-def _bound(asking: Asking, name: str, contrast: Mean | Lift) -> Bound:
+def _bound(asking: Asking, name: str, contrast: Mean | Lift, *, recorded: bool) -> Bound:
     rail = asking.data.now.spec.metrics[name].guardrail
     assert rail is not None
     # At the bound, so many would be events: few of them are evidence, not a lack of it.
     estimate = asking.pooled(contrast, rate=abs(rail.bound) if asking.yes_no else 0.0)
     if rail.relative and asking.data.now.masked:
         estimate = unknown(contrast.name, level=asking.level, note=MASKED)
+    if not recorded:
+        estimate = unknown(contrast.name, level=asking.level, note=UNRECORDED)
     return Bound(estimate=estimate, value=rail.bound, upper=rail.upper)

@@ -143,6 +143,9 @@ def _notes(found: "Findings", metric: MetricAnswer) -> Iterable[str]:
         counts.append(f"{metric.absent:,} absent and counted as {cell(metric.absent_value)}")
     counts += [f"{missing:,} missing"] if missing else []
     yield f"of {found.units:,} {found.measure.of}s, {', '.join(counts)}."
+    if metric.absent and not metric.recorded:
+        guarded = " and its guardrail is not judged" if metric.rail is not None else ""
+        yield f"no value was ever recorded; until one is, its means say nothing{guarded}."
     unknown = {
         one.interval.note for one in (*metric.means, *metric.lifts) if not one.interval.known
     }

@@ -167,6 +167,11 @@ UNKNOWN = (
     "if some units of a wave could not get an action, its effect on all of them is unknown; its "
     "weighted mean is left out"
 )
+#: The note shown if units of a wave will count as absent and do not yet.
+WAITING = (
+    "the means of a wave are left out while some of its units have no outcome and do not count as "
+    "absent yet: those with an outcome are not like the others"
+)
 
 
 @dataclass(frozen=True)
@@ -330,6 +335,8 @@ def _status(reader: Reader, now: Situation) -> Status:
     said = notes(now, unpack_state(record.content, now)) if now.closes else []
     if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
+    if any(_waiting(now, one) for one in counts.values()):
+        said.append(WAITING)
     return Status(
         name=now.name,
         condition=now.condition,
@@ -378,9 +385,14 @@ def _against(row: ActionRow, weighted: float) -> ActionRow:
     return row if row.weighted is None else replace(row, difference=row.weighted - weighted)
 
 
+def _waiting(now: Situation, counts: Counts) -> bool:
+    """Whether units of a wave will count as absent and do not yet: the others are buyers alone."""
+    return now.absent is not None and bool(counts.known.sum() < counts.assigned.sum())
+
+
 def _action_rows(now: Situation, wave: int, counts: Counts) -> list[ActionRow]:
     """Return a wave's actions; the weighted means are self-normalised (Hajek)."""
-    seen = counts.known > 0
+    seen = (counts.known > 0) & (not _waiting(now, counts))
     shown = seen & (counts.least > 0)
     weighted = counts.weighted / np.where(seen, counts.weights, 1.0)
     return [
