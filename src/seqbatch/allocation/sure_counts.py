@@ -96,6 +96,8 @@ TABLES = 100
 WORK = 500_000
 #: but not before so many of them if none keeps the budget.
 FEWEST = 10
+#: Counts are searched for within so many units of the expected ones, rounded.
+REACHES = (1.0, 3.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -187,19 +189,28 @@ class Search:
     def _searched(self, best: Node | None) -> Node | None:
         """Return the best table, by the programme of counts.
 
-        Each table that is tried gives the programme another ceiling. The search ends when no counts
-        may be worth more than the best table.
+        Each table that is tried gives the programme another ceiling. Far from the tables that were
+        tried, ceilings are much too high: the search therefore starts near the expected counts.
         """
-        programme = CountProgramme(self.task, [self.start.ceiling])
+        counts = np.array([total / ONE for total in self.start.totals])
+        programme = CountProgramme(self.task, counts, [self.start.ceiling])
         if best is not None:
             programme.ceilings.append(best.ceiling)
-        queue = [(-np.inf, cost) for cost in np.unique(self.task.bounds.costs).tolist()]
         tried = set[bytes]()
-        while queue and len(tried) < max(self.tables, FEWEST):
+        for reach in REACHES:
+            best = self._within_reach(reach, programme, tried, best)
+        return best
+
+    def _within_reach(
+        self, reach: float, programme: CountProgramme, tried: set[bytes], best: Node | None
+    ) -> Node | None:
+        """Return the best table; end when no counts in reach may be worth more than it."""
+        queue = [(-np.inf, cost) for cost in np.unique(self.task.bounds.costs).tolist()]
+        while queue and programme.left > 0 and len(tried) < max(self.tables, FEWEST):
             worth, cost = heappop(queue)
             if best is not None and -worth <= best.value + self.gap:
                 break
-            found = programme.best(cost)
+            found = programme.best(cost, reach)
             if found is None or (key := found[1].tobytes()) in tried:
                 continue
             tried.add(key)
