@@ -29,7 +29,7 @@ NODES = 500
 #: All programmes of a wave have no more nodes than this, and there are no more of them,
 ALL_NODES = 4_000
 #: nor more nodes times cells than this, if there are many kinds of units.
-WORK = 4_000_000
+WORK = 2_000_000
 
 
 @dataclass(eq=False)

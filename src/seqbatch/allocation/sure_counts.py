@@ -97,7 +97,7 @@ WORK = 500_000
 #: but not before so many of them if none keeps the budget.
 FEWEST = 10
 #: Counts are searched for within so many units of the expected ones, rounded.
-REACHES = (1.0, 3.0, np.inf)
+REACHES = (2.0, np.inf)
 
 
 @dataclass(frozen=True)
