@@ -1,11 +1,13 @@
 """Limits and balanced draws at a million units: processor time, memory, and ratios.
 
-``python -m benchmarks.allocation`` prints a table. Times are processor seconds of one thread, the
+``python -m benchmarks.allocation`` prints a table, and ``python -m benchmarks.allocation budget``
+that of a budget over four actions. Times are processor seconds of one thread, the
 median of three; SciPy's ``linprog`` (HiGHS) solves the same problem if it is small enough.
 """
 
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -79,9 +81,27 @@ def main() -> None:
     strata = np.random.default_rng(2).integers(0, 50, (UNITS, 2))
     print(f"  balanced draw: {_seconds(lambda: rounded(table, key=1)):.1f} s")
     print(f"  in 2,500 strata: {_seconds(lambda: rounded(table, key=1, strata=strata)):.1f} s")
+    _print_peak()
+
+
+def _print_peak() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory of this process, its tables included: {peak:.2f} GiB")
 
 
+def budget() -> None:
+    """Measure a budget over four actions, whose costs no whole counts meet exactly."""
+    worth, costs = np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.0, 1.3, 2.7, 7.1])
+    scores = np.random.default_rng(14).gamma(1.0, size=(UNITS, 4)) * worth
+    table = np.eye(4)[scores.argmax(axis=1)]
+    limits = Limits(costs=costs, budget=1.5 * UNITS + 0.5)
+    print(f"{UNITS:,} units, 4 actions, a budget:")
+    print(f"  without floors: {_seconds(lambda: limited(scores, table, limits)):.1f} s")
+    floor = np.full(scores.shape, 0.02)
+    floored = _seconds(lambda: limited(scores, table, limits, floor=floor))
+    print(f"  with floors of 2%: {floored:.1f} s")
+    _print_peak()
+
+
 if __name__ == "__main__":
-    main()
+    budget() if sys.argv[1:] == ["budget"] else main()

@@ -1,7 +1,7 @@
 """Limits on how many units get each action and on total cost, with checks that they can hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,10 @@ class Bounds:
     surely: float
     names: tuple[str, ...]
 
+    def between(self, low: Floats, high: Floats) -> "Bounds":
+        """Return these limits with further ones on counts."""
+        return replace(self, least=np.maximum(self.least, low), most=np.minimum(self.most, high))
+
     def beyond(self, given: Floats) -> "Bounds":
         """Return the limits on what may be added to given column sums."""
         for action in np.flatnonzero(given > self.most * (1 + SLACK) + SLACK)[:1]:
@@ -157,7 +161,7 @@ def check_feasible(bounds: Bounds, eligible: Bools, weights: Floats) -> None:
     minimum need enough eligible units. By Hoffman's circulation theorem these conditions, for all
     sets of actions, are also sufficient.
     """
-    patterns, masses = _patterns(eligible, weights)
+    patterns, masses = patterns_of(eligible, weights)
     sets = _sets(eligible.shape[1])
     # Which patterns include an action outside each set, and which one inside, as matrix products.
     outward = patterns.astype(np.float32) @ (~sets).T.astype(np.float32) > 0
@@ -198,10 +202,10 @@ def _named(bounds: Bounds, members: Bools) -> str:
 
 def cheapest_counts(bounds: Bounds, eligible: Bools, weights: Floats) -> Floats:
     """Return the column sums of least cost within the limits: a vertex, integer if they are."""
-    return _cheapest(bounds, *_patterns(eligible, weights))
+    return _cheapest(bounds, *patterns_of(eligible, weights))
 
 
-def _patterns(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
+def patterns_of(eligible: Bools, weights: Floats) -> tuple[Bools, Floats]:
     """Return the distinct rows of a mask, and the total weight of the units with each."""
     packed = np.packbits(eligible, axis=1, bitorder="little")
     width = packed.shape[1]
