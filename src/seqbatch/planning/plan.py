@@ -189,7 +189,7 @@ def plan(
     kappa: float | None = None,
     grid: GridKind = "tuned",
     max_batches: int | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
@@ -246,7 +246,8 @@ def plan(
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
-        Limits on the sizes of batches, and the size of the first one.
+        Limits on the sizes of batches, and the size of the first one. The default minimum is 1; with
+        a delay, it is a hundredth of the units, and at least the number of parameters per action.
     waves
         The sizes of calendar waves; batches end where waves end.
     randomised
@@ -324,10 +325,13 @@ def plan(
         )
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
+    numbers = numbers_of(limits, batches, max_batches)
+    if conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, numbers[-1])
     request = Request(
         model=model,
         limits=limits,
-        numbers=numbers_of(limits, batches, max_batches),
+        numbers=numbers,
         batches=batches,
         kind=grid,
         batch_cost=batch_cost,
@@ -356,7 +360,7 @@ def replan(
     covariance: ArrayLike | None = None,
     batches: int | None = None,
     max_batches: int | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
@@ -410,5 +414,7 @@ def replan(
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)
+    if model.conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, numbers[-1])
     request = request_given(before, model, limits, numbers, batches)
     return stochastic(request, policy=before.policy)

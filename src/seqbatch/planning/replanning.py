@@ -317,7 +317,7 @@ def propose(
     statistics: Statistics,
     sizes: Sequence[int],
     covariance: ArrayLike | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     seed: int = 0,
 ) -> Proposal:
@@ -332,7 +332,8 @@ def propose(
     sizes
         The planned sizes of the remaining batches. They are kept unless others are clearly better.
     min_batch, max_batch
-        The minimum and maximum size of a batch; ignored if `sizes` violate them.
+        The minimum and maximum size of a batch, by default those of :func:`~seqbatch.planning.plan`;
+        ignored if `sizes` violate them.
     seed
         The same seed gives the same proposal.
     """
@@ -340,9 +341,12 @@ def propose(
     if not planned:
         raise InvalidGridError("sizes", "those of at least one remaining batch", "none")
     number, units = len(planned), sum(planned)
-    limits = limits_of(units, min(min_batch, *planned), max_batch, None, None)
+    limits = limits_of(units, min_batch and min(min_batch, *planned), max_batch, None, None)
     if not limits.allows(number):
         limits = replace(limits, largest=None)
+    if model.conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, number)
+        limits = replace(limits, smallest=min(limits.smallest, *planned))
     after = model_given(model, law, statistics, covariance)
     trials = Tried(
         tuning=after.ensemble(TUNED[0], seed=10 * seed + TUNING, points=TUNED[1]),

@@ -105,6 +105,8 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
             f"outcomes arrive {counted(conduct.delay, noun)} late (those of {noun} 1 are first "
             f"used in {noun} {2 + conduct.delay})"
         )
+    if plan.request.limits.assumed:
+        parts.append(_least(plan, noun))
     if conduct.eligible:
         parts.append(f"the shares of units that may get each action: {_listed(conduct.eligible)}")
     if conduct.capacity:
@@ -118,6 +120,16 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
             "one, and regret is measured against it"
         )
     return f" Also: {'; '.join(parts)}." if parts else ""
+
+
+def _least(plan: "Plan", noun: Noun) -> str:
+    """State the default minimum of a batch, and when to set another."""
+    smallest = plan.request.limits.smallest
+    return (
+        f"every {noun} has at least {counted(smallest, 'unit')}, the default if outcomes are late "
+        f"({smallest / plan.units:.1%} of all; if more units come while you wait, or fewer may, "
+        "set min_batch)"
+    )
 
 
 def _listed(shares: tuple[float, ...]) -> str:

@@ -56,7 +56,7 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
             seen=now.assigned,
             statistics=known,
             sizes=ahead,
-            min_batch=wanted.get("min_batch", 1),
+            min_batch=wanted.get("min_batch"),
             max_batch=wanted.get("max_batch"),
             # Use a different seed for every wave.
             seed=wanted.get("seed", 0) + now.wave,
