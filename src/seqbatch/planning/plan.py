@@ -357,6 +357,7 @@ def replan(
     *,
     seen: int,
     statistics: Statistics,
+    outstanding: Sequence[tuple[int, float]] = (),
     covariance: ArrayLike | None = None,
     batches: int | None = None,
     max_batches: int | None = None,
@@ -380,6 +381,10 @@ def replan(
         The statistics of their outcomes: for `features` one cell per action, with the constant
         first in each row; for `dim` one cell. Effect, noise and true parameters are drawn from
         their posterior given these.
+    outstanding
+        With a delay: the last batches whose outcomes are not in the statistics yet, oldest first;
+        for each, the number of units, and the share of them that was assigned at random. Their
+        outcomes arrive when the plan's delay has passed.
     covariance
         For `dim`: the covariance of the contexts, shape (d, d). It cannot be derived from the
         statistics, which contain only chosen vectors.
@@ -410,7 +415,7 @@ def replan(
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    model = model_given(before.model, before.request.law, statistics, covariance)
+    model = model_given(before.model, before.request.law, statistics, covariance, outstanding)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)

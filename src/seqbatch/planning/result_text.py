@@ -352,8 +352,11 @@ def assigned_by(plan: "Plan") -> list[str]:
     conduct = plan.model.conduct
     about = "about " if conduct.missing else ""
     made = []
-    for outcomes in conduct.known(plan.grid.sizes):
-        known = plan.seen + outcomes
+    past = plan.model.past
+    late = [] if past is None else [units for units, _ in past.outstanding]
+    for place, outcomes in enumerate(conduct.known(plan.grid.sizes)):
+        # Of the units seen, the outcomes of the newest batches are still to come.
+        known = plan.seen - sum(late[max(place - conduct.delay + len(late), 0) :]) + outcomes
         if not known or conduct.chance == 1:
             made.append("uniformly at random")
             continue
