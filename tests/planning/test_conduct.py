@@ -11,6 +11,7 @@ from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.candidate_policies import candidates
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
+from seqbatch.planning.trials.greedy_runs import KnownPast
 from seqbatch.policies import SBPE
 from tests.oracles.campaigning import regret
 from tests.planning.test_policy_candidates import costing
@@ -48,6 +49,54 @@ def test_predictions_agree_with_the_policys_own_code(layout, given):
     assert abs(predicted - found.mean()) < 3.5 * spread
     plain = Model(layout=layout, actions=3, dim=4, scenarios=((0.4, 1.0),))
     assert predicted > 1.1 * plain.ensemble(1_024, seed=1).rates(SIZES).total(SIZES)[0]
+
+
+def unit_by_unit(theta, past, sizes, delay, random):
+    """Return a greedy run's loss in each batch, with outstanding batches before it."""
+    actions, dim = theta.shape
+    gram, moment, late, losses = past.gram.copy(), past.moment.copy(), [], []
+    waves = [(size, share, True) for size, share in past.outstanding]
+    for size, share, before in [*waves, *((size, 0.0, False) for size in sizes)]:
+        if not before and len(late) > delay:
+            for one, other in late.pop(0):
+                gram[one] += np.outer(other[:-1], other[:-1])
+                moment[one] += other[-1] * other[:-1]
+        fit = np.stack([np.linalg.pinv(g) @ m for g, m in zip(gram, moment, strict=True)])
+        lost, wave = 0.0, []
+        for _ in range(size):
+            row = np.array([1.0, *random.standard_normal(dim - 1)])
+            by_chance = random.random() < share
+            action = random.integers(actions) if by_chance else int((fit @ row).argmax())
+            means = theta @ row
+            lost += means.max() - means[action]
+            wave.append((action, np.array([*row, means[action] + random.standard_normal()])))
+        late.append(wave)
+        losses += [] if before else [lost / size]
+    return losses
+
+
+@pytest.mark.parametrize(
+    "outstanding", [((150, 1.0),), ((30, 1.0), (150, 0.2))], ids=["one", "two"]
+)
+def test_outstanding_outcomes_arrive_in_their_turn(outstanding):
+    delay, sizes = len(outstanding), (20, 30, 40)
+    known = np.broadcast_to(12.0 * np.eye(2), (2, 2, 2)), np.array([[1.0, 2.0], [3.0, -1.0]])
+    past = KnownPast(*known, outstanding=outstanding)
+    model = Model(
+        layout="block", actions=2, dim=2, scenarios=((0.5, 1.0),), past=past,
+        conduct=Conduct(actions=2, delay=delay),
+    )  # fmt: skip
+    trials = model.ensemble(2_000, seed=1)
+    rates = trials.rates(sizes).regret
+    random = np.random.default_rng(2)
+    slow = np.array(
+        [unit_by_unit(theta, past, sizes, delay, random) for theta in trials.theta[:1_000]]
+    )
+    errors = np.hypot(rates.std(axis=0), slow.std(axis=0) * 2**0.5) / 2_000**0.5
+    assert (np.abs(rates.mean(axis=0) - slow.mean(axis=0)) < 4 * errors).all()
+    # The many outcomes of the newest batch help from the next batch on that they are due.
+    gain = rates[:, delay - 1].mean() - rates[:, delay].mean()
+    assert gain > 0.3 * rates[:, delay - 1].mean()
 
 
 @pytest.mark.slow

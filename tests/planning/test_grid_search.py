@@ -139,7 +139,10 @@ def test_only_the_family_is_searched_if_nothing_keeps_the_best_grid_out_of_it():
 
 #: Grids from a long search (`python -m benchmarks.grid_search`).
 LONG = [
-    ({"features": 6, "effect": 1, "effect_spread": 2.5, "batches": 3}, (166, 1, 4_833)),
+    (
+        {"features": 6, "effect": 1, "effect_spread": 2.5, "batches": 3, "min_batch": 1},
+        (166, 1, 4_833),
+    ),
     ({"features": 2, "effect": 0.3, "batches": 5, "min_batch": 75}, (175, 75, 689, 75, 3_986)),
 ]
 
@@ -160,10 +163,36 @@ def test_the_rest_of_an_experiment_with_late_outcomes_is_planned_with_short_wait
     actions = rng.integers(0, 2, 60)
     rewards = 0.3 * actions * rows[:, 1] + rng.standard_normal(60)
     known = Statistics.zero(cells=2, dim=2).add(rows, rewards, actions)
-    again = replan(before, seen=60, statistics=known, batches=3, max_batches=3)
+    again = replan(before, seen=60, statistics=known, batches=3, max_batches=3, min_batch=1)
     for sizes in ((400, 1, 5_539), (800, 1, 5_139)):
         assert again.row.regret <= 1.02 * again.request.judged(sizes).total(sizes)[0]
     asked = {"seen": 60, "statistics": known, "sizes": (1_980, 1_980, 1_980)}
     proposal = propose(before.model, before.request.law, **asked)
     assert proposal.sizes[1] < 200
     assert proposal.saving > 0.2 * proposal.regret
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_batches_that_wait_have_a_hundredth_of_the_units_unless_a_minimum_is_given():
+    asked = {"units": 5_000, "actions": 3, "features": 6, "effect": 1, "batches": 3,
+             "max_batches": 3, "delay": 1, "compare": False}  # fmt: skip
+    made = plan(**asked)
+    assert min(made.grid.sizes) == made.request.limits.smallest == 50
+    assert "every batch has at least 50 units" in str(made)
+    free = plan(**asked, min_batch=1)
+    assert min(free.grid.sizes) < 7
+    assert "at least" not in str(free)
+    assert not plan(**{**asked, "delay": 0}).request.limits.assumed
+
+
+@given(
+    units=st.integers(1, 10_000), dim=st.integers(1, 60), most=st.integers(1, 200),
+    largest=st.none() | st.integers(1, 10_000), first=st.none() | st.integers(1, 10_000),
+)  # fmt: skip
+def test_the_default_minimum_leaves_every_number_of_batches_possible(
+    units, dim, most, largest, first
+):
+    limits = BatchLimits(units=units, largest=largest, first=first)
+    waiting = limits.waiting(dim, most)
+    for number in range(1, most + 1):
+        assert waiting.allows(number) == limits.allows(number)

@@ -85,7 +85,10 @@ GridKind = Annotated[
     str, typer.Option(help="Grid: tuned (to effect and noise) or paper (needs no guess).")
 ]
 MaxBatches = Annotated[int | None, typer.Option(help="Largest number of batches in the table.")]
-MinBatch = Annotated[int, typer.Option(help="Smallest allowed batch.")]
+MinBatch = Annotated[
+    int | None,
+    typer.Option(help="Smallest allowed batch. With a delay the default is 1% of the units."),
+]
 MaxBatch = Annotated[int | None, typer.Option(help="Largest allowed batch.")]
 FirstBatch = Annotated[int | None, typer.Option(help="Size of the first batch.")]
 Waves = Annotated[str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")]
@@ -165,7 +168,7 @@ def plan(
     kappa: Kappa = None,
     grid: GridKind = "tuned",
     max_batches: MaxBatches = None,
-    min_batch: MinBatch = 1,
+    min_batch: MinBatch = None,
     max_batch: MaxBatch = None,
     first_batch: FirstBatch = None,
     waves: Waves = None,

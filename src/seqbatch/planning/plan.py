@@ -189,7 +189,7 @@ def plan(
     kappa: float | None = None,
     grid: GridKind = "tuned",
     max_batches: int | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
@@ -246,7 +246,8 @@ def plan(
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
-        Limits on the sizes of batches, and the size of the first one.
+        Limits on the sizes of batches, and the size of the first one. The default minimum is 1; with
+        a delay, it is a hundredth of the units, and at least the number of parameters per action.
     waves
         The sizes of calendar waves; batches end where waves end.
     randomised
@@ -324,10 +325,13 @@ def plan(
         )
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
+    numbers = numbers_of(limits, batches, max_batches)
+    if conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, numbers[-1])
     request = Request(
         model=model,
         limits=limits,
-        numbers=numbers_of(limits, batches, max_batches),
+        numbers=numbers,
         batches=batches,
         kind=grid,
         batch_cost=batch_cost,
@@ -353,10 +357,11 @@ def replan(
     *,
     seen: int,
     statistics: Statistics,
+    outstanding: Sequence[tuple[int, float]] = (),
     covariance: ArrayLike | None = None,
     batches: int | None = None,
     max_batches: int | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     first_batch: int | None = None,
     waves: Sequence[int] | None = None,
@@ -376,6 +381,10 @@ def replan(
         The statistics of their outcomes: for `features` one cell per action, with the constant
         first in each row; for `dim` one cell. Effect, noise and true parameters are drawn from
         their posterior given these.
+    outstanding
+        With a delay: the last batches whose outcomes are not in the statistics yet, oldest first;
+        for each, the number of units, and the share of them that was assigned at random. Their
+        outcomes arrive when the plan's delay has passed.
     covariance
         For `dim`: the covariance of the contexts, shape (d, d). It cannot be derived from the
         statistics, which contain only chosen vectors.
@@ -406,9 +415,11 @@ def replan(
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
-    model = model_given(before.model, before.request.law, statistics, covariance)
+    model = model_given(before.model, before.request.law, statistics, covariance, outstanding)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)
     numbers = numbers_of(limits, batches, max_batches)
+    if model.conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, numbers[-1])
     request = request_given(before, model, limits, numbers, batches)
     return stochastic(request, policy=before.policy)

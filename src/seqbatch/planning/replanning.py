@@ -316,8 +316,9 @@ def propose(
     seen: int,
     statistics: Statistics,
     sizes: Sequence[int],
+    outstanding: Sequence[tuple[int, float]] = (),
     covariance: ArrayLike | None = None,
-    min_batch: int = 1,
+    min_batch: int | None = None,
     max_batch: int | None = None,
     seed: int = 0,
 ) -> Proposal:
@@ -327,12 +328,13 @@ def propose(
     ----------
     model, law
         The assumptions before the first outcome: a plan's `model`, and the prior on the effect.
-    seen, statistics, covariance
+    seen, statistics, outstanding, covariance
         As for :func:`~seqbatch.planning.replan`.
     sizes
         The planned sizes of the remaining batches. They are kept unless others are clearly better.
     min_batch, max_batch
-        The minimum and maximum size of a batch; ignored if `sizes` violate them.
+        The minimum and maximum size of a batch, by default those of :func:`~seqbatch.planning.plan`;
+        ignored if `sizes` violate them.
     seed
         The same seed gives the same proposal.
     """
@@ -340,10 +342,13 @@ def propose(
     if not planned:
         raise InvalidGridError("sizes", "those of at least one remaining batch", "none")
     number, units = len(planned), sum(planned)
-    limits = limits_of(units, min(min_batch, *planned), max_batch, None, None)
+    limits = limits_of(units, min_batch and min(min_batch, *planned), max_batch, None, None)
     if not limits.allows(number):
         limits = replace(limits, largest=None)
-    after = model_given(model, law, statistics, covariance)
+    if model.conduct.delay and min_batch is None:
+        limits = limits.waiting(model.dim, number)
+        limits = replace(limits, smallest=min(limits.smallest, *planned))
+    after = model_given(model, law, statistics, covariance, outstanding)
     trials = Tried(
         tuning=after.ensemble(TUNED[0], seed=10 * seed + TUNING, points=TUNED[1]),
         judging=after.ensemble(JUDGED[0], seed=10 * seed + JUDGING, points=JUDGED[1]),
@@ -456,7 +461,11 @@ class Tried:
 
 
 def model_given(
-    model: Model, law: EffectLaw, statistics: Statistics, covariance: ArrayLike | None
+    model: Model,
+    law: EffectLaw,
+    statistics: Statistics,
+    covariance: ArrayLike | None,
+    outstanding: Sequence[tuple[int, float]] = (),
 ) -> Model:
     """Return the model given the outcomes so far, with posterior effect, noise and parameters."""
     if not isinstance(statistics, Statistics):
@@ -471,9 +480,25 @@ def model_given(
     known = whitened(statistics, covariance, model)
     if model.layout == "block":
         known = centred(known)
-    past = KnownPast(known.gram, known.moment, common_spread(known, model))
+    late = _outstanding(outstanding, model.conduct.delay)
+    past = KnownPast(known.gram, known.moment, common_spread(known, model), late)
     # The sample's rows are in other coordinates than the data, and cannot be used.
     return replace(model, scenarios=learned(known, model, law), weights=(), past=past, rows=None)
+
+
+def _outstanding(given: Sequence[tuple[int, float]], delay: int) -> tuple[tuple[int, float], ...]:
+    """Return the checked batches whose outcomes are still to come."""
+    if len(given) > delay:
+        raise InvalidArgumentError(
+            "outstanding", f"at most {delay} batches, the plan's delay", len(given)
+        )
+    return tuple(
+        (
+            arguments.integer("outstanding", units, at_least=0),
+            arguments.number("outstanding", share, at_least=0, at_most=1),
+        )
+        for units, share in given
+    )
 
 
 def request_given(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
@@ -27,6 +27,9 @@ from seqbatch.planning.unit_sample import Sample
 
 Sizes = tuple[int, ...]
 
+#: The default minimum of a batch, as a share of all units, if outcomes are late.
+LEAST_WAVE = 0.01
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchLimits:
@@ -44,6 +47,8 @@ class BatchLimits:
         The sizes of calendar waves; batches end where waves end. They sum to `units`.
     seen
         The number of units already assigned in a running experiment.
+    assumed
+        Whether `smallest` is a default, because outcomes are late and no minimum was given.
     """
 
     units: int
@@ -52,6 +57,7 @@ class BatchLimits:
     first: int | None = None
     waves: tuple[int, ...] | None = None
     seen: int = 0
+    assumed: bool = False
 
     def allows(self, batches: int) -> bool:
         """Return whether some grid with this many batches satisfies the limits."""
@@ -88,6 +94,35 @@ class BatchLimits:
         if self.first is not None and self.first < self.units:
             return 1 + -(-(self.units - self.first) // self.largest)
         return -(-self.units // self.largest)
+
+    def waiting(self, dim: int, most: int) -> "BatchLimits":
+        """Return limits for late outcomes if no minimum was given: a hundredth of the units.
+
+        Without a minimum, batches that wait for outcomes would have a single unit.
+
+        Parameters
+        ----------
+        dim
+            The number of parameters per action: a batch has at least as many units.
+        most
+            The largest number of batches, which the limits still allow.
+
+        Examples
+        --------
+        >>> BatchLimits(units=5_000).waiting(7, 3).smallest
+        50
+        >>> BatchLimits(units=300).waiting(7, 3).smallest
+        7
+        """
+        if self.waves is not None:
+            return self
+        bounds = [self.units // (2 * most)]
+        if self.first is not None:
+            bounds += [self.first, (self.units - self.first) // (2 * most)]
+        if self.largest is not None:
+            bounds.append(self.largest)
+        smallest = max(1, min(max(dim, math.ceil(LEAST_WAVE * self.units)), *bounds))
+        return replace(self, smallest=smallest, assumed=True)
 
     def fit(self, ends: Sequence[float]) -> Sizes:
         """Return the sizes closest to these ends that satisfy the limits."""
@@ -442,7 +477,7 @@ def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> t
 
 def limits_of(
     units: int,
-    min_batch: int,
+    min_batch: int | None,
     max_batch: int | None,
     first_batch: int | None,
     waves: Sequence[int] | None,
@@ -451,7 +486,7 @@ def limits_of(
     T = arguments.integer("units", units)
     if T > MOST_UNITS:
         raise InvalidArgumentError("units", f"at most {MOST_UNITS:.0e}", units)
-    smallest = arguments.integer("min_batch", min_batch)
+    smallest = 1 if min_batch is None else arguments.integer("min_batch", min_batch)
     for name, value in (("max_batch", max_batch), ("first_batch", first_batch)):
         if value is not None:
             arguments.integer(name, value)
@@ -463,7 +498,7 @@ def limits_of(
             "first_batch", f"between {smallest} and {largest}, like every batch", first_batch
         )
     if waves is not None:
-        if min_batch != 1 or max_batch is not None or first_batch is not None:
+        if smallest != 1 or max_batch is not None or first_batch is not None:
             raise InvalidArgumentError(
                 "waves",
                 "given without min_batch, max_batch and first_batch",

@@ -105,6 +105,8 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
             f"outcomes arrive {counted(conduct.delay, noun)} late (those of {noun} 1 are first "
             f"used in {noun} {2 + conduct.delay})"
         )
+    if plan.request.limits.assumed:
+        parts.append(_least(plan, noun))
     if conduct.eligible:
         parts.append(f"the shares of units that may get each action: {_listed(conduct.eligible)}")
     if conduct.capacity:
@@ -118,6 +120,16 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
             "one, and regret is measured against it"
         )
     return f" Also: {'; '.join(parts)}." if parts else ""
+
+
+def _least(plan: "Plan", noun: Noun) -> str:
+    """State the default minimum of a batch, and when to set another."""
+    smallest = plan.request.limits.smallest
+    return (
+        f"every {noun} has at least {counted(smallest, 'unit')}, the default if outcomes are late "
+        f"({smallest / plan.units:.1%} of all; if more units come while you wait, or fewer may, "
+        "set min_batch)"
+    )
 
 
 def _listed(shares: tuple[float, ...]) -> str:
@@ -340,8 +352,11 @@ def assigned_by(plan: "Plan") -> list[str]:
     conduct = plan.model.conduct
     about = "about " if conduct.missing else ""
     made = []
-    for outcomes in conduct.known(plan.grid.sizes):
-        known = plan.seen + outcomes
+    past = plan.model.past
+    late = [] if past is None else [units for units, _ in past.outstanding]
+    for place, outcomes in enumerate(conduct.known(plan.grid.sizes)):
+        # Of the units seen, the outcomes of the newest batches are still to come.
+        known = plan.seen - sum(late[max(place - conduct.delay + len(late), 0) :]) + outcomes
         if not known or conduct.chance == 1:
             made.append("uniformly at random")
             continue

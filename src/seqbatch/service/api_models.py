@@ -57,7 +57,7 @@ class PlanBody(Body):
     kappa: float | None = None
     grid: Literal["tuned", "paper"] = "tuned"
     max_batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
-    min_batch: int = Field(default=1, ge=1)
+    min_batch: int | None = Field(default=None, ge=1)
     max_batch: int | None = Field(default=None, ge=1)
     first_batch: int | None = Field(default=None, ge=1)
     waves: list[int] | None = Field(default=None, min_length=1, max_length=30)

@@ -9,6 +9,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import planned_waves
+from seqbatch.campaign.decide import replanning
 from seqbatch.campaign.decide.replanning import independent, proposal_text
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps import amend, close
@@ -201,3 +202,37 @@ def test_plain_values_come_back(store):
     _, closed = wave(campaign)
     plain = json.loads(json.dumps(closed.proposal.plain()))
     assert type(closed.proposal).of(plain) == closed.proposal
+
+
+def test_late_outcomes_are_outstanding_and_not_missing(store, monkeypatch):
+    """Wave 1 lacks a quarter of its outcomes; those of wave 2 are not due, and ten came early."""
+    honest, asked = replanning.propose, []
+
+    def noted(model, law, **options):
+        asked.append((model.conduct.missing, options["outstanding"]))
+        return honest(model, law, **options)
+
+    monkeypatch.setattr(replanning, "propose", noted)
+    declared = {**PLAN, "units": 4_000, "batches": 4, "max_batches": 4, "delay": 1}
+    campaign = adaptive(store, grid={"plan": declared, "adaptive": True})
+    ids = {}
+    for number in (1, 2):
+        count, random = campaign.situation().left, np.random.default_rng(number)
+        frame = {
+            "id": [f"{number}-{place}" for place in range(count)],
+            "age": random.normal(40, 10, count),
+            "zip": random.choice(["urban", "rural"], count),
+        }
+        campaign.assign(pl.DataFrame(frame))
+        ids[number] = frame["id"]
+        # The outcomes of wave 1 come when wave 2 is open.
+        came = [*(ids[1][: len(ids[1]) * 3 // 4] if number == 2 else []), *ids[number][:10]]
+        came = list(dict.fromkeys(came)) if number == 2 else came
+        new = [one for one in came if number == 1 or one not in ids[1][:10]]
+        campaign.record(pl.DataFrame({"id": new, "y": random.normal(20, 1, len(new))}))
+        campaign.close(force=True, reason="outcomes are late")
+    first, second = (len(ids[number]) for number in (1, 2))
+    missing, outstanding = asked[-1]
+    assert missing == pytest.approx(1 - (first * 3 // 4) / first)
+    assert outstanding == [(second - 10, 1.0)]
+    assert campaign.verify().sound

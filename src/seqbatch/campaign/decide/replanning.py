@@ -56,7 +56,8 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
             seen=now.assigned,
             statistics=known,
             sizes=ahead,
-            min_batch=wanted.get("min_batch", 1),
+            outstanding=_outstanding(now, wanted.get("delay", 0)),
+            min_batch=wanted.get("min_batch"),
             max_batch=wanted.get("max_batch"),
             # Use a different seed for every wave.
             seed=wanted.get("seed", 0) + now.wave,
@@ -70,10 +71,39 @@ def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: Effec
     """Return the planning model assumed before the first outcome, without redundant columns."""
     actions, noises = len(now.active), several("noise", wanted.get("noise", 1.0))
     model = model_of(actions, known.dim - 1, None, law, noises, wanted.get("kappa"))
-    # Assume that the share of missing outcomes stays the same.
-    missing = min(max(1 - int(known.count.sum()) / now.assigned, 0.0), MOST_MISSING)
-    conduct = conduct_of(actions, now.spec.randomised, now.floor, missing, wanted.get("delay", 0))
+    delay = wanted.get("delay", 0)
+    missing = _missing(now, int(known.count.sum()), delay, wanted.get("missing", 0.0))
+    conduct = conduct_of(actions, now.spec.randomised, now.floor, missing, delay)
     return replace(model, conduct=conduct)
+
+
+def _missing(now: Situation, known: int, delay: int, planned: float) -> float:
+    """Return the share of missing outcomes so far; the planned one if none are due.
+
+    Late outcomes are not missing: only those of the waves before the last `delay` ones are due.
+    """
+    due = sum(
+        units
+        for wave, units in enumerate(now.units, start=1)
+        if wave <= now.wave - delay and wave not in now.skipped
+    )
+    if not due:
+        return planned
+    # Outcomes of the wave being closed that have arrived early say nothing about those due.
+    early = now.observed if delay and now.wave not in now.skipped else 0
+    return min(max(1 - (known - early) / due, 0.0), MOST_MISSING)
+
+
+def _outstanding(now: Situation, delay: int) -> list[tuple[int, float]]:
+    """Return the last waves whose outcomes are late: their units, and the random share."""
+    found = []
+    for wave in range(max(now.wave - delay, 0) + 1, now.wave + 1):
+        units = 0 if wave in now.skipped else now.units[wave - 1]
+        early = now.observed if wave == now.wave else 0
+        # Nothing is known in time for the first waves.
+        share = 1.0 if wave <= 1 + delay else now.spec.randomised
+        found.append((max(units - early, 0), share))
+    return found
 
 
 def independent(gram: Floats) -> Integers:

@@ -137,11 +137,15 @@ class KnownPast:
     common
         The standard deviation of the part common to the parameters of all models, which affects no
         choice; 0 if there is none.
+    outstanding
+        The last batches whose outcomes are not known yet, oldest first: the number of units, and the
+        share of them that was assigned at random. The others count as assigned by what is known.
     """
 
     gram: Floats
     moment: Floats
     common: float = 0.0
+    outstanding: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -312,22 +316,31 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
     if trials.past is not None:
         known = BatchSums(known.gram + trials.past.gram, known.moment + trials.past.moment)
         fit = trials.fitted(known.gram, known.moment)
+        late = _outstanding(trials, trials.past, fit, later=sum(sizes))
+    # The number of earlier batches whose outcomes are late.
+    before = len(late)
+    for _ in range(before - conduct.delay):
+        come = late.pop(0)
+        known = BatchSums(known.gram + come.gram, known.moment + come.moment)
+        fit = trials.fitted(known.gram, known.moment)
     blind = conduct.blind(len(sizes), informed=informed)
     by_chance = trials.decided(0, None, 0)
     regret, best = [], []
     luck = np.ones_like(by_chance.regret)
+    # Batches have draws of their own, and so have those before them.
+    start = 1 + before if before else 0
     for number, (size, share) in enumerate(zip(sizes, blind, strict=True)):
         own = round(size * (1 - share) * conduct.returned)
-        choice = by_chance if fit is None else trials.decided(number, fit, own)
+        choice = by_chance if fit is None else trials.decided(start + number, fit, own)
         regret.append(share * by_chance.regret + (1 - share) * choice.regret)
         best.append(share * by_chance.best + (1 - share) * choice.best)
         # No decision uses the outcomes of the last batches.
         if number + 1 + conduct.delay < len(sizes):
             left = sum(sizes[number + 1 :])
-            batch = Batch(number=number, size=size, blind=share, own=own, later=left)
+            batch = Batch(number=start + number, size=size, blind=share, own=own, later=left)
             late.append(trials.learned(batch, choice))
             luck = luck * late[-1].weight
-        if conduct.delay <= number < len(sizes) - 1:
+        if conduct.delay - before <= number < len(sizes) - 1:
             come = late.pop(0)
             known = BatchSums(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
@@ -343,3 +356,15 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         gain=trials.gain,
         strata=trials.strata,
     )
+
+
+def _outstanding(trials: Greedy, past: KnownPast, fit: Floats, *, later: int) -> list[BatchSums]:
+    """Draw the sums of earlier batches whose outcomes are still to come, oldest first."""
+    drawn = []
+    # The draws of number 0 are for a first batch that nothing is known before.
+    for number, (size, blind) in enumerate(past.outstanding, start=1):
+        own = round(size * (1 - blind) * trials.conduct.returned)
+        choice = trials.decided(number, fit if own else None, own)
+        batch = Batch(number=number, size=size, blind=blind, own=own, later=later)
+        drawn.append(trials.learned(batch, choice))
+    return drawn
