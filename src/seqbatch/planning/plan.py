@@ -246,8 +246,8 @@ def plan(
     max_batches
         The largest number of batches in the table; the default is 8, or the number of waves.
     min_batch, max_batch, first_batch
-        Limits on the sizes of batches, and the size of the first one. The default minimum is 1; with
-        a delay, it is a hundredth of the units, and at least the number of parameters per action.
+        Limits on the sizes of batches, and the size of the first one. The default minimum is 1;
+        with a delay, a hundredth of the units, and at least the number of parameters per action.
     waves
         The sizes of calendar waves; batches end where waves end.
     randomised

@@ -333,7 +333,7 @@ def propose(
     sizes
         The planned sizes of the remaining batches. They are kept unless others are clearly better.
     min_batch, max_batch
-        The minimum and maximum size of a batch, by default those of :func:`~seqbatch.planning.plan`;
+        The minimum and maximum size of a batch, by default as for :func:`~seqbatch.planning.plan`;
         ignored if `sizes` violate them.
     seed
         The same seed gives the same proposal.

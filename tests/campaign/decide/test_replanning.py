@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide import replanning
+from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide.replanning import independent, proposal_text
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps import amend, close
@@ -216,22 +216,22 @@ def test_late_outcomes_are_outstanding_and_not_missing(store, monkeypatch):
     declared = {**PLAN, "units": 4_000, "batches": 4, "max_batches": 4, "delay": 1}
     campaign = adaptive(store, grid={"plan": declared, "adaptive": True})
     ids = {}
-    for number in (1, 2):
-        count, random = campaign.situation().left, np.random.default_rng(number)
+    for wave in (1, 2):
+        count, random = campaign.situation().left, np.random.default_rng(wave)
         frame = {
-            "id": [f"{number}-{place}" for place in range(count)],
+            "id": [f"{wave}-{place}" for place in range(count)],
             "age": random.normal(40, 10, count),
             "zip": random.choice(["urban", "rural"], count),
         }
         campaign.assign(pl.DataFrame(frame))
-        ids[number] = frame["id"]
+        ids[wave] = frame["id"]
         # The outcomes of wave 1 come when wave 2 is open.
-        came = [*(ids[1][: len(ids[1]) * 3 // 4] if number == 2 else []), *ids[number][:10]]
-        came = list(dict.fromkeys(came)) if number == 2 else came
-        new = [one for one in came if number == 1 or one not in ids[1][:10]]
+        came = [*(ids[1][: len(ids[1]) * 3 // 4] if wave == 2 else []), *ids[wave][:10]]
+        came = list(dict.fromkeys(came)) if wave == 2 else came
+        new = [one for one in came if wave == 1 or one not in ids[1][:10]]
         campaign.record(pl.DataFrame({"id": new, "y": random.normal(20, 1, len(new))}))
         campaign.close(force=True, reason="outcomes are late")
-    first, second = (len(ids[number]) for number in (1, 2))
+    first, second = (len(ids[wave]) for wave in (1, 2))
     missing, outstanding = asked[-1]
     assert missing == pytest.approx(1 - (first * 3 // 4) / first)
     assert outstanding == [(second - 10, 1.0)]

@@ -138,7 +138,7 @@ class KnownPast:
         The standard deviation of the part common to the parameters of all models, which affects no
         choice; 0 if there is none.
     outstanding
-        The last batches whose outcomes are not known yet, oldest first: the number of units, and the
+        The last batches whose outcomes are not known yet, oldest first: number of units, and the
         share of them that was assigned at random. The others count as assigned by what is known.
     """
 
