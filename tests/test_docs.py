@@ -19,7 +19,16 @@ from website.docstrings import as_markdown
 RUNNABLE = re.compile(r"^```(python|console)", re.MULTILINE)
 RUN = [page for page in PAGES if RUNNABLE.search(page.read_text(encoding="utf-8"))]
 #: Parts of the package that have no public names of their own.
-INTERNAL = {"archive", "cli", "display", "document", "learner", "output_files", "pictures"}
+INTERNAL = {
+    "__main__",
+    "archive",
+    "cli",
+    "display",
+    "document",
+    "learner",
+    "output_files",
+    "pictures",
+}
 
 
 def named(page):

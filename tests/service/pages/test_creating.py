@@ -290,7 +290,7 @@ def test_the_spec_can_be_edited_and_is_checked(service, visit):
         answer = visit.send(f"{at}/{step}", wrong)
         assert answer.status_code == 422
         assert "seed must be a whole number" in words(answer.text).replace("seed: ", "seed ")
-        assert 'line 5: seed = "x"' in words(answer.text)
+        assert re.search(r'line \d+: seed = "x"', words(answer.text))
         assert "seed = &#34;x&#34;" in answer.text
     good = {**fields, "spec": re.sub(r"seed = \d+", lambda _: "seed = 5", fields["spec"])}
     answer = visit.send(f"{at}/review", good)
