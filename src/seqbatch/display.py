@@ -117,3 +117,12 @@ def enumerated(words: Sequence[str]) -> str:
     """
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def sentence(clause: str) -> str:
+    """Return a clause as a sentence.
+
+    >>> sentence("wave 1 is open")
+    'Wave 1 is open.'
+    """
+    return f"{clause[:1].upper()}{clause[1:]}."

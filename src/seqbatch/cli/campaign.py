@@ -22,7 +22,7 @@ from seqbatch.cli.console import (
     show,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options, reading_options
-from seqbatch.display import counted
+from seqbatch.display import counted, sentence
 from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
 from seqbatch.policies import registry
@@ -512,7 +512,7 @@ def close(
         now = campaign.situation()
         valid, then = now.proposal is not None, next_command(campaign, store, now)
     if as_json:
-        dump({**asdict(result), "next": then})
+        dump({**asdict(result), "warnings": result.warnings, "next": then})
         return
     show_closed(result)
     if valid and result.proposal is not None and result.proposal.changes:
@@ -531,6 +531,7 @@ def show_closed(result: "Closed") -> None:
     from seqbatch.campaign.decide.replanning import proposal_text
     from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
+    from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
     from seqbatch.campaign.views.status import absences, recorded_table
 
     rows: list[list[Any]] = []
@@ -551,7 +552,10 @@ def show_closed(result: "Closed") -> None:
         say(f"{result.absent_earlier:,} units of earlier waves count as absent from now on.")
     if len(result.metrics) > 1:
         show(recorded_table(result.metrics))
-    say(_missing_text(result.missingness))
+    for warning in result.warnings:
+        say(sentence(warning))
+    if not any(doubt.kind == WAITED_FOR for doubt in result.doubts):
+        say(_missing_text(result.missingness))
     say(_allocation_text(result.allocation))
     if result.late:
         say(f"{counted(result.late, 'late outcome')} of earlier waves entered the estimate.")

@@ -13,7 +13,8 @@ from seqbatch.campaign.record.outcomes import Ledger, absences
 from seqbatch.campaign.record.store import OutcomeChunk
 from seqbatch.campaign.steps import close
 from seqbatch.campaign.views.metrics import metric_notes
-from seqbatch.campaign.views.status import WAITING
+from seqbatch.campaign.views.status import WAITING, remarks
+from seqbatch.display import sentence
 from seqbatch.inference import Guarded
 from seqbatch.storage import open_store
 from tests.campaign.instances import units
@@ -154,7 +155,16 @@ def test_a_guardrail_is_not_judged_before_its_file_came(store):
     campaign = shop(store, metrics=metrics, grid=sizes)
     given = campaign.assign(units(400)).table
     campaign.record(buyers(given))
-    campaign.close()
+    with refused("metric-not-recorded", field="complaint") as caught:
+        campaign.close()
+    assert [each.action for each in caught.value.remedies] == ["close"]
+    [doubt] = campaign.close(force=True, reason="the file comes next week").doubts
+    assert (doubt.kind, doubt.column, doubt.rows) == ("metric-not-recorded", "complaint", 400)
+    assert campaign.close(wave=1).doubts == (doubt,)
+    assert campaign.status().doubts == (doubt,)
+    assert campaign.findings().quality.doubts == (doubt,)
+    assert campaign.findings().quality.warnings[0] in campaign.findings().notes
+    assert sentence(doubt.text()) in remarks(campaign.status())
     [_, found] = campaign.findings().metrics
     assert (found.recorded, found.absent) == (0, 400)
     assert {one.code for one in found.guardrail} == {Guarded.NOT_CLEAR}
@@ -163,6 +173,82 @@ def test_a_guardrail_is_not_judged_before_its_file_came(store):
     campaign.record(pl.DataFrame({"id": given["id"].to_pylist()[:1], "complaint": [1]}))
     [_, found] = campaign.findings().metrics
     assert {one.code for one in found.guardrail} == {Guarded.KEPT}
+    assert (campaign.status().doubts, campaign.findings().quality.doubts) == ((), ())
+    # The same in the next wave: the complaint of the first says nothing about its file.
+    campaign.record(buyers(campaign.assign(units(40, start=400)).table))
+    with refused("metric-not-recorded"):
+        campaign.close()
+    campaign.close(force=True, skip=True, reason="not sent")
+    assert campaign.status().doubts == campaign.findings().quality.doubts == ()
+    assert campaign.verify().sound
+
+
+def test_a_part_of_the_objective_that_was_never_recorded_is_asked_about(store):
+    metrics = {"revenue": {"absent": 0}, "returned": {"absent": 0}, "rating": {"absent": 3}}
+    objective = {"maximise": {"revenue": 1, "returned": -1}}
+    campaign = shop(store, metrics=metrics, objective=objective)
+    given = campaign.assign(units(40)).table
+    campaign.record(pl.DataFrame({"id": given["id"].to_pylist()[:1], "rating": [5]}))
+    with refused("no-outcomes"):
+        campaign.close()
+    campaign.record(buyers(given))
+    with refused("metric-not-recorded", field="returned"):
+        campaign.close()
+    campaign.record(pl.DataFrame({"id": given["id"].to_pylist()[:1], "returned": [2.5]}))
+    assert campaign.close().doubts == ()
+    assert campaign.verify().sound
+
+
+def test_a_metric_that_is_waited_for_is_not_asked_about_yet(store):
+    clock = Clock()
+    later = {"absent": 0, "after": "60 days"}
+    campaign = shop(store, clock, metrics={"revenue": {"absent": 0}, "returned": later})
+    campaign.record(buyers(campaign.assign(units(40)).table))
+    clock.time += timedelta(days=20)
+    campaign.close()
+    campaign.record(buyers(campaign.assign(units(40, start=40)).table))
+    clock.time += timedelta(days=70)
+    with refused("metric-not-recorded", field="returned"):
+        campaign.close()
+
+
+def test_means_of_buyers_alone_are_never_those_of_all_units(store):
+    """A wave that is closed by force before its time is up waits for most of its units."""
+    clock = Clock()
+    campaign = shop(store, clock, absent=0, after="14 days")
+    campaign.record(buyers(campaign.assign(units(40)).table))
+    clock.time += timedelta(days=3)
+    [doubt] = campaign.close(force=True, reason="in a hurry").doubts
+    assert (doubt.kind, doubt.rows) == ("units-waited-for", 30)
+    found = campaign.findings()
+    assert (found.waves, found.waiting, found.outcomes, found.means) == ((), (1,), 0, ())
+    assert found.sentences == (found.sentences[0],)
+    assert "wave 1" in found.sentences[0]
+    assert {row.mean for row in campaign.status().actions} == {None}
+    # A second wave with all of its outcomes counts; the first one is left out, and that is said.
+    second = campaign.assign(units(40, start=40)).table["id"].to_pylist()
+    campaign.record(pl.DataFrame({"id": second, "revenue": [float(n % 3) for n in range(40)]}))
+    campaign.close()
+    found = campaign.findings()
+    assert (found.waves, found.waiting, found.outcomes) == ((2,), (1,), 40)
+    assert found.sentences and any("wave 1" in note for note in found.notes)
+    # Once the time is up, they count, whether or not another wave is closed.
+    clock.time += timedelta(days=14)
+    found = campaign.findings()
+    assert (found.waves, found.waiting, found.outcomes, found.absent) == ((1, 2), (), 80, 30)
+    assert campaign.findings(at_event=campaign.status().events).waiting == (1,)
+    assert campaign.verify().sound
+
+
+def test_an_aborted_wave_of_buyers_alone_is_left_out(store):
+    campaign = shop(store, absent=0)
+    given = campaign.assign(units(40)).table
+    campaign.record(buyers(given))
+    campaign.abort(reason="no money")
+    assert (campaign.findings().waves, campaign.findings().waiting) == ((), (1,))
+    others = [text for place, text in enumerate(given["id"].to_pylist()) if place % 4]
+    campaign.record(pl.DataFrame({"id": others, "revenue": 0.0}))
+    assert (campaign.findings().waves, campaign.findings().waiting) == ((1,), ())
 
 
 def test_nobody_counts_before_the_time_is_up(store, tmp_path):

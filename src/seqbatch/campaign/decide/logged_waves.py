@@ -18,7 +18,15 @@ from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.events import utc_now
-from seqbatch.campaign.record.outcomes import CELLS, Newest, counted, part_name, parts_of
+from seqbatch.campaign.record.outcomes import (
+    CELLS,
+    Newest,
+    absent_since,
+    assigned_by,
+    counted,
+    part_name,
+    parts_of,
+)
 from seqbatch.campaign.record.store import Event, OutcomeChunk, Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.metrics import Metric
@@ -298,6 +306,8 @@ class Logged:
         The waves included in the analysis.
     at
         The time of the analysis, by which some units without a value of a metric count as absent.
+    waiting
+        The waves left out because units of them have no outcome, and do not count as absent yet.
     segments
         The columns whose values are segments.
     levels
@@ -309,6 +319,7 @@ class Logged:
     known: Newest
     waves: tuple[int, ...]
     at: datetime
+    waiting: tuple[int, ...] = ()
     segments: tuple[str, ...] = ()
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     _kept: dict[int, Rows] = field(default_factory=dict)
@@ -364,6 +375,15 @@ class Logged:
             recorded += int((~np.isnan(self._parts[own, place])).sum())
             with_value += int((~np.isnan(known[own])).sum())
         return recorded, with_value
+
+    def recorded_in(self, wave: int) -> dict[str, int]:
+        """Return how many values of each metric were recorded in a wave."""
+        end = sum(self.now.units[:wave])
+        first = end - self.now.units[wave - 1]
+        known, absent = self.known.counts(first, end)
+        counts = (~np.isnan(self._parts[first:end])).sum(axis=0).tolist()
+        own = dict(zip(self.now.spec.parts, counts, strict=True))
+        return {name: own.get(name, known - absent) for name in self.now.spec.metrics}
 
     def rows_of(self, wave: int, values: Floats | None = None) -> Iterator[Rows]:
         """Yield a wave's units in pieces; `values` replace the outcomes, by the unit's number."""
@@ -585,8 +605,28 @@ def logged(
     """
     counts = closing or (now.aborted and now.units[-1] > 0)
     waves = range(1, now.wave + 1 if counts else now.wave)
-    used = tuple(wave for wave in waves if wave not in now.skipped)
+    used, at = tuple(wave for wave in waves if wave not in now.skipped), at or utc_now()
     until = now.sequence + int(closing)
     chunks = reader.outcome_chunks(after_event=after_event, until_event=until)
     known = Newest.of(chunks, now.assigned)
-    return Logged(reader, now, known, used, at or utc_now(), tuple(segments))
+    if closing:
+        return Logged(reader, now, known, used, at, (), tuple(segments))
+    waiting = _waiting(reader, now, known, at)
+    used = tuple(wave for wave in used if wave not in waiting)
+    return Logged(reader, now, known, used, at, waiting, tuple(segments))
+
+
+def _waiting(reader: Reader, now: Situation, known: Newest, at: datetime) -> tuple[int, ...]:
+    """Count units as absent whose wait is over by now; return the waves that have others.
+
+    The outcomes of such a wave are those of buyers alone, whom the others are not like. The last
+    wave of an aborted campaign was never closed, so its units never count as absent.
+    """
+    gone = absent_since(reader, now, at)
+    known.count_absent(gone)
+    left = list(gone.waiting)
+    if now.aborted and now.absent is not None:
+        left += [(now.wave, event) for event in assigned_by(reader, now.wave)]
+    return tuple(sorted({
+        wave for wave, event in left if (known.versions[assigned_by(reader, wave)[event]] < 0).any()
+    }))  # fmt: skip

@@ -198,6 +198,12 @@ class Newest:
         self.versions[numbers[newer]] = versions[newer]
         self.values[numbers[newer]] = values[newer]
 
+    def count_absent(self, gone: "Absentees") -> None:
+        """Let units without an outcome count as absent."""
+        nothing = self.versions[gone.numbers] < 0
+        self.values[gone.numbers[nothing]] = gone.values[nothing]
+        self.versions[gone.numbers[nothing]] = 0
+
     def within(self, low: int, high: int) -> Floats:
         """Return the outcomes of units with numbers from `low` to `high` - 1."""
         return self.values[low:high]
@@ -389,7 +395,7 @@ def absentees(reader: Reader, now: Situation, news: News, *, at: datetime, skip:
     none = np.zeros(0, dtype=np.int64)
     if now.absent is None:
         return Absentees(none, np.zeros(0), ())
-    assigned = {wave: _assigned(reader, wave) for wave in {now.wave, *dict(now.waiting)}}
+    assigned = {wave: assigned_by(reader, wave) for wave in {now.wave, *dict(now.waiting)}}
     own = [] if skip else [(now.wave, event) for event in assigned[now.wave]]
     found, values, left = [none], [np.zeros(0)], []
     for wave, event in dict.fromkeys([*now.waiting, *own]):
@@ -400,6 +406,20 @@ def absentees(reader: Reader, now: Situation, news: News, *, at: datetime, skip:
         known, partly = news.fresh.numbers, news.unrewarded
         if wave != now.wave:
             known, partly = _recorded(reader, now, numbers)
+        found.append(np.setdiff1d(numbers, known))
+        values.append(_assumed(now, found[-1], partly))
+    return Absentees(np.concatenate(found), np.concatenate(values), tuple(left))
+
+
+def absent_since(reader: Reader, now: Situation, at: datetime) -> Absentees:
+    """Return the units of closed waves whose waiting time has ended since the last close."""
+    found, values, left = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], []
+    for wave, event in now.waiting:
+        if now.absent is None or not _due(reader, now, event, at):
+            left.append((wave, event))
+            continue
+        numbers = assigned_by(reader, wave)[event]
+        known, partly = _recorded(reader, now, numbers)
         found.append(np.setdiff1d(numbers, known))
         values.append(_assumed(now, found[-1], partly))
     return Absentees(np.concatenate(found), np.concatenate(values), tuple(left))
@@ -443,7 +463,7 @@ def _due(reader: Reader, now: Situation, event: int, at: datetime) -> bool:
     return wait is None or at - datetime.fromisoformat(reader.event(event).at) >= wait
 
 
-def _assigned(reader: Reader, wave: int) -> dict[int, Integers]:
+def assigned_by(reader: Reader, wave: int) -> dict[int, Integers]:
     """Return the numbers of a wave's units by the event that assigned them."""
     pieces: dict[int, list[Integers]] = {}
     for extent in reader.extents(wave=wave):

@@ -12,6 +12,7 @@ from seqbatch.campaign.decide.action_counts import ChiSquare, Counts
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
+from seqbatch.campaign.decide.wave_doubts import UNRECORDED, unrecorded, waited_for
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.files.reading import Source
@@ -27,7 +28,8 @@ from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wro
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core.arrays import AnyArray
 from seqbatch.core.kernels.compiling import load_early
-from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
+from seqbatch.display import sentence
+from seqbatch.errors import CampaignStateError, Doubt, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
 
 # ----------------------------------------------------------------------
@@ -94,6 +96,8 @@ class Closed:
         Rows so far that do not count for a metric because of their date, by its window's length.
     notes
         Notes about the estimate.
+    doubts
+        Metrics without any value in the wave, and units that do not count as absent yet.
     event, hash
         The number and hash of the event. If you keep the hash elsewhere, it proves later that no
         event up to this one was changed or removed.
@@ -120,8 +124,14 @@ class Closed:
     unknown: int | None
     outside: dict[str, int]
     notes: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
     event: int
     hash: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The doubts in words."""
+        return tuple(each.text() for each in self.doubts)
 
     @classmethod
     def of(cls, event: Event, now: Situation) -> "Closed":
@@ -149,9 +159,24 @@ class Closed:
             unknown=payload.get("unknown"),
             outside=payload.get("outside", {}),
             notes=tuple(payload["notes"]),
+            doubts=_doubts(payload, now),
             event=event.sequence,
             hash=event.hash,
         )
+
+
+def _doubts(payload: dict[str, Any], now: Situation) -> tuple[Doubt, ...]:
+    """Return the doubts about a closed wave; a skipped one counts for nothing."""
+    if payload["skipped"] or now.spec.rows == "elsewhere":
+        return ()
+    wave, units = payload["wave"], sum(payload["assigned"].values())
+    known = sum(sum(payload[what].values()) for what in ("observed", "absent"))
+    waiting = any(own == wave for own, _ in payload["waiting"])
+    recorded = {name: sum(counts.values()) for name, counts in payload["metrics"].items()}
+    return (
+        *waited_for(now, wave, units, units - known if waiting else 0),
+        *unrecorded(now, wave, units, recorded),
+    )
 
 
 class WaveEvidence(Protocol):
@@ -398,6 +423,8 @@ class RowEvidence:
         The outcomes recorded since then, and the units that count as absent from now on.
     skip
         Whether to close the wave without learning from it.
+    at
+        The time of the close.
     """
 
     change: Change
@@ -406,6 +433,7 @@ class RowEvidence:
     news: News
     gone: Absentees
     skip: bool
+    at: datetime
 
     @classmethod
     def of(cls, change: Change, now: Situation, *, at: datetime, skip: bool) -> "RowEvidence":
@@ -415,7 +443,7 @@ class RowEvidence:
         # The wave's units were assigned after the last estimate, so all their outcomes are new.
         news = News.since(change, now, record.event, parts=len(now.spec.parts))
         gone = absentees(change, now, news, at=at, skip=skip)
-        return cls(change, now, record, news, gone, skip)
+        return cls(change, now, record, news, gone, skip, at)
 
     @property
     def units(self) -> int:
@@ -463,7 +491,8 @@ class RowEvidence:
     def refuse_doubtful(self) -> None:
         """Refuse a wave whose missing outcomes raise a question that only a person can answer."""
         now, units, values = self.now, self.units, self._recorded.values
-        if now.absent is not None and not len(values):
+        recorded = self._values_of_metrics()
+        if now.absent is not None and not any(recorded[one.name] for one in now.spec.reward.terms):
             raise CampaignStateError(
                 f"wave {now.wave} of campaign {now.name} has no recorded outcome; each of its "
                 f"{units:,} units would count as {now.absent:g}. Record its outcomes. Or close it "
@@ -482,6 +511,38 @@ class RowEvidence:
                 code="buyers-only",
                 remedies=[self._none_means_zero(), BY_FORCE],
             )
+        if not self.skip:
+            self._refuse_unrecorded(recorded)
+
+    def _refuse_unrecorded(self, recorded: dict[str, int]) -> None:
+        """Refuse a wave in which a metric that counts as absent from now on has no value."""
+        counting = {n: count for n, count in recorded.items() if count or self._counts_absent(n)}
+        doubts = unrecorded(self.now, self.now.wave, self.units, counting)
+        if doubts:
+            raise CampaignStateError(
+                f"{' '.join(sentence(each.text()) for each in doubts)} If there is nothing to "
+                "record, close the wave by force, with a reason.",
+                code=UNRECORDED,
+                field=doubts[0].column,
+                remedies=[BY_FORCE],
+            )
+
+    def _counts_absent(self, name: str) -> bool:
+        """Return whether a unit of the wave without a value of a metric counts as absent."""
+        wait = self.now.spec.metrics[name].wait
+        if wait is None:
+            return True
+        events = {extent.event for extent in self.change.extents(wave=self.now.wave)}
+        first = min(datetime.fromisoformat(self.change.event(event).at) for event in events)
+        return self.at - first >= wait
+
+    def _values_of_metrics(self) -> dict[str, int]:
+        """Return how many values of each metric were recorded in the wave."""
+        now, known = self.now, self._recorded
+        partly = self.news.unrewarded.within(self._first, now.assigned)
+        parts = np.concatenate([known.parts, partly.parts])
+        counts = dict(zip(now.spec.parts, (~np.isnan(parts)).sum(axis=0).tolist(), strict=True))
+        return {name: counts.get(name, len(known)) for name in now.spec.metrics}
 
     def _none_means_zero(self) -> Remedy:
         """Return the amendment by which a unit without a row has the outcome 0."""

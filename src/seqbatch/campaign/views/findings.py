@@ -13,7 +13,9 @@ from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.display import sentence
 from seqbatch.document import Document, Part, Section, Table, as_notebook
+from seqbatch.errors import Doubt
 from seqbatch.inference import Guarded, Interval
 
 # ----------------------------------------------------------------------
@@ -35,6 +37,8 @@ class WaveQuality:
     allocation_p, missing_p
         p-values of the sample-ratio test, and of the test that outcomes are missing equally often
         under every action; None if there was nothing to test.
+    waiting
+        Whether units without an outcome did not count as absent yet.
     """
 
     wave: int
@@ -44,6 +48,7 @@ class WaveQuality:
     expected: dict[str, float]
     allocation_p: float | None
     missing_p: float | None
+    waiting: bool = False
 
     @property
     def units(self) -> int:
@@ -74,24 +79,28 @@ class Quality:
         How many values of each column were clipped to a bound.
     conflicts, quarantined
         Numbers of outcome rows that are held.
+    doubts
+        Metrics without any value in a wave, by which all of its units count as absent.
     """
 
     waves: tuple[WaveQuality, ...]
     clipped: dict[str, int]
     conflicts: int
     quarantined: int
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the problems to look into before you trust any result."""
-        said = []
+        said = [sentence(each.text()) for each in self.doubts]
         for one in self.waves:
             if one.allocation_p is not None and one.allocation_p < SMALL:
                 said.append(
                     f"Wave {one.wave}: the actions' shares do not match the logged probabilities "
                     f"(p = {one.allocation_p:.1g}). Do not trust any result until you know why."
                 )
-            if one.missing_p is not None and one.missing_p < SMALL:
+            # Units that are waited for are those without a purchase: actions are meant to differ.
+            if one.missing_p is not None and one.missing_p < SMALL and not one.waiting:
                 said.append(
                     f"Wave {one.wave}: when it was closed, outcomes were missing more often under "
                     f"some actions than under others (p = {one.missing_p:.1g}). If missingness "
@@ -100,7 +109,7 @@ class Quality:
         return tuple(said)
 
 
-def quality(now: Situation, events: Sequence[Event]) -> Quality:
+def quality(now: Situation, events: Sequence[Event], doubts: tuple[Doubt, ...] = ()) -> Quality:
     """Collect the counts and tests that each closing stored."""
     found = []
     unmasked = [event.payload["codes"] for event in events if event.kind == "unmask"]
@@ -118,6 +127,7 @@ def quality(now: Situation, events: Sequence[Event]) -> Quality:
                     **by_action,
                     allocation_p=told["allocation"]["p"],
                     missing_p=told["missingness"]["p"],
+                    waiting=any(wave == told["wave"] for wave, _ in told["waiting"]),
                 )
             )
     return Quality(
@@ -125,6 +135,7 @@ def quality(now: Situation, events: Sequence[Event]) -> Quality:
         clipped=now.clipped,
         conflicts=now.conflicts,
         quarantined=now.quarantined,
+        doubts=doubts,
     )
 
 
@@ -352,6 +363,9 @@ class Findings:
     waves, skipped, open_wave
         The waves that count; the skipped waves; and the number of the open wave, whose units are
         left out (None if no wave is open).
+    waiting
+        Waves that are left out because units of them have no outcome and do not count as absent
+        yet: the others are buyers alone.
     units, outcomes, absent
         Counts over the waves that count; outcomes include absent units, which count as declared.
     means, lifts
@@ -391,6 +405,7 @@ class Findings:
     waves: tuple[int, ...]
     skipped: tuple[int, ...]
     open_wave: int | None
+    waiting: tuple[int, ...]
     units: int
     outcomes: int
     absent: int

@@ -17,6 +17,7 @@ from seqbatch.campaign.decide.logged_waves import (
     units_planned,
 )
 from seqbatch.campaign.decide.stopping import inflated, look_tail, looks_taken
+from seqbatch.campaign.decide.wave_doubts import unrecorded
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
@@ -492,6 +493,11 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
     ends = np.cumsum(now.units)
     known = [data.known.counts(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
              for w in data.waves]  # fmt: skip
+    doubts = tuple(
+        doubt
+        for wave in data.waves
+        for doubt in unrecorded(now, wave, now.units[wave - 1], data.recorded_in(wave))
+    )
     open_wave = now.wave if now.condition == "open" and now.units[now.wave - 1] else None
     return {
         "name": now.name,
@@ -505,10 +511,11 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "waves": data.waves,
         "skipped": now.skipped,
         "open_wave": open_wave,
+        "waiting": data.waiting,
         "units": sum(now.units[wave - 1] for wave in data.waves),
         "outcomes": sum(count for count, _ in known),
         "absent": sum(absent for _, absent in known),
-        "quality": quality(now, events),
+        "quality": quality(now, events, doubts),
         "late": _late(events),
         "stopping": _stopping(now, events),
     }

@@ -292,6 +292,8 @@ EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
 def sentences(found: "Findings") -> tuple[str, ...]:
     """Return the results in a few sentences, the most important first."""
     if not found.known:
+        if found.waiting:
+            return (_waited_for(found.waiting),)
         return (NONE_YET if not found.open_wave else f"{NONE_YET} {_open(found.open_wave)}",)
     if found.all_equal:
         return (EQUAL,)
@@ -407,9 +409,18 @@ def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
         yield f"All numbers of {found.measure.noun} include the costs of actions; metrics do not."
 
 
+def _waited_for(waves: Sequence[int]) -> str:
+    return (
+        f"Left out: {wave_list(waves)}. Units without an outcome do not count as absent there yet, "
+        "and those with an outcome, such as buyers, are not like the others."
+    )
+
+
 def _about_waves(found: "Findings") -> Iterable[str]:
     if found.open_wave is not None:
         yield _open(found.open_wave)
+    if found.waiting:
+        yield _waited_for(found.waiting)
     if found.skipped:
         yield f"The policy does not learn from {wave_list(found.skipped)}, as declared at closing."
     if found.late:

@@ -11,6 +11,7 @@ from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, l
 from seqbatch.campaign.decide.learning import notes
 from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
+from seqbatch.campaign.decide.wave_doubts import unrecorded
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import canonical, current, digest
@@ -18,9 +19,9 @@ from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.status_picture import PICTURED, picture
-from seqbatch.display import alike, counted, enumerated
+from seqbatch.display import alike, counted, enumerated, sentence
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
-from seqbatch.errors import DAMAGED, EVENTS_MISSING, StoreError, UnknownCampaignError
+from seqbatch.errors import DAMAGED, EVENTS_MISSING, Doubt, StoreError, UnknownCampaignError
 from seqbatch.planning.replanning import Proposal
 from seqbatch.policies.registry import plainly, text
 
@@ -211,6 +212,8 @@ class Status:
         The sizes that the last closing proposed, while they can still be adopted.
     notes
         Notes about the estimate.
+    doubts
+        Metrics without any value in a closed wave, by which all of its units count as absent.
     events, hash, state
         The number of events; the newest event's hash; and a hash of units, decisions, outcomes and
         estimates only. If units are drawn one by one, that last hash does not depend on how units
@@ -241,6 +244,7 @@ class Status:
     unknown: int = 0
     logged: int = 0
     outside: dict[str, int] = field(default_factory=dict)
+    doubts: tuple[Doubt, ...] = ()
 
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
@@ -370,7 +374,18 @@ def _status(reader: Reader, now: Situation) -> Status:
         unknown=now.unknown,
         logged=now.logged,
         outside=now.outside,
+        doubts=tuple(
+            doubt
+            for wave, one in sorted(counts.items())
+            if wave < now.wave and wave not in now.skipped
+            for doubt in _unrecorded(now, wave, one)
+        ),
     )
+
+
+def _unrecorded(now: Situation, wave: int, counts: Counts) -> tuple[Doubt, ...]:
+    recorded = {name: sum(own.values()) for name, own in counts.recorded(now).items()}
+    return unrecorded(now, wave, int(counts.assigned.sum()), recorded)
 
 
 def compared(rows: list[ActionRow], control: str | None) -> list[ActionRow]:
@@ -581,7 +596,8 @@ def _shown(status: Status, values: Sequence[float | None]) -> list[str]:
 
 def remarks(status: Status) -> list[str]:
     """Return the remarks below the tables: held rows, notes, and the state's hash."""
-    said = [f"Note: {note}." for note in status.notes]
+    said = [sentence(doubt.text()) for doubt in status.doubts]
+    said += [f"Note: {note}." for note in status.notes]
     if status.proposal is not None:
         said.append(proposal_text(status.proposal, status.measure))
     if absent := sum(wave.absent for wave in status.waves):
