@@ -231,7 +231,8 @@ def test_means_of_buyers_alone_are_never_those_of_all_units(store):
     campaign.close()
     found = campaign.findings()
     assert (found.waves, found.waiting, found.outcomes) == ((2,), (1,), 40)
-    assert found.sentences and any("wave 1" in note for note in found.notes)
+    assert found.sentences
+    assert any("wave 1" in note for note in found.notes)
     # Once the time is up, they count, whether or not another wave is closed.
     clock.time += timedelta(days=14)
     found = campaign.findings()
