@@ -108,7 +108,7 @@ class Impatient(RBGL):
     """Uses outcomes before the batch ends."""
 
     def learn(self, state, feedback):
-        return self.estimate(super().learn(state, feedback))
+        return self.refit(super().learn(state, feedback))
 
 
 @dataclass(frozen=True, kw_only=True)

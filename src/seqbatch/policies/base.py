@@ -110,7 +110,7 @@ class Policy(Protocol):
 class BasePolicy:
     """What all policies of this package share: evidence kept in groups, and a rule for each batch.
 
-    A subclass says how it estimates (`estimate`) and by which rule it assigns (`preference`).
+    A subclass says how it estimates (`refit`) and by which rule it assigns (`preference`).
     """
 
     #: Non-default settings that the conformance checks run in addition to the default.
@@ -175,7 +175,7 @@ class BasePolicy:
 
     def close(self, state: State) -> State:
         """End the batch and re-estimate from the evidence."""
-        estimated = self.estimate(state)
+        estimated = self.refit(state)
         fresh = tuple(np.zeros_like(stale) for stale in state.stale)
         return replace(estimated, batch=state.batch + 1, stale=fresh)
 
@@ -207,7 +207,7 @@ class BasePolicy:
         """Return the estimates before any data."""
         return (Estimate.zero(problem.models, problem.dim),)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Return the state with new estimates, as its batch closes; unchanged if there are none."""
         return state
 
@@ -254,7 +254,7 @@ class BasePolicy:
 class LinearPolicy(BasePolicy):
     """Policies that estimate linear rewards and prefer the action that ranks highest.
 
-    A subclass says how it estimates (`estimate`) and, unless it takes the highest estimated mean,
+    A subclass says how it estimates (`refit`) and, unless it takes the highest estimated mean,
     by which rule it assigns (`preference`).
 
     Parameters

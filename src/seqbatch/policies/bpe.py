@@ -92,7 +92,7 @@ class BPE(GreedyPolicy):
         preferred = super().preference(state)
         return preferred if state.batch > 1 else replace(preferred, kind="fixed", action=0)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Fit T^(m) only, as batch m closes."""
         if state.batch >= state.problem.batches:
             return state

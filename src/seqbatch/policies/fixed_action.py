@@ -46,7 +46,7 @@ class FixedAction(BasePolicy):
             raise InvalidArgumentError("action", f"below actions = {problem.actions}", self.action)
         return super().begin(problem)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 

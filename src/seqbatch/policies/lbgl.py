@@ -60,7 +60,7 @@ class LBGL(GreedyPolicy):
         super().__post_init__()
         self._plain("scale", at_least=0)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Solve the lasso on all evidence, with the penalty of the next batch."""
         problem, seen = state.problem, state.problem.ends[state.batch - 1]
         logs = math.log(problem.parameters) + 2 * math.log(problem.units)

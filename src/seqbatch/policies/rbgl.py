@@ -47,6 +47,6 @@ class RBGL(GreedyPolicy):
         super().__post_init__()
         self._plain("ridge", above=0)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Solve the ridge regression on all evidence."""
         return replace(state, estimates=(ridge_means(state.evidence[0], self.ridge),))

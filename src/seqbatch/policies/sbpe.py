@@ -45,7 +45,7 @@ class SBPE(GreedyPolicy):
     array([1, 0])
     """
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Solve the least squares of all evidence; warn once if it is singular."""
         fitted = least_squares(state.evidence[0])
         warned = state.warned or warn_if_deficient(

@@ -62,7 +62,7 @@ class ConfidencePolicy(LinearPolicy):
         nothing = Statistics.zero(problem.models, problem.dim)
         return (ridge(nothing, self.ridge),) * self.groups(problem)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Solve the ridge regression of every model with new feedback."""
         estimates = tuple(
             ridge(evidence, self.ridge, stale=stale, previous=previous) if stale.any() else previous

@@ -79,7 +79,7 @@ class ThompsonSampling(LinearPolicy):
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
         return posterior, self._draws(posterior, problem, batch=1)
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Update the posterior and draw from it for the next batch."""
         posterior = ridge(state.evidence[0], self.ridge)
         return replace(

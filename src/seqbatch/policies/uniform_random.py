@@ -24,7 +24,7 @@ class UniformRandom(BasePolicy):
     array([0.5, 0.5])
     """
 
-    def estimate(self, state: State) -> State:
+    def refit(self, state: State) -> State:
         """Fit least squares for reporting; the policy itself does not use it."""
         return replace(state, estimates=(least_squares(state.evidence[0]),))
 
