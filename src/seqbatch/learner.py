@@ -381,8 +381,10 @@ class Learner:
             raise
 
     def _replayed(self, checked: Contexts, table: Floats, seen: int, final: int) -> Integers:
-        # A subclass that changes a rule must not inherit a compiled loop without that change.
-        compiled = vars(type(self.policy)).get("replay")
+        # A subclass that changes a rule must not inherit a compiled loop without that change, and
+        # loops know the published estimates alone.
+        published = getattr(self.policy, "published", True)
+        compiled = vars(type(self.policy)).get("replay") if published else None
         if compiled is not None:
             self.state, actions = self._with_draws(
                 len(checked), lambda draws: compiled(self.policy, self.state, checked, table, draws)

@@ -32,14 +32,23 @@ K, DIM = 4, 3
 THETA = np.random.default_rng(3).standard_normal((K, DIM)).round(2)
 #: What each policy is tried with; the registry has no policy that is not here.
 SETTINGS = {
-    "SBPE": ({"first": "uniform", "unknown": "avoid"}, {"ties": "random"}),
+    "SBPE": (
+        {"first": "uniform", "unknown": "avoid"},
+        {"ties": "random"},
+        {"first": "uniform", "estimate": "pooled", "last": "greedy"},
+    ),
     "BPE": (
         {"split": "needed"},
         {"first": "uniform", "ties": "random", "unknown": "avoid"},
     ),
     "RBGL": ({"ridge": 0.3, "first": "uniform", "ties": "random", "unknown": "avoid"},),
     "LBGL": ({"scale": 0.02, "unknown": "avoid"}, {"scale": 0.02, "first": "fixed"}),
-    "SBUCB": ({"gamma": 0.7, "ridge": 0.4}, {"gamma": 0.3, "first": "uniform", "ties": "random"}),
+    "JointRidge": ({"start": 0, "ties": "random"}, {"first": "fixed", "last": "greedy"}),
+    "SBUCB": (
+        {"gamma": 0.7, "ridge": 0.4},
+        {"gamma": 0.3, "first": "uniform", "ties": "random"},
+        {"gamma": 0.9, "noise": "outcomes", "estimate": "pooled", "first": "uniform"},
+    ),
     "LinUCB": ({"gamma": 0.7, "ridge": 0.4}, {"gamma": 0.3, "first": "uniform", "ties": "random"}),
     "SupSBUCB": (
         {"gamma": 0.7, "ridge": 0.4, "explore": "widest"},
@@ -48,6 +57,7 @@ SETTINGS = {
     "ThompsonSampling": (
         {"samples": 16, "scale": 0.3, "ridge": 2.0},
         {"samples": 16, "first": "uniform", "ties": "random"},
+        {"samples": 16, "scale": "outcomes", "estimate": "pooled", "last": "greedy"},
     ),
     "EpsilonGreedy": (
         {"epsilon": 0.3, "ridge": 2.0, "ties": "random"},
@@ -183,6 +193,8 @@ def test_compiled_replay(kind, number, masked):
     if kind not in COMPILED:
         return
     policy, units = made(kind, number), world("block", kind, masked=masked)
+    if not policy.published:
+        return
     # A replay learns from every unit, those of action 3 included.
     actions, state, start = [], policy.begin(units.problem), 0
     for end in units.problem.ends:

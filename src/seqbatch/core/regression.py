@@ -131,6 +131,32 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
     return shortest
 
 
+#: The least noise variance, as a share of the outcomes' mean square.
+LEAST_NOISE = 1e-9
+
+
+def noise_variance(statistics: Statistics, *, spent: int = 0) -> float:
+    """Return the residual variance of one least-squares regression in each cell, pooled.
+
+    If there are no more units than coefficients, return the mean square of the outcomes; if all
+    outcomes are 0, return 1.
+
+    Parameters
+    ----------
+    statistics
+        The sufficient statistics.
+    spent
+        Further numbers that were estimated from the same outcomes.
+    """
+    total, units = float(statistics.squares.sum()), float(statistics.count.sum())
+    if total <= 0:
+        return 1.0
+    fitted, mean = least_squares(statistics), total / units
+    freedom = int(statistics.count.sum() - fitted.rank.sum()) - spent
+    left = total - float(np.sum(fitted.theta * statistics.moment))
+    return max(left / freedom if freedom > 0 else mean, LEAST_NOISE * mean)
+
+
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, models: int) -> bool:
     """Warn if the observed data leave a direction undetermined; return whether they do.
 
@@ -175,7 +201,7 @@ STRICT, LOOSE = 1e-10, 1e-6
 EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
-def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> Estimate:
+def lasso(statistics: Statistics, penalty: float | Floats, *, units: int | Integers) -> Estimate:
     """Minimise |y - X theta|^2 / (2 units) + penalty |theta|_1 in each cell, from the sums alone.
 
     Parameters
@@ -183,7 +209,7 @@ def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> E
     statistics
         The sufficient statistics.
     penalty
-        The weight of the L1 norm, at least 0.
+        The weight of the L1 norm, at least 0: one number, or one per cell.
     units
         The n in the loss: one number, or one per cell. If the cells are blocks of one long
         parameter, it is the total count of all cells.
@@ -192,6 +218,7 @@ def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> E
     informed = np.flatnonzero(np.abs(statistics.moment).max(axis=1, initial=0.0))
     gram, moment = statistics.gram[informed], statistics.moment[informed]
     count = np.broadcast_to(units, (statistics.cells,))[informed]
+    weight = np.broadcast_to(penalty, (statistics.cells,))[informed]
     # Rescale to unit size: no unit of measurement may overflow or stop the path early.
     width = np.sqrt(np.diagonal(gram, axis1=1, axis2=2).max(axis=1, initial=0.0) / count)
     height = np.abs(moment / np.where(width > 0, width, np.inf)[:, None]).max(axis=1) / count
@@ -202,7 +229,7 @@ def lasso(statistics: Statistics, penalty: float, *, units: int | Integers) -> E
         scaled = _Lasso(
             gram=gram[normal] / wide[:, None, None] / wide[:, None, None] / count[:, None, None],
             moment=moment[normal] / wide[:, None] / high[:, None] / count[:, None],
-            penalty=penalty / wide / high,
+            penalty=weight[normal] / wide / high,
         )
         theta[informed[normal]] = scaled.solution() * high[:, None] / wide[:, None]
     nonzero = np.count_nonzero(theta, axis=1).astype(np.int64)

@@ -4,6 +4,7 @@ from seqbatch.policies.base import Feedback, Policy
 from seqbatch.policies.bpe import BPE
 from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
+from seqbatch.policies.joint_ridge import JointRidge
 from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
 from seqbatch.policies.oracle import Oracle
@@ -25,6 +26,7 @@ __all__ = [
     "EpsilonGreedy",
     "Feedback",
     "FixedAction",
+    "JointRidge",
     "LinUCB",
     "Oracle",
     "Policy",

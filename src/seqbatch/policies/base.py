@@ -30,6 +30,7 @@ from seqbatch.policies.choice import Ties
 from seqbatch.policies.rule import Decision, Intervals, Ranking, Rule
 
 First = Literal["fixed", "uniform"]
+Last = Literal["same", "greedy"]
 Unknown = Literal["zero", "avoid"]
 
 
@@ -266,21 +267,40 @@ class LinearPolicy(BasePolicy):
     ties
         ``"lowest"``: among equal scores the lowest action wins. ``"random"``: all are equally
         likely.
+    last
+        ``"same"``: the last batch is assigned like those before. ``"greedy"``: its units get the
+        action with the highest estimated mean, since nothing can be learned any more.
     """
 
     first: First = "fixed"
     ties: Ties = "lowest"
+    last: Last = "same"
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"first": "uniform", "ties": "random"},)
 
     def __post_init__(self) -> None:
         arguments.choice("first", self.first, ("fixed", "uniform"))
         arguments.choice("ties", self.ties, ("lowest", "random"))
+        arguments.choice("last", self.last, ("same", "greedy"))
 
     @property
     def starts_blind(self) -> bool:
         """Whether the first batch is assigned without looking at contexts."""
         return self.first == "uniform"
+
+    @property
+    def published(self) -> bool:
+        """Whether the policy estimates and assigns as published; compiled loops know no more."""
+        return self.last == "same"
+
+    @property
+    def pooling(self) -> bool:
+        """Whether actions learn from one another, if each has a model of its own."""
+        return False
+
+    def pools(self, problem: Problem) -> bool:
+        """Return whether an action without outcomes is known from the others."""
+        return self.pooling and problem.models > 1
 
     def determined(self, state: State) -> Integers | None:
         """Return the rank of each model's evidence in the estimate in use."""
@@ -291,13 +311,19 @@ class LinearPolicy(BasePolicy):
         preferred = self.preference(state)
         if state.batch == 1 and self.first == "uniform":
             return replace(preferred, kind="uniform", epsilon=None)
+        if self.last == "greedy" and 1 < state.batch == state.problem.batches:
+            return self.highest(state)
         return preferred
 
     def preference(self, state: State) -> Rule:
+        """Return the rule by which units are assigned, unless the batch is a special one."""
+        return self.highest(state)
+
+    def highest(self, state: State) -> Rule:
         """Return the rule of the highest estimated mean."""
         return Rule(
             kind="highest",
-            theta=state.estimates[0].theta,
+            theta=self.summary(state).theta,
             ties=self.ties,
             intervals=self.intervals(state),
         )
@@ -326,15 +352,17 @@ class GreedyPolicy(LinearPolicy):
         super().__post_init__()
         arguments.choice("unknown", self.unknown, ("zero", "avoid"))
 
-    def preference(self, state: State) -> Rule:
+    def highest(self, state: State) -> Rule:
         """Return the rule of the highest estimated mean, among the actions with evidence."""
-        preferred = super().preference(state)
+        preferred = super().highest(state)
         if (known := self.familiar(state)) is None:
             return preferred
         return replace(preferred, kind="highest" if known.any() else "uniform", among=known)
 
     def familiar(self, state: State) -> Bools | None:
         """Return which actions have evidence; None if the distinction does not matter."""
+        if self.pools(state.problem):
+            return None
         known = self.known(state)
         # A shared model has evidence on all actions or on none, and the first batch has no
         # outcomes.

@@ -8,21 +8,22 @@ between the algorithm and its proof.
 """
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from seqbatch.core import Contexts, Problem, kernels
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import State
-from seqbatch.policies.sbucb import SBUCB
+from seqbatch.policies.sbucb import ConfidencePolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinUCB(SBUCB):
+class LinUCB(ConfidencePolicy):
     """Online UCB: SBUCB restricted to grids with one unit per batch.
 
     Parameters
     ----------
-    gamma, ridge, first, ties
+    gamma, ridge, first, ties, last
         As for :class:`~seqbatch.policies.SBUCB`.
 
     Examples
@@ -32,6 +33,11 @@ class LinUCB(SBUCB):
     >>> learner.units_left
     1
     """
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"gamma": 0.7, "ridge": 2.5},
+        {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
+    )
 
     def begin(self, problem: Problem) -> State:
         """Refuse grids with larger batches and return the initial state."""

@@ -12,18 +12,22 @@ from typing import Any, ClassVar
 
 from seqbatch.core import ridge_means
 from seqbatch.policies.base import GreedyPolicy, State
+from seqbatch.policies.estimation import EstimatingPolicy, without_widths
 
 
 @dataclass(frozen=True, kw_only=True)
-class RBGL(GreedyPolicy):
+class RBGL(EstimatingPolicy, GreedyPolicy):
     """Ridge batch greedy learning.
 
     Parameters
     ----------
     ridge
         lambda, the penalty; 1 by default.
-    first, ties, unknown
+    first, ties, unknown, last
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
+    estimate, waves, constant
+        See :class:`~seqbatch.policies.estimation.EstimatingPolicy`; a pooled estimate has no
+        lambda.
 
     Examples
     --------
@@ -49,4 +53,7 @@ class RBGL(GreedyPolicy):
 
     def refit(self, state: State) -> State:
         """Solve the ridge regression on all evidence."""
-        return replace(state, estimates=(ridge_means(state.evidence[0], self.ridge),))
+        if self.pools(state.problem):
+            return replace(state, estimates=(without_widths(self.pooled(state)),))
+        outcomes, _ = self.outcomes_alone(state, self.ridge)
+        return replace(state, estimates=(ridge_means(outcomes, self.ridge),))

@@ -37,8 +37,9 @@ def is_own(policy: Policy) -> TypeGuard[BasePolicy]:
 def make(kind: str, **parameters: Any) -> BasePolicy:
     """Return the policy with this name and these parameters.
 
-    >>> make("SBUCB", gamma=0.5)
-    SBUCB(first='fixed', ties='lowest', gamma=0.5, ridge=1.0)
+    >>> make("SBUCB", gamma=0.5)  # doctest: +NORMALIZE_WHITESPACE
+    SBUCB(first='fixed', ties='lowest', last='same', gamma=0.5, ridge=1.0, waves='same level',
+          constant=None, estimate='own', noise=1.0)
     """
     known = kinds()
     if kind not in known:
@@ -57,8 +58,9 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
 def describe(policy: Policy) -> dict[str, Any]:
     """Return a policy's name and all its parameters as plain values.
 
-    >>> describe(make("SBPE"))
-    {'kind': 'SBPE', 'first': 'fixed', 'ties': 'lowest', 'unknown': 'zero'}
+    >>> describe(make("SBPE"))  # doctest: +NORMALIZE_WHITESPACE
+    {'kind': 'SBPE', 'first': 'fixed', 'ties': 'lowest', 'last': 'same', 'unknown': 'zero',
+     'waves': 'same level', 'constant': None, 'estimate': 'own'}
     """
     described: dict[str, Any] = {"kind": type(policy).__qualname__}
     names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
@@ -69,16 +71,18 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def text(described: Mapping[str, Any]) -> str:
-    """Return a described policy as readable text.
+    """Return a described policy as readable text: its name and what differs from the defaults.
 
     >>> text({"kind": "SBUCB", "gamma": 0.5, "ridge": 1.0})
-    'SBUCB(gamma = 0.5, ridge = 1.0)'
+    'SBUCB(gamma = 0.5)'
     """
+    kind = kinds().get(described["kind"])
+    usual = {} if kind is None else {field.name: field.default for field in fields(kind)}
     # A parameter can be a table of a thousand numbers: show only its beginning.
     parameters = [
         f"{name} = {shorten(str(value), 60, placeholder=' ...')}"
         for name, value in described.items()
-        if name != "kind"
+        if name != "kind" and (name not in usual or value != usual[name])
     ]
     return f"{described['kind']}({', '.join(parameters)})"
 
@@ -96,6 +100,7 @@ PLAIN = {
     "BPE": GREEDY,
     "RBGL": GREEDY,
     "LBGL": GREEDY,
+    "JointRidge": GREEDY,
     "SBUCB": HOPEFUL,
     "LinUCB": HOPEFUL,
     "SupSBUCB": HOPEFUL,

@@ -15,20 +15,24 @@ first batch. That suffices in the shared layout; in the others use ``first="unif
 """
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from seqbatch.core import least_squares
 from seqbatch.core.regression import warn_if_deficient
 from seqbatch.policies.base import GreedyPolicy, State
+from seqbatch.policies.estimation import EstimatingPolicy, without_widths
 
 
 @dataclass(frozen=True, kw_only=True)
-class SBPE(GreedyPolicy):
+class SBPE(EstimatingPolicy, GreedyPolicy):
     """Sequential batch pure exploitation (Algorithm 4).
 
     Parameters
     ----------
-    first, ties, unknown
+    first, ties, unknown, last
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
+    estimate, waves, constant
+        See :class:`~seqbatch.policies.estimation.EstimatingPolicy`.
 
     Examples
     --------
@@ -45,10 +49,18 @@ class SBPE(GreedyPolicy):
     array([1, 0])
     """
 
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"first": "uniform", "ties": "random"},
+        {"first": "uniform", "estimate": "pooled"},
+    )
+
     def refit(self, state: State) -> State:
         """Solve the least squares of all evidence; warn once if it is singular."""
-        fitted = least_squares(state.evidence[0])
+        if self.pools(state.problem):
+            return replace(state, estimates=(without_widths(self.pooled(state)),))
+        outcomes, _ = self.outcomes_alone(state, 0.0)
+        fitted = least_squares(outcomes)
         warned = state.warned or warn_if_deficient(
-            fitted, state.evidence[0], type(self).__name__, state.problem.models
+            fitted, outcomes, type(self).__name__, state.problem.models
         )
         return replace(state, estimates=(fitted,), warned=warned)

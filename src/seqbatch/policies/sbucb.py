@@ -17,7 +17,7 @@ tried. Use ``first="uniform"`` in a campaign.
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.estimation import OUTCOMES, EstimatingPolicy, with_levels, with_widths
 from seqbatch.policies.rule import Rule
 
 
@@ -71,6 +72,18 @@ class ConfidencePolicy(LinearPolicy):
             )
         )
         return replace(state, estimates=estimates)
+
+    def preference(self, state: State) -> Rule:
+        """Return the rule of the highest upper confidence bound."""
+        estimate, gamma = state.estimates[0], self.multiplier(state.problem)
+        return Rule(
+            kind="highest",
+            theta=estimate.theta,
+            root=estimate.root,
+            gamma=gamma,
+            ties=self.ties,
+            intervals=self.intervals(state),
+        )
 
     # Kernels take no states: they get the arrays of all groups, concatenated, and modify them.
     def replayed(
@@ -123,7 +136,7 @@ class ConfidencePolicy(LinearPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SBUCB(ConfidencePolicy):
+class SBUCB(EstimatingPolicy, ConfidencePolicy):
     """Sequential batch UCB (Algorithm 1).
 
     Parameters
@@ -133,7 +146,13 @@ class SBUCB(ConfidencePolicy):
         (Lemma 1). The paper's experiments use 6.
     ridge
         lambda, the penalty of the ridge regression; 1 in the paper.
-    first, ties
+    noise
+        The multiplier of gamma: the noise level, 1 in the paper. ``"outcomes"``: the residual
+        standard deviation of the outcomes so far.
+    estimate, waves, constant
+        See :class:`~seqbatch.policies.estimation.EstimatingPolicy`. With wave levels UCB may stop
+        giving an action within a wave, and then fail completely: keep a floor.
+    first, ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
     Examples
@@ -150,17 +169,40 @@ class SBUCB(ConfidencePolicy):
     (array([1, 1, 1]), array([0.5, 1. ]))
     """
 
+    noise: float | Literal["outcomes"] = 1.0
+
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"gamma": 0.7, "ridge": 2.5},
         {"gamma": 0.3, "ridge": 0.1, "first": "uniform", "ties": "random"},
+        {"gamma": 1.0, "noise": "outcomes", "first": "uniform", "estimate": "pooled"},
     )
 
-    def preference(self, state: State) -> Rule:
-        """Return the rule of the highest upper confidence bound."""
-        estimate, gamma = state.estimates[0], self.multiplier(state.problem)
-        return Rule(
-            kind="highest", theta=estimate.theta, root=estimate.root, gamma=gamma, ties=self.ties
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise != OUTCOMES:
+            self._plain("noise", above=0)
+
+    @property
+    def published(self) -> bool:
+        """Whether estimates and widths are those of Algorithm 1."""
+        return super().published and self.noise == 1.0
+
+    def refit(self, state: State) -> State:
+        """Solve the regression of every model."""
+        if self.published:
+            return super().refit(state)
+        models = state.problem.models
+        if self.pools(state.problem):
+            fits = self.pooled(state)
+            fitted, noise = with_widths(fits), np.sqrt([one.variance for one in fits])
+        else:
+            outcomes, added = self.outcomes_alone(state, self.ridge)
+            fitted = with_levels(ridge(outcomes, self.ridge), added)
+            noise = self.residual_noise(state, outcomes) if self.noise == OUTCOMES else np.ones(1)
+        if self.noise != OUTCOMES:
+            noise = np.full(len(noise), self.noise)
+        scale = np.repeat(np.resize(noise, len(fitted.theta) // models), models)
+        return replace(state, estimates=(replace(fitted, root=scale[:, None, None] * fitted.root),))
 
     def replay(
         self, state: State, contexts: Contexts, table: Floats, draws: Floats

@@ -6,10 +6,14 @@ draws under which it is best. All units of a batch share the same draws, which c
 the mean and depend only on the batch's number. The logged probabilities are therefore exact, as
 valid inference requires, in steps of 1 / samples.
 
+In the last batch nothing can be learned any more: ``last="greedy"`` stops exploring there. With
+``scale="outcomes"`` the noise level is that of the outcomes so far, not a guess.
+
 *Guarantee.* Not in the paper; a common baseline. It explores in every layout, so ``first`` matters
 little.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -17,24 +21,36 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem, Statistics, arguments, ridge
 from seqbatch.core.arrays import Floats
+from seqbatch.core.pooled_regression import PooledRegression
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import State
+from seqbatch.policies.estimation import (
+    OUTCOMES,
+    EstimatingPolicy,
+    root_of,
+    with_levels,
+    without_widths,
+)
 from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThompsonSampling(LinearPolicy):
+class ThompsonSampling(EstimatingPolicy):
     """Batched linear Thompson sampling.
 
     Parameters
     ----------
     scale
         The posterior's standard deviation in units of A^(-1/2): the noise level, 1 by default.
+        ``"outcomes"``: the residual standard deviation of the outcomes so far; 1 before any.
     ridge
         lambda, the prior precision divided by scale^2.
     samples
         The number of posterior draws behind the probabilities; an even number.
-    first, ties
+    estimate, waves, constant
+        See :class:`~seqbatch.policies.estimation.EstimatingPolicy`. Draws of a pooled estimate are
+        from its joint posterior, over all scales that the outcomes leave possible.
+    first, ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
     Examples
@@ -51,19 +67,21 @@ class ThompsonSampling(LinearPolicy):
     array([[0.14, 0.86]])
     """
 
-    scale: float = 1.0
+    scale: float | Literal["outcomes"] = 1.0
     ridge: float = 1.0
     samples: int = 512
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"scale": 0.5, "ridge": 2.0, "samples": 64},
         {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
+        {"scale": "outcomes", "samples": 32, "last": "greedy", "estimate": "pooled"},
     )
     sharing: ClassVar[Literal["greedy", "thompson"]] = "thompson"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._plain("scale", at_least=0)
+        if self.scale != OUTCOMES:
+            self._plain("scale", at_least=0)
         self._plain("ridge", above=0)
         samples = arguments.integer("samples", self.samples, at_least=2)
         if samples % 2:
@@ -77,33 +95,90 @@ class ThompsonSampling(LinearPolicy):
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
         """Return theta = 0 and A = ridge I, with draws from that posterior."""
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
-        return posterior, self._draws(posterior, problem, batch=1)
+        scale = 1.0 if self.scale == OUTCOMES else self.scale
+        return posterior, self._draws(posterior, problem, batch=1, scale=np.full(1, scale))
 
     def refit(self, state: State) -> State:
         """Update the posterior and draw from it for the next batch."""
-        posterior = ridge(state.evidence[0], self.ridge)
-        return replace(
-            state, estimates=(posterior, self._draws(posterior, state.problem, state.batch + 1))
-        )
+        if self.pools(state.problem):
+            fits = self.pooled(state)
+            return replace(state, estimates=(without_widths(fits), self._pooled_draws(state, fits)))
+        outcomes, added = self.outcomes_alone(state, self.ridge)
+        posterior = with_levels(ridge(outcomes, self.ridge), added)
+        scale = self._scales(state, outcomes)
+        drawn = self._draws(posterior, state.problem, state.batch + 1, scale)
+        return replace(state, estimates=(posterior, drawn))
 
     def preference(self, state: State) -> Rule:
         """Give each action the share of posterior draws under which it is best."""
         theta, samples = state.estimates[0].theta, self._thetas(state)
-        return Rule(kind="shares", theta=theta, samples=samples, ties=self.ties)
+        return Rule(
+            kind="shares",
+            theta=theta,
+            samples=samples,
+            ties=self.ties,
+            intervals=self.intervals(state),
+        )
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""
         # Stored as a second estimate, hence part of every saved state.
         return state.estimates[1].theta.reshape(self.samples, -1, state.problem.dim)
 
-    def _draws(self, posterior: Estimate, problem: Problem, batch: int) -> Estimate:
-        """Return the draws as an estimate without widths: all models of one draw, then the next."""
-        models, dim = posterior.theta.shape
+    def _scales(self, state: State, outcomes: Statistics) -> Floats:
+        """Return the noise level of each trial, shape (trials,)."""
+        if self.scale == OUTCOMES:
+            return self.residual_noise(state, outcomes)
+        return np.full(outcomes.cells // state.problem.models, self.scale)
+
+    def _normals(self, problem: Problem, batch: int, numbers: int) -> Floats:
+        """Return half as many vectors of standard normals as there are draws."""
         # Keyed by the batch number alone: a replay of a campaign gets the same draws. In pairs
         # around the mean: the mean of the draws is exactly the posterior mean.
         generator = np.random.Generator(np.random.Philox(key=batch))
-        half = generator.standard_normal((self.samples // 2, problem.models, dim))
-        half = np.tile(half, (1, models // problem.models, 1))
-        spread = self.scale * np.einsum("smi,mij->smj", half, posterior.root)
-        thetas = np.concatenate([posterior.theta + spread, posterior.theta - spread])
-        return replace(Estimate.zero(self.samples * models, dim), theta=thetas.reshape(-1, dim))
+        return generator.standard_normal((self.samples // 2, numbers, problem.dim))
+
+    def _draws(self, posterior: Estimate, problem: Problem, batch: int, scale: Floats) -> Estimate:
+        """Return the draws as an estimate without widths: all models of one draw, then the next."""
+        models = len(posterior.theta)
+        half = np.tile(self._normals(problem, batch, problem.models), (1, len(scale), 1))
+        spread = np.einsum("smi,mij->smj", half, posterior.root)
+        spread *= np.repeat(scale, models // len(scale))[:, None]
+        return _as_estimate(np.concatenate([posterior.theta + spread, posterior.theta - spread]))
+
+    def _pooled_draws(self, state: State, fits: Sequence[PooledRegression]) -> Estimate:
+        """Return draws of each trial from the joint posterior of common part and deviations."""
+        problem, half = state.problem, self.samples // 2
+        normals = self._normals(problem, state.batch + 1, 1 + problem.models)
+        level = np.zeros(max(len(one.fit.levels) for one in fits))
+        # Levels affect no choice, but are correlated with what does.
+        waves = np.random.Generator(np.random.Philox(key=[state.batch + 1, 1]))
+        free = np.column_stack([normals[:, 0], waves.standard_normal((half, len(level)))])
+        trials = []
+        for one in fits:
+            scale = np.sqrt(one.variance) if self.scale == OUTCOMES else float(self.scale)
+            trials.append(_draws_of(one, float(scale), free, normals[:, 1:]))
+        return _as_estimate(np.concatenate(trials, axis=1))
+
+
+def _draws_of(one: PooledRegression, scale: float, free: Floats, own: Floats) -> Floats:
+    """Return draws in pairs around the mean under each pair of scales, (draws, models, dim)."""
+    half = len(free)
+    # Evenly spread through the probabilities of the scales.
+    ends = np.cumsum([each.weight for each in one.grid])
+    places = np.minimum(np.searchsorted(ends, (np.arange(half) + 0.5) / half), len(ends) - 1)
+    means, spread = np.empty((2, *own.shape))
+    for place in np.unique(places):
+        fit, rows = one.grid[place].fit, places == place
+        means[rows] = fit.theta
+        shared = free[rows] @ root_of(fit.outer[None])[0]
+        spread[rows] = scale * (
+            np.einsum("apf,sf->sap", fit.carried, shared)
+            + np.einsum("sai,aij->saj", own[rows], root_of(fit.inner))
+        )
+    return np.concatenate([means + spread, means - spread])
+
+
+def _as_estimate(thetas: Floats) -> Estimate:
+    cells, dim = thetas.shape[0] * thetas.shape[1], thetas.shape[2]
+    return replace(Estimate.zero(cells, dim), theta=thetas.reshape(-1, dim))

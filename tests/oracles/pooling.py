@@ -1,0 +1,124 @@
+"""Joint regressions of all actions, row by row: dense designs and covariances, refitted folds."""
+
+import numpy as np
+
+
+def design(vectors, actions, K, levels=()):
+    """Return columns for the common part, each level, and each action's deviations."""
+    n, p = vectors.shape
+    own = np.zeros((n, K * p))
+    for row, action in enumerate(actions):
+        own[row, action * p : (action + 1) * p] = vectors[row]
+    shared = [vectors, *([np.asarray(levels)] if len(levels) else [])]
+    return np.hstack([*shared, own])
+
+
+def dummies(waves):
+    """Return one column for each wave but the first."""
+    return np.column_stack([waves == wave for wave in np.unique(waves)[1:]]).astype(float)
+
+
+def joint_ridge(vectors, actions, outcomes, K, *, common, deviations, levels=()):
+    """Minimise squares plus penalties by one dense system; return theta (K, p) and the levels."""
+    p = vectors.shape[1]
+    X = design(vectors, actions, K, levels)
+    count = np.shape(levels)[1] if len(levels) else 0
+    penalty = np.concatenate([common, np.zeros(count), np.tile(deviations, K)])
+    solved = np.linalg.solve(X.T @ X + np.diag(penalty), X.T @ outcomes)
+    shared, own = solved[:p], solved[p + count :].reshape(K, p)
+    return shared + own, solved[p : p + count]
+
+
+def log_density(vectors, actions, outcomes, K, *, variance, deviations, open_sd):
+    """Return the log density of the outcomes: a normal of covariance X D X' + variance I."""
+    p = vectors.shape[1]
+    X = design(vectors, actions, K)
+    prior = np.concatenate([np.full(p, open_sd**2), np.tile(deviations, K)])
+    covariance = (X * prior) @ X.T + variance * np.eye(len(X))
+    _, logdet = np.linalg.slogdet(covariance)
+    return -0.5 * (logdet + outcomes @ np.linalg.solve(covariance, outcomes))
+
+
+def posterior(vectors, actions, K, *, variance, deviations, open_sd):
+    """Return the posterior covariance of all actions' theta, jointly, shape (K p, K p)."""
+    p = vectors.shape[1]
+    X = design(vectors, actions, K)
+    prior = np.concatenate([np.full(p, open_sd**2), np.tile(deviations, K)])
+    covariance = np.linalg.inv(X.T @ X / variance + np.diag(1 / prior))
+    to_theta = np.hstack([np.tile(np.eye(p), (K, 1)), np.eye(K * p)])
+    return to_theta @ covariance @ to_theta.T
+
+
+def pooled(vectors, actions, outcomes, K, *, constant, pairs, steps=15, nu=2.0):
+    """Return theta and scales: the likeliest pair of scales, then EM steps for each feature.
+
+    The noise is the residual variance of one regression per action.
+    """
+    p = vectors.shape[1]
+    left, freedom = 0.0, 0
+    for action in range(K):
+        rows = actions == action
+        solved, _, rank, _ = np.linalg.lstsq(vectors[rows], outcomes[rows], rcond=None)
+        left += float(np.sum((outcomes[rows] - vectors[rows] @ solved) ** 2))
+        freedom += rows.sum() - rank
+    variance = left / freedom
+    noise = np.sqrt(variance)
+
+    def scales(pair):
+        values = np.full(p, pair[1] * noise)
+        values[constant] = pair[0] * noise
+        return values
+
+    def score(pair):
+        prior = (np.log(pair[0] / 0.1) ** 2 + np.log(pair[1] / 0.03) ** 2) / 16
+        return (
+            log_density(
+                vectors, actions, outcomes, K,
+                variance=variance, deviations=scales(pair) ** 2, open_sd=100 * noise,
+            )
+            - prior
+        )  # fmt: skip
+
+    start = scales(max(pairs, key=score))
+    current = start
+    for _ in range(steps):
+        X = design(vectors, actions, K)
+        prior = np.concatenate([np.full(p, (100 * noise) ** 2), np.tile(current**2, K)])
+        covariance = np.linalg.inv(X.T @ X / variance + np.diag(1 / prior))
+        mean = covariance @ X.T @ outcomes / variance
+        own = mean[p:].reshape(K, p)
+        spread = np.diag(covariance)[p:].reshape(K, p)
+        current = np.sqrt((nu * start**2 + (own**2 + spread).sum(axis=0)) / (nu + K))
+    common = np.full(p, variance / (100 * noise) ** 2)
+    theta, _ = joint_ridge(
+        vectors, actions, outcomes, K, common=common, deviations=variance / current**2
+    )
+    return theta, current
+
+
+def cross_validated(vectors, actions, outcomes, folds, K, *, constant, penalties):
+    """Return the penalty by the rule of one standard error, and theta with it, by refitting."""
+    p = vectors.shape[1]
+
+    def fit(rows, penalty):
+        common = np.full(p, penalty / 4)
+        common[constant] = 0.0
+        return joint_ridge(
+            vectors[rows], actions[rows], outcomes[rows], K,
+            common=common, deviations=np.full(p, penalty),
+        )[0]  # fmt: skip
+
+    errors = np.zeros((len(np.unique(folds)), len(penalties)))
+    for row, fold in enumerate(np.unique(folds)):
+        for column, penalty in enumerate(penalties):
+            theta = fit(folds != fold, penalty)
+            kept = folds == fold
+            fitted = np.sum(vectors[kept] * theta[actions[kept]], axis=1)
+            errors[row, column] = np.sum((outcomes[kept] - fitted) ** 2)
+    best = errors.sum(axis=0).argmin()
+    chosen = best
+    for column in range(best, len(penalties)):
+        more = errors[:, column] - errors[:, best]
+        if more.sum() <= np.sqrt(len(more)) * np.std(more, ddof=1):
+            chosen = column
+    return penalties[chosen], fit(np.ones(len(outcomes), bool), penalties[chosen])
