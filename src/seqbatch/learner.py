@@ -107,9 +107,8 @@ class Learner:
     >>> learner.observe([0.0, 0.0, 1.0, 0.0])
     >>> learner.batch, learner.units_left
     (2, 4)
-    >>> learner  # doctest: +NORMALIZE_WHITESPACE
-    <Learner: RBGL(first = uniform, ties = lowest, unknown = zero, ridge = 1.0), 2 actions;
-    batch 2 of 2, 4 units left>
+    >>> learner
+    <Learner: RBGL(first = uniform), 2 actions; batch 2 of 2, 4 units left>
     >>> learner.assign(np.ones((4, 1))).actions
     array([0, 0, 0, 0])
     """

@@ -100,7 +100,7 @@ def named(subject: Any) -> str:
     """Return the name and parameters of a policy or environment, even if its `repr` fails.
 
     >>> named(registry.make("SBPE"))
-    'SBPE(first = fixed, ties = lowest, unknown = zero)'
+    'SBPE'
     """
     if isinstance(subject, type) or not hasattr(subject, "__dataclass_fields__"):
         return str(getattr(subject, "__name__", type(subject).__name__))

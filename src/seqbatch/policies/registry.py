@@ -84,7 +84,7 @@ def text(described: Mapping[str, Any]) -> str:
         for name, value in described.items()
         if name != "kind" and (name not in usual or value != usual[name])
     ]
-    return f"{described['kind']}({', '.join(parameters)})"
+    return f"{described['kind']}({', '.join(parameters)})" if parameters else described["kind"]
 
 
 # ----------------------------------------------------------------------

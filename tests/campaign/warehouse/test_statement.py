@@ -38,6 +38,7 @@ from tests.refusals import refused
 POLICIES = {
     "SBPE": {"kind": "SBPE"},
     "BPE": {"kind": "BPE", "split": "needed"},
+    "joint ridge": {"kind": "JointRidge", "waves": "own level", "start": 0},
     "SBUCB": {"kind": "SBUCB", "gamma": 0.7},
     "LBGL": {"kind": "LBGL", "scale": 0.02, "ties": "random"},
     "UniformRandom": {"kind": "UniformRandom"},

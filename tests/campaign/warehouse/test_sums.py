@@ -65,6 +65,7 @@ def here(**changes):
 CASES = {
     "SBPE": {},
     "BPE": {"policy": {"kind": "BPE"}},
+    "joint ridge": {"policy": {"kind": "JointRidge", "waves": "own level"}},
     "SBUCB": {"policy": {"kind": "SBUCB"}},
     "costs": {
         "actions": ["none", {"name": "it's mail", "cost": 0.3}, {"name": "call", "cost": 1.7}],

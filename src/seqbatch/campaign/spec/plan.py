@@ -11,10 +11,17 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
-from seqbatch.policies import Oracle, registry
+from seqbatch.policies import Oracle, ThompsonSampling, registry
+from seqbatch.policies.estimation import OUTCOMES
 
-#: Policy settings for which campaigns have other defaults than the policies.
-CAMPAIGN_DEFAULTS = {"first": "uniform", "ties": "random", "unknown": "avoid"}
+#: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
+#: in a declared last wave, and outcomes have the noise that they have.
+CAMPAIGN_DEFAULTS = {
+    "first": "uniform", "ties": "random", "unknown": "avoid", "last": "greedy", "noise": "outcomes",
+}  # fmt: skip
+
+#: The column of the intercept among the columns of the model.
+INTERCEPT = 0
 
 #: Plan settings that come from the spec.
 OWN = ("actions", "features", "dim", "randomised", "floor")
@@ -118,6 +125,14 @@ def recommended_policy(spec: Spec) -> dict[str, Any]:
     return {"kind": "ThompsonSampling", "scale": scale}
 
 
+def _campaign_defaults(spec: Spec, names: set[str]) -> dict[str, Any]:
+    """Return the settings of a policy for which campaigns have other defaults."""
+    own: dict[str, Any] = {k: value for k, value in CAMPAIGN_DEFAULTS.items() if k in names}
+    if "constant" in names and spec.features.intercept:
+        own["constant"] = INTERCEPT
+    return own
+
+
 def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
     """Return the policy's name and all of its parameters, including defaults.
 
@@ -134,8 +149,10 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
         raise InvalidSpecError.at(
             ("policy", "kind"), f"policy.kind must be one of {known}; received {wanted['kind']!r}."
         )
-    names = {field.name for field in fields(kind)}
-    own = {name: value for name, value in CAMPAIGN_DEFAULTS.items() if name in names}
+    names = {field.name for field in fields(kind) if field.init}
+    own = _campaign_defaults(spec, names)
+    if kind is ThompsonSampling and "scale" not in wanted:
+        own["scale"] = OUTCOMES
     # A declared policy overrides the campaign's defaults; a planned or recommended one does not.
     settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
     try:
