@@ -145,6 +145,8 @@ def test_cross_validation_by_refitting(seed):
     assert np.isclose(found.penalty, penalty)
     assert np.allclose(found.fit.theta, theta, atol=1e-10)
     assert found.errors.shape == (5, len(found.penalties))
+    # The choice is one within the range, so that errors at its ends would be noticed.
+    assert found.penalties[0] < penalty < found.penalties[-1]
 
 
 def test_few_outcomes():

@@ -97,7 +97,7 @@ def pooled(vectors, actions, outcomes, K, *, constant, pairs, steps=15, nu=2.0):
 
 
 def cross_validated(vectors, actions, outcomes, folds, K, *, constant, penalties):
-    """Return the penalty by the rule of one standard error, and theta with it, by refitting."""
+    """Return the penalty with the least error on folds, and theta with it, by refitting."""
     p = vectors.shape[1]
 
     def fit(rows, penalty):
@@ -115,10 +115,5 @@ def cross_validated(vectors, actions, outcomes, folds, K, *, constant, penalties
             kept = folds == fold
             fitted = np.sum(vectors[kept] * theta[actions[kept]], axis=1)
             errors[row, column] = np.sum((outcomes[kept] - fitted) ** 2)
-    best = errors.sum(axis=0).argmin()
-    chosen = best
-    for column in range(best, len(penalties)):
-        more = errors[:, column] - errors[:, best]
-        if more.sum() <= np.sqrt(len(more)) * np.std(more, ddof=1):
-            chosen = column
-    return penalties[chosen], fit(np.ones(len(outcomes), bool), penalties[chosen])
+    best = penalties[errors.sum(axis=0).argmin()]
+    return best, fit(np.ones(len(outcomes), bool), best)

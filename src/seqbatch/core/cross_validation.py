@@ -9,9 +9,9 @@ import numpy as np
 from seqbatch.core.arrays import Floats
 from seqbatch.core.joint_regression import JointFit, JointSums, joint_fit
 
-#: Penalties are tried from so many times a column's mean square up, each STEP times the one before,
-#: until a penalty is so many times a column's sum of squares.
-LOWEST, STEP, MOST = 0.01, 10 ** (1 / 3), 10.0
+#: The penalties to try, in mean squares of a column. None is so large that actions whose outcomes
+#: differ little are treated as equal for good: contexts must go on exploring.
+TRIED = tuple(10 ** (power / 2) for power in range(-4, 5))
 #: The penalty, in mean squares of a column, if outcomes are in fewer than two folds.
 USUAL = 10.0
 #: A common coefficient's penalty, as a share of that of deviations.
@@ -42,9 +42,6 @@ class CrossValidated:
 def cross_validated(folds: Sequence[JointSums], *, constant: int | None = None) -> CrossValidated:
     """Choose the penalty by cross-validation and fit all folds with it.
 
-    The chosen penalty is the largest whose error exceeds the smallest by no more than one standard
-    error of the difference between the two over folds.
-
     Parameters
     ----------
     folds
@@ -60,22 +57,13 @@ def cross_validated(folds: Sequence[JointSums], *, constant: int | None = None) 
     if len(used) < 2:
         fit = _fit(every, USUAL * size, constant)
         return CrossValidated(fit, USUAL * size, np.array([USUAL * size]), np.zeros((0, 1)))
-    number = int(np.ceil(np.log(MOST * units / LOWEST) / np.log(STEP)))
-    penalties = size * LOWEST * np.power(STEP, np.arange(number + 1, dtype=np.float64))
+    penalties = size * np.array(TRIED)
     errors = np.empty((len(used), len(penalties)))
     for row, place in enumerate(used):
         rest = reduce(JointSums.plus, [folds[other] for other in used if other != place])
         errors[row] = _errors(rest, folds[place], penalties, constant)
-    penalty = float(penalties[_chosen(errors)])
+    penalty = float(penalties[errors.sum(axis=0).argmin()])
     return CrossValidated(_fit(every, penalty, constant), penalty, penalties, errors)
-
-
-def _chosen(errors: Floats) -> int:
-    """Return the largest penalty that is worse than the best by at most one standard error."""
-    best = int(errors.sum(axis=0).argmin())
-    more = errors - errors[:, [best]]
-    spread = more.std(axis=0, ddof=1) * np.sqrt(len(errors))
-    return int(np.flatnonzero(more.sum(axis=0) <= spread)[-1])
 
 
 def _fit(sums: JointSums, penalty: float, constant: int | None) -> JointFit:

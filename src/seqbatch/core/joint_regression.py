@@ -19,6 +19,8 @@ from seqbatch.errors import InvalidArgumentError
 #: The penalty of common coefficients that are otherwise free: a prior standard deviation of 100
 #: times the noise. It makes every system solvable.
 OPEN = 1e-4
+#: The least penalty of a deviation, as a share of its column's sum of squares.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -192,9 +194,12 @@ def joint_fit(sums: JointSums, *, deviations: Floats, common: Floats) -> JointFi
     nothing cancels if the penalty is small: gram - gram inner gram = penalty - penalty inner
     penalty.
     """
-    dim, levels, penalty = sums.dim, sums.levels, deviations
+    dim, levels = sums.dim, sums.levels
     if not sums.count.any():
         common = np.ones(dim)
+    # Redundant columns need a penalty that is not lost in rounding.
+    sizes = np.diagonal(sums.gram, axis1=1, axis2=2).max(axis=0, initial=0.0)
+    penalty = np.maximum(deviations, ROUNDING * sizes)
     matrix = sums.gram + np.diag(penalty)
     inner = inverse(matrix)
     alone = np.einsum("apq,aq->ap", inner, sums.moment)

@@ -133,13 +133,15 @@ def _shortest(gram: Floats, moment: Floats, rounding: Floats) -> Floats:
 
 #: The least noise variance, as a share of the outcomes' mean square.
 LEAST_NOISE = 1e-9
+#: A residual variance needs so many degrees of freedom, as a share of the units.
+ENOUGH_FREEDOM = 0.25
 
 
 def noise_variance(statistics: Statistics, *, spent: int = 0) -> float:
     """Return the residual variance of one least-squares regression in each cell, pooled.
 
-    If there are no more units than coefficients, return the mean square of the outcomes; if all
-    outcomes are 0, return 1.
+    If coefficients use up most units, return an upper bound: the residual variance of one
+    regression for all cells, or the mean square of the outcomes. If all outcomes are 0, return 1.
 
     Parameters
     ----------
@@ -151,10 +153,18 @@ def noise_variance(statistics: Statistics, *, spent: int = 0) -> float:
     total, units = float(statistics.squares.sum()), float(statistics.count.sum())
     if total <= 0:
         return 1.0
-    fitted, mean = least_squares(statistics), total / units
-    freedom = int(statistics.count.sum() - fitted.rank.sum()) - spent
-    left = total - float(np.sum(fitted.theta * statistics.moment))
-    return max(left / freedom if freedom > 0 else mean, LEAST_NOISE * mean)
+    mean = total / units
+    together = Statistics(
+        *(getattr(statistics, name).sum(axis=0)[None] for name in ("gram", "moment")),
+        *(np.array([getattr(statistics, name).sum()]) for name in ("squares", "count")),
+    )
+    for sums in (statistics, together):
+        fitted = least_squares(sums)
+        freedom = units - float(fitted.rank.sum()) - spent
+        if freedom >= ENOUGH_FREEDOM * units:
+            left = total - float(np.sum(fitted.theta * sums.moment))
+            return max(left / freedom, LEAST_NOISE * mean)
+    return mean
 
 
 def warn_if_deficient(estimate: Estimate, statistics: Statistics, who: str, models: int) -> bool:

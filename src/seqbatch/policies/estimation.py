@@ -33,6 +33,7 @@ from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Intervals
 
 Levels = Literal["same level", "own level"]
+SAME_LEVEL: Levels = "same level"
 OWN_LEVEL: Levels = "own level"
 #: The noise level is that of the outcomes so far.
 OUTCOMES = "outcomes"
@@ -53,12 +54,12 @@ class LeveledPolicy(LinearPolicy):
         See :class:`~seqbatch.policies.base.LinearPolicy`.
     """
 
-    waves: Levels = "same level"
+    waves: Levels = SAME_LEVEL
     constant: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arguments.choice("waves", self.waves, ("same level", OWN_LEVEL))
+        arguments.choice("waves", self.waves, (SAME_LEVEL, OWN_LEVEL))
         if self.constant is not None:
             constant = arguments.integer("constant", self.constant, at_least=0)
             object.__setattr__(self, "constant", constant)

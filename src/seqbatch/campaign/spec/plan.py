@@ -12,7 +12,7 @@ from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import Oracle, ThompsonSampling, registry
-from seqbatch.policies.estimation import OUTCOMES
+from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
 #: in a declared last wave, and outcomes have the noise that they have.
@@ -114,15 +114,13 @@ def _require_small(wanted: dict[str, Any]) -> None:
 def recommended_policy(spec: Spec) -> dict[str, Any]:
     """Return the policy of a campaign whose spec states neither a policy nor a plan.
 
-    If units have features, this is pure exploitation: it needs no guess of the noise, and plans
-    always prefer it. Without features pure exploitation would never discover an early mistake, so
-    this is Thompson sampling, which keeps exploring; half the reward's range serves as the noise.
+    If units have features, this is the joint ridge with a level for each wave: it needs no guess of
+    the noise, and contexts explore. Without features pure exploitation would never discover an
+    early mistake, so this is Thompson sampling, which keeps exploring until the last wave.
     """
     if spec.features.columns or spec.model == "shared":
-        return {"kind": "SBPE"}
-    low, high = spec.reward.range or (-1.0, 1.0)
-    scale = (high - low) / 2
-    return {"kind": "ThompsonSampling", "scale": scale}
+        return {"kind": "JointRidge", "waves": OWN_LEVEL if spec.features.intercept else SAME_LEVEL}
+    return {"kind": "ThompsonSampling"}
 
 
 def _campaign_defaults(spec: Spec, names: set[str]) -> dict[str, Any]:
