@@ -253,7 +253,7 @@ def root_of(covariances: Floats) -> Floats:
     """
     # By eigenvalues, not by Cholesky: rounding may make the smallest ones negative. Columns are
     # scaled to the same size first, as features may differ by many orders of magnitude.
-    sizes = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    sizes = np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
     sizes = np.where(sizes > 0, sizes, 1.0)
     values, vectors = np.linalg.eigh(covariances / (sizes[:, :, None] * sizes[:, None, :]))
     halves = np.sqrt(np.maximum(values, 0.0))[:, :, None] * vectors.transpose(0, 2, 1)

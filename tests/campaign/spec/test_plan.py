@@ -14,10 +14,23 @@ SPEC = {
 }  # fmt: skip
 
 
-def test_half_the_range_stands_for_the_noise():
-    assert chosen_policy(check_spec(SPEC), None)["scale"] == 5.0
-    open_ended = {**SPEC, **about("visit")}
-    assert chosen_policy(check_spec(open_ended), None)["scale"] == 1.0
+def test_noise_is_that_of_the_outcomes_unless_stated():
+    """In campaigns no policy assumes a noise of 1 in silence, and none explores to the end."""
+    thompson = chosen_policy(check_spec(SPEC), None)
+    assert (thompson["kind"], thompson["scale"]) == ("ThompsonSampling", "outcomes")
+    assert (thompson["last"], thompson["constant"]) == ("greedy", 0)
+    for kind in ("SBUCB", "LBGL"):
+        assert chosen_policy(check_spec({**SPEC, "policy": {"kind": kind}}), None)["noise"] == (
+            "outcomes"
+        )
+    stated = {**SPEC, "policy": {"kind": "ThompsonSampling", "scale": 2.0, "last": "same"}}
+    chosen = chosen_policy(check_spec(stated), None)
+    assert (chosen["scale"], chosen["last"]) == (2.0, "same")
+    bare = {**SPEC, "features": {"numeric": {"age": "raw"}, "intercept": False}}
+    chosen = chosen_policy(check_spec(bare), None)
+    assert (chosen["kind"], chosen["constant"], chosen["waves"]) == (
+        "JointRidge", None, "same level",
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("few_trials")

@@ -267,8 +267,12 @@ extreme = st.sampled_from(
     [0.999e30, -0.999e30, 1e15, 1.0, 0.0, 1e-8, 1e-30, 1e-150, -1e-160, 1e-300, 5e-324]
 )
 rows = st.lists(st.tuples(extreme, extreme, extreme, extreme), min_size=5, max_size=5)
-POLICIES = [{"kind": name} for name in ("SBPE", "BPE", "RBGL", "LBGL", "SBUCB", "SupSBUCB",
-                                        "EpsilonGreedy", "ThompsonSampling")]  # fmt: skip
+POLICIES = [
+    *({"kind": name} for name in ("JointRidge", "SBPE", "BPE", "RBGL", "LBGL", "SBUCB")),
+    *({"kind": name} for name in ("SupSBUCB", "EpsilonGreedy", "ThompsonSampling")),
+    {"kind": "JointRidge", "waves": "own level"},
+    *({"kind": name, "estimate": "pooled"} for name in ("SBPE", "SBUCB", "ThompsonSampling")),
+]
 
 
 @settings(max_examples=40, phases=[Phase.explicit, Phase.generate])

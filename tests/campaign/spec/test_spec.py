@@ -44,9 +44,15 @@ def test_a_good_one():
         0.0,
         "per-action",
     )
-    policy = chosen_policy(spec, None)
-    assert policy.pop("unknown") == "avoid"
-    assert policy == {"kind": "SBPE", "first": "uniform", "ties": "random"}
+    assert chosen_policy(spec, None) == {
+        "kind": "JointRidge",
+        "first": "uniform",
+        "start": 5,
+        "ties": "random",
+        "last": "greedy",
+        "waves": "own level",
+        "constant": 0,
+    }
 
 
 @pytest.mark.parametrize(("old", "new", "label", "line"), [
@@ -152,7 +158,6 @@ def test_policies():
 
 
 def test_greedy_policies_avoid_what_they_know_nothing_of():
-    assert chosen_policy(parse_spec(GOOD), None)["unknown"] == "avoid"
     planned = {"kind": "SBPE", "first": "uniform", "ties": "random", "unknown": "zero"}
     assert chosen_policy(parse_spec(GOOD), planned)["unknown"] == "avoid"
     declared = parse_spec(GOOD + '[policy]\nkind = "SBPE"\nunknown = "zero"\n')
@@ -193,7 +198,7 @@ def test_a_plan_says_the_sizes_and_the_policy():
 
 
 def test_the_policy_where_nothing_is_said():
-    assert recommended_policy(parse_spec(GOOD))["kind"] == "SBPE"
+    assert recommended_policy(parse_spec(GOOD))["kind"] == "JointRidge"
     spec = parse_spec(GOOD)
     bare = spec.model_copy(update={"features": Features()})
     assert recommended_policy(bare)["kind"] == "ThompsonSampling"

@@ -143,7 +143,8 @@ def test_a_share_that_was_adopted_is_randomised(ready):
 
 
 def test_retired_actions_and_those_without_outcomes_are_passed_over(store):
-    campaign = Campaign.create({**SPEC, "actions": [*SPEC["actions"], "new", "old"]}, store=store)
+    changes = {"actions": [*SPEC["actions"], "new", "old"], "policy": {"kind": "SBPE"}}
+    campaign = Campaign.create({**SPEC, **changes}, store=store)
     table = pl.from_arrow(campaign.assign(customers(600, seed=1)).table)
     known = table.filter(pl.col("action").is_in(SPEC["actions"]))
     campaign.record(visits(known["id"], known["action"], seed=1))

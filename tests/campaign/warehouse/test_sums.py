@@ -194,7 +194,7 @@ def test_what_was_summed_up_is_not_deleted_afterwards(store, folder):
 
 
 def test_a_changed_sum_is_found(store, folder, monkeypatch):
-    campaign = Campaign.create(ELSEWHERE, store=store)
+    campaign = Campaign.create({**ELSEWHERE, "policy": {"kind": "SBPE"}}, store=store)
     wave(campaign, folder, 600, 1)
     from seqbatch.campaign.views import verify_checks
 
@@ -331,7 +331,7 @@ def test_a_statement_that_is_not_utf8_is_refused(store, folder):
 
 
 @pytest.mark.parametrize(("column", "value"), [
-    ("units", "²"), ("units", "1" + "0" * 30), ("units", ""), ("part", "-5"), ("part", "9"),
+    ("units", "²"), ("units", "1" + "0" * 30), ("units", ""), ("part", "-5"), ("part", "99"),
     ("seen", "2"), ("absent", "-70"), ("absent", ""), ("randomised", "9999"), ("e0", "1"),
 ])  # fmt: skip
 def test_a_number_that_no_statement_returns_is_refused(store, folder, column, value):
