@@ -239,10 +239,6 @@ class Replay:
 # The study.
 
 
-#: Fewer seeds on the other grids, where only policies of this package run.
-GRID_SHARE = 3
-
-
 @dataclass(frozen=True)
 class Quality:
     """What to run.
@@ -254,7 +250,7 @@ class Quality:
     seed
         Fresh numbers for all campaigns.
     seeds
-        Campaigns of each method in each world; a third of them on the other grids.
+        Campaigns of each method in each world and grid.
     log
         Whether to replay Hillstrom's log, too.
     """
@@ -287,15 +283,15 @@ class Quality:
         return found
 
     def _parts(self, world: str, name: str, waves: int, grid: str, ends: Ends) -> list[Part]:
-        method, common = METHODS[name], (waves, grid) == COMMON
+        method = METHODS[name]
         if method.yes_or_no and not WORLDS[world].yes_or_no:
             return []
-        if not common and method.kind != "seqbatch":
+        # Only policies of this package run on the other grids.
+        if (waves, grid) != COMMON and method.kind != "seqbatch":
             return []
-        seeds = self.seeds if common else -(-self.seeds // GRID_SHARE)
         return [
             Part(world, name, waves, grid, ends, self.seed, first, count)
-            for first, count in _cut(seeds, method.seeds)
+            for first, count in _cut(self.seeds, method.seeds)
         ]
 
     def replays(self) -> list[Replay]:

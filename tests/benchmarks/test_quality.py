@@ -133,7 +133,9 @@ def test_methods_with_few_seeds_are_paired_with_the_same_campaigns():
     by_name = {one.name: one for one in compared(scores)}
     assert by_name["RBGL(1)"].ahead == 1.5
     assert by_name["RBGL(1)"].error == pytest.approx(0.5)
-    assert (by_name["RBGL(1)"].worlds, by_name["RBGL(1)"].rank) == (1, 2)
+    assert (by_name["RBGL(1)"].worlds, by_name["RBGL(1)"].rank) == (1, 1)
+    assert by_name["RBGL(1)"].mean == 18.25 + 1.5
+    assert by_name["SBPE"].rank == 1.5
     assert (by_name["SBPE"].worst, by_name["SBPE"].where) == (-1.5, "one")
     assert paired([np.array([1.0, 3])], [np.array([0.0, 0])]) == (2.0, 1.0)
 
