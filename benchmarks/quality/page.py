@@ -230,12 +230,7 @@ def page(study: Quality, results: Results) -> str:
         by_world=_by_world(scores),
         error=max(_error(one) for own in scores.values() for one in own.values()),
         confirmed=_confirmed(scores_of(campaigns, others), seconds) if main and others else "",
-        grids=_wrapped(
-            GRID_TEXT.format(
-                seeds=counted(-(-study.seeds // GRID_SHARE), "seed"),
-                refused=_refused(results.plans),
-            )
-        ),
+        grids=_wrapped(GRID_TEXT.format(refused=_refused(results.plans))),
         by_grid=_by_grid(campaigns, "score"),
         given=GIVEN_TO,
         best=BEST_FOR,
