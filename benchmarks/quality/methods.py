@@ -1,0 +1,54 @@
+"""The tables of methods: policies, what one would write by hand, and libraries."""
+
+from collections.abc import Callable, Mapping
+
+from benchmarks.quality.peers import PEERS
+from benchmarks.quality.players import (
+    BestArm,
+    ByHand,
+    Method,
+    PolicyPlayer,
+    Setting,
+    boosted,
+    logistic,
+    ridge_by_cv,
+)
+from seqbatch import policies
+from seqbatch.policies import Policy
+
+#: The policies, and how each is made from what is known before the first unit. To add one, add a
+#: line. SBUCB(paper) has the paper's gamma.
+POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
+    "SBPE": lambda _: policies.SBPE(first="uniform"),
+    "RBGL(1)": lambda _: policies.RBGL(first="uniform"),
+    "RBGL(10)": lambda _: policies.RBGL(ridge=10, first="uniform"),
+    "SBUCB(paper)": lambda _: policies.SBUCB(first="uniform"),
+    "SBUCB(1)": lambda _: policies.SBUCB(gamma=1, first="uniform"),
+    "LBGL": lambda _: policies.LBGL(),
+    "Thompson(1)": lambda _: policies.ThompsonSampling(first="uniform"),
+    "Thompson(noise)": lambda s: policies.ThompsonSampling(scale=s.noise, first="uniform"),
+}
+#: Policies that are told the noise are no defaults.
+TOLD = {"Thompson(noise)"}
+#: The documented default, and a test whose best action everybody gets: others are compared with
+#: these.
+REFERENCE, TEST = "SBPE", "A/B test"
+
+
+def _policy(name: str, make: Callable[[Setting], Policy]) -> Method:
+    return Method(
+        name,
+        lambda setting: PolicyPlayer(make(setting), setting),
+        "seqbatch",
+        linear=name not in TOLD,
+    )
+
+
+BY_HAND = (
+    Method("logistic regressions", lambda s: ByHand(logistic, s), "by hand"),
+    Method("ridge by cross-validation", lambda s: ByHand(ridge_by_cv, s), "by hand", linear=True),
+    Method(TEST, BestArm, "by hand"),
+    Method("boosted trees", lambda s: ByHand(boosted, s), "by hand", seeds=4),
+)
+OURS = tuple(_policy(name, make) for name, make in POLICIES.items())
+METHODS: Mapping[str, Method] = {one.name: one for one in (*OURS, *BY_HAND, *PEERS)}
