@@ -19,7 +19,16 @@ from seqbatch.policies import Policy
 #: The policies, and how each is made from what is known before the first unit. To add one, add a
 #: line. SBUCB(paper) has the paper's gamma.
 POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
+    "JointRidge": lambda _: policies.JointRidge(constant=0),
+    "JointRidge, wave levels": lambda _: policies.JointRidge(constant=0, waves="own level"),
     "SBPE": lambda _: policies.SBPE(first="uniform"),
+    "SBPE, pooled": lambda _: policies.SBPE(first="uniform", estimate="pooled", constant=0),
+    "Thompson, pooled, greedy last": lambda _: policies.ThompsonSampling(
+        first="uniform", estimate="pooled", constant=0, scale="outcomes", last="greedy"
+    ),
+    "Thompson, greedy last": lambda _: policies.ThompsonSampling(
+        first="uniform", scale="outcomes", last="greedy"
+    ),
     "RBGL(1)": lambda _: policies.RBGL(first="uniform"),
     "RBGL(10)": lambda _: policies.RBGL(ridge=10, first="uniform"),
     "SBUCB(paper)": lambda _: policies.SBUCB(first="uniform"),

@@ -12,11 +12,13 @@ from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
-from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
+from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
 from seqbatch.policies.base import LinearPolicy
 
 #: Pure exploitation, the benchmark for the others.
 GREEDY = SBPE(first="uniform", ties="random")
+#: The policy that is chosen unless another is clearly better.
+USUAL = "joint ridge"
 #: Simulated units per batch: this many per parameter, within bounds. With fewer, a batch would
 #: teach too much about its own units, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
@@ -72,11 +74,16 @@ def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candi
 
 
 def preferred(compared: Sequence[Candidate]) -> LinearPolicy:
-    """Return the policy with the least regret; the first unless another is significantly better."""
+    """Return the joint ridge, unless the policy with the least regret is significantly better.
+
+    Campaigns use it, too: its excess is measured, but its batches are those of pure exploitation,
+    which it becomes as outcomes accumulate.
+    """
+    usual = next(one for one in compared if one.name == USUAL)
     best = min(compared, key=lambda one: one.regret)
-    # Two standard errors of the paired difference: the seed must not decide a tie.
-    clearly = best.excess < -2 * best.excess_error
-    return best.policy if clearly else compared[0].policy
+    # Two standard errors of the difference: the seed must not decide a tie.
+    error = math.hypot(best.excess_error, usual.excess_error)
+    return best.policy if usual.excess - best.excess > 2 * error else usual.policy
 
 
 def ucb(model: Model, units: int) -> SBUCB:
@@ -97,8 +104,11 @@ def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
         first="uniform",
         ties="random",
     )
+    # In the block layout the planner's rows begin with a constant.
+    joint = JointRidge(ties="random", constant=0 if model.layout == "block" else None)
     return {
         "pure exploitation": GREEDY,
+        USUAL: joint,
         "ridge exploitation": RBGL(ridge=precision, first="uniform", ties="random"),
         "Thompson": thompson,
         "UCB": ucb(model, units),

@@ -60,7 +60,8 @@ class ThinnedTrial:
             dim=self.theta.shape[1],
             layout=self.layout,
         )
-        state, total, late = policy.begin(problem), 0.0, []
+        state, total = policy.begin(problem), 0.0
+        late: list[list[tuple[int, Statistics]]] = []
         for batch, size in enumerate(sizes, start=1):
             used = min(size, most)
             contexts = Contexts(self.contexts(random, used), problem, self._eligible(used, random))
@@ -77,10 +78,15 @@ class ThinnedTrial:
                 models = actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
                 models = np.where(self._returned(used, random), models, -1)
                 vectors = contexts.chosen(actions)
-                late.append(_weighted(problem, vectors, gained, blur, models, size / used))
+                parts = []
+                for group in np.unique(decision.groups[decision.groups >= 0]).tolist():
+                    here = np.where(decision.groups == group, models, -1)
+                    sums = _weighted(problem, vectors, gained, blur, here, size / used, self.noise)
+                    parts.append((group, sums))
+                late.append(parts)
             if batch < len(sizes):
-                if batch > self.conduct.delay:
-                    state = policy.absorb(state, 0, late.pop(0))
+                for group, sums in late.pop(0) if batch > self.conduct.delay else ():
+                    state = policy.absorb(state, group, sums)
                 state = policy.close(state)
         return total
 
@@ -153,10 +159,11 @@ def _weighted(
     noise: Floats,
     models: Integers,
     weight: float,
+    level: float,
 ) -> Statistics:
     """Return the sums of units that each represent `weight` units; model -1 means no outcome.
 
-    The squared rewards lack a part of the noise; no policy uses them.
+    `level` is the standard deviation of the noise.
     """
     # Noise divided by the root of the weight, then weighted, has the variance of all units.
     rewards = means + noise / np.sqrt(weight)
@@ -164,6 +171,7 @@ def _weighted(
     return Statistics(
         gram=weight * sums.gram,
         moment=weight * sums.moment,
-        squares=weight * sums.squares,
+        # The drawn noise is that of one unit of `weight`.
+        squares=weight * sums.squares + (weight - 1) * level**2 * sums.count,
         count=np.rint(weight * sums.count).astype(np.int64),
     )
