@@ -48,9 +48,10 @@ def unrecorded(
 def mostly_missing(
     now: Situation, wave: int, units: int, recorded: Mapping[str, int]
 ) -> tuple[Doubt, ...]:
-    """Return a doubt for each metric beside the objective that most units of a wave lack.
+    """Return a doubt for each guarded metric that most units of a wave lack.
 
     Its file may list those to whom something happened, and nothing says what the others have.
+    The metrics of the objective have a refusal of their own.
 
     Parameters
     ----------
@@ -60,12 +61,14 @@ def mostly_missing(
     made = []
     for name, count in recorded.items():
         metric = now.spec.metrics[name]
-        if metric.absent is not None or not few_of(count, units) or metric in now.spec.reward.terms:
+        if metric.guardrail is None or metric.absent is not None or not few_of(count, units):
+            continue
+        if metric in now.spec.reward.terms:
             continue
         said = (
             f"only {count:,} of the {units:,} units of wave {wave} have a value of {name}, and "
             "nothing says what the others have. If a unit without a row has the value 0, amend "
-            "the metric with absent = 0; otherwise findings judge no guardrail on it"
+            "the metric with absent = 0; otherwise findings do not judge its guardrail"
         )
         made.append(Doubt(MOSTLY_MISSING, (said,), column=metric.column, rows=units - count))
     return tuple(made)
