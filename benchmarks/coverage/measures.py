@@ -220,7 +220,8 @@ def _tests(cell: Cell, summaries: tuple[WaveSummary, ...]) -> list[Flag]:
     """Return rejections where nothing changes, and errors of looks where nothing differs."""
     flags, lift = [], Lift(cell.actions - 1)
     if cell.lifts_constant:
-        flags.append(Flag(LIFT_CHANGED, lift_change(summaries, lift)[1] < CHANGE))
+        change = lift_change(summaries, lift)
+        flags.append(Flag(LIFT_CHANGED, change is not None and change[1] < CHANGE))
     if cell.level_constant and cell.lifts_constant:
         level = level_change(summaries)
         flags.append(Flag(LEVEL_CHANGED, level is not None and level.p_value < CHANGE))

@@ -41,3 +41,12 @@ def test_amounts_have_a_standard_deviation():
 def test_what_is_missing_or_wrong_is_named(given, field):
     with refused("invalid-argument", field=field):
         OutcomeScale.of(**given)
+
+
+def test_less_may_be_better():
+    made = OutcomeScale.of(base_rate="4%", smallest_lift="1pp", less=True)
+    assert made.text().endswith("of units without any action, lowered by 1 point to 3%")
+    assert OutcomeScale.of(noise=2, smallest_lift=1, less=True).text().endswith("lowered by 1")
+    assert OutcomeScale.of(base_rate=0.9, smallest_lift=0.1).text().endswith("to 100%")
+    with refused("invalid-argument", field="smallest_lift", match="4 points below"):
+        OutcomeScale.of(base_rate="4%", smallest_lift="5pp", less=True)

@@ -529,7 +529,7 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
-    from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
+    from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
     from seqbatch.campaign.views.status import absences, recorded_table
@@ -564,7 +564,7 @@ def show_closed(result: "Closed") -> None:
     if result.corrected:
         say(f"{counted(result.corrected, 'correction')} of earlier outcomes entered the estimate.")
     if result.held is not None:
-        say(held_text(result.held, result.unknown or 0))
+        say(held_so_far_text(result.held, result.unknown or 0))
     for within, count in result.outside.items():
         say(outside_text(within, count))
     if result.stopping is not None:

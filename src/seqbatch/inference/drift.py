@@ -1,6 +1,6 @@
 """Drift: tests whether lifts, the level of outcomes and features are the same in every wave."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -11,7 +11,7 @@ from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import Lift, Mean
 from seqbatch.inference.estimates import PRIOR_DF, WaveEstimate, estimate_wave, same_in_all
 from seqbatch.inference.multiplicity import holm
-from seqbatch.inference.summary import WaveSummary
+from seqbatch.inference.summary import Segment, WaveSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Drift:
     Parameters
     ----------
     lifts
-        One test for each action other than control.
+        One test for each lift that two waves or more can estimate.
     level
         The test that outcomes did not move in common, under all actions; None if it cannot be made.
     features
@@ -79,7 +79,12 @@ class Drift:
 LEVEL = "level of outcomes"
 
 
-def drift(summaries: Sequence[WaveSummary], *, labels: Sequence[str] = ()) -> Drift:
+def drift(
+    summaries: Sequence[WaveSummary],
+    *,
+    labels: Sequence[str] = (),
+    segments: Mapping[int, Segment] | None = None,
+) -> Drift:
     """Test whether lifts, the level of outcomes and features are the same in all waves.
 
     If lifts differ, one number does not describe them: show the waves. A level that moves for all
@@ -91,9 +96,17 @@ def drift(summaries: Sequence[WaveSummary], *, labels: Sequence[str] = ()) -> Dr
         The waves.
     labels
         The names of the features, the constant first.
+    segments
+        The units among whom the lift of an action is tested, such as those who may get it; all
+        units if there are none.
     """
-    actions = range(1, len(summaries[0].evidence.zeros))
-    lifts = [(lift.name, *lift_change(summaries, lift)) for lift in map(Lift, actions)]
+    among = segments or {}
+    every = map(Lift, range(1, len(summaries[0].evidence.zeros)))
+    lifts = [
+        (lift.name, *change)
+        for lift in every
+        if (change := lift_change(summaries, lift, among.get(lift.action))) is not None
+    ]
     adjusted = holm([p for _, _, p in lifts])
     return Drift(
         lifts=tuple(
@@ -105,10 +118,17 @@ def drift(summaries: Sequence[WaveSummary], *, labels: Sequence[str] = ()) -> Dr
     )
 
 
-def lift_change(summaries: Sequence[WaveSummary], lift: Lift) -> tuple[float, float]:
-    """Return Q and its p-value: whether a lift is the same in all waves that have it."""
-    found = [estimate_wave(one, lift) for one in summaries]
+def lift_change(
+    summaries: Sequence[WaveSummary], lift: Lift, segment: Segment | None = None
+) -> tuple[float, float] | None:
+    """Return Q and its p-value: whether a lift is the same in all waves that have it.
+
+    There is nothing to compare, and None, if fewer than two waves have it.
+    """
+    found = [estimate_wave(one, lift, segment) for one in summaries]
     waves = [wave for wave in found if wave is not None]
+    if len(waves) < 2:
+        return None
     theta, variances = (
         np.array([getattr(wave, name) for wave in waves]) for name in ("estimate", "variance")
     )

@@ -27,11 +27,14 @@ class OutcomeScale:
         The smallest lift worth finding; None if not stated.
     base_rate
         The share of yes among units that get no action; None if the outcome is not yes/no.
+    less
+        Whether less is better: the lift then lowers the outcome.
     """
 
     noise: float
     lift: float | None = None
     base_rate: float | None = None
+    less: bool = False
 
     @classmethod
     def of(
@@ -40,6 +43,7 @@ class OutcomeScale:
         base_rate: float | str | None = None,
         smallest_lift: float | str | None = None,
         noise: float | None = None,
+        less: bool = False,
     ) -> "OutcomeScale":
         """Check what you know about the outcomes; a plan cannot do without it.
 
@@ -52,11 +56,13 @@ class OutcomeScale:
             `base_rate`.
         noise
             For an amount or a count: its standard deviation, in place of `base_rate`.
+        less
+            Whether less is better.
 
         Examples
         --------
         >>> OutcomeScale.of(base_rate="4%", smallest_lift="0.5pp")
-        OutcomeScale(noise=0.19595917942265423, lift=0.005, base_rate=0.04)
+        OutcomeScale(noise=0.19595917942265423, lift=0.005, base_rate=0.04, less=False)
         """
         if (base_rate is None) == (noise is None):
             raise InvalidArgumentError(
@@ -69,16 +75,17 @@ class OutcomeScale:
             )
         if noise is not None:
             lift = None if smallest_lift is None else _plain("smallest_lift", smallest_lift)
-            return cls(noise=arguments.number("noise", noise, above=0), lift=lift)
+            return cls(noise=arguments.number("noise", noise, above=0), lift=lift, less=less)
         if smallest_lift is None:
             rule = "given with base_rate: the smallest lift that would matter to you, as 0.5pp"
             raise InvalidArgumentError("smallest_lift", rule, "none")
         assert base_rate is not None
         rate, lift = share_of("base_rate", base_rate), points_of("smallest_lift", smallest_lift)
-        if rate + lift > 1:
-            rule = f"at most {percent(1 - rate)[:-1]} points above a base rate of {percent(rate)}"
+        if not 0 <= (rate - lift if less else rate + lift) <= 1:
+            most, side = (rate, "below") if less else (1 - rate, "above")
+            rule = f"at most {percent(most)[:-1]} points {side} a base rate of {percent(rate)}"
             raise InvalidArgumentError("smallest_lift", rule, smallest_lift)
-        return cls(noise=sqrt(rate * (1 - rate)), lift=lift, base_rate=rate)
+        return cls(noise=sqrt(rate * (1 - rate)), lift=lift, base_rate=rate, less=less)
 
     def text(self) -> str:
         """Return the assumption in words, without a full stop.
@@ -86,13 +93,15 @@ class OutcomeScale:
         >>> OutcomeScale.of(base_rate=0.04, smallest_lift=0.005).text()
         'a yes/no outcome, yes for 4% of units without any action, lifted by 0.5 points to 4.5%'
         """
+        moved = "lowered" if self.less else "lifted"
         if self.base_rate is None or self.lift is None:
-            lifted = "" if self.lift is None else f", lifted by {number(self.lift)}"
+            lifted = "" if self.lift is None else f", {moved} by {number(self.lift)}"
             return f"an outcome with standard deviation {number(self.noise)}{lifted}"
-        to = percent(self.base_rate + self.lift)
+        to = percent(self.base_rate + (-self.lift if self.less else self.lift))
+        points = f"{number(100 * self.lift)} point{'s' * (number(100 * self.lift) != '1')}"
         return (
             f"a yes/no outcome, yes for {percent(self.base_rate)} of units without any action, "
-            f"lifted by {number(100 * self.lift)} points to {to}"
+            f"{moved} by {points} to {to}"
         )
 
 

@@ -135,6 +135,10 @@ def test_titles_are_skipped_and_counted(tmp_path):
     opened, table = read(path, **remedy.options)
     assert table.to_pydict() == {"id": ["a"], "age": [31]}
     assert opened.lines(np.array([1])).tolist() == [4]
+    dated = [["Customers"], ["As of", datetime.date(2026, 11, 1)], [], ["id", "age", "city"],
+             ["a", 31, "Oslo"]]  # fmt: skip
+    with refused("invalid-rows", row=4, problem="late-header"):
+        read(write_workbook(tmp_path / "dated.xlsx", dated))
     with refused("invalid-rows", problem="no-columns"):
         read(path, skip_rows=9)
     with refused("invalid-argument", field="skip_rows"):

@@ -267,6 +267,8 @@ def test_a_unit_whose_name_does_not_say_so_is_to_be_checked(tmp_path):
 def test_a_title_above_the_header_is_refused_with_the_headers_line(tmp_path):
     text = "Export of 1 November,,\n,,\n" + rows()
     assert refusal(tmp_path, text) == [(3, "", "late-header")]
+    text = "Export,,\nAs of,2026-11-01,\n,,\n" + rows()
+    assert refusal(tmp_path, text) == [(4, "", "late-header")]
     two_headers = "customer,,city\nb,3,Oslo\n"
     assert refusal(tmp_path, two_headers) == [(2, "", "unnamed-column")]
 

@@ -16,7 +16,8 @@ BLOCKS = {
     "Telefonsperre": ("phone",),
     "Werbewiderspruch": (), "keine_werbung": (), "no_email": ("e-mail",), "Robinson": (),
     "contact_blocked": (), "gesperrt": (), "no_consent": (), "Newsletter abgemeldet": ("e-mail",),
-    "sms_opt-out": ("sms",), "kein Brief": ("post",),
+    "sms_opt-out": ("sms",), "kein Brief": ("post",), "keine Telefonwerbung": ("phone",),
+    "Postwerbung gesperrt": ("post",),
 }  # fmt: skip
 PERMITS = {
     "telefon_erlaubt": ("phone",), "newsletter_opt_in": ("e-mail",), "phone_consent": ("phone",),
@@ -24,13 +25,16 @@ PERMITS = {
     "marketing_permission": (), "may_phone": ("phone",), "darf_angerufen_werden": ("phone",),
     "Email Subscription Status": ("e-mail",), "WhatsApp consent": ("sms",),
     "Werbeeinwilligung": (), "double_opt_in": (), "post_erlaubt": ("post",),
+    "Telefonwerbung erlaubt": ("phone",), "E-Mailwerbung erlaubt": ("e-mail",),
+    "Briefwerbung_ok": ("post",), "Telefonkontakt erwünscht": ("phone",), "can_email": ("e-mail",),
+    "Werbeeinverständnis": (), "Einverständnis Werbung": (), "einverstanden mit Anruf": ("phone",),
 }  # fmt: skip
 NEITHER = [
     "optimum", "option", "subscription", "subscribed", "adopted", "optic", "consentration", "phone",
     "phone_no", "Telefon",
     "mailbox_size", "emails_opened", "Kreditsperre", "account_blocked", "Liefersperre",
     "newsletter", "block_house", "allowed_discount", "may_sales", "accepted_offers", "age",
-    "no_orders", "Nr", "call", "Robinsons points",
+    "no_orders", "Nr", "call", "Robinsons points", "Telefonwerbung", "can_size", "Postkontakte",
 ]  # fmt: skip
 
 

@@ -406,6 +406,21 @@ def test_sizes_by_a_plan(tmp_path):
     assert "2 waves, as requested, earn " in made.text
 
 
+@pytest.mark.parametrize(("known", "field"), [
+    # A share of yes says nothing about an amount, and a standard deviation nothing about a share:
+    # an effect of a fifth of it would be assumed.
+    ({"kind": "amount", "base_rate": "4%", "smallest_lift": "1pp"}, "base_rate"),
+    ({"kind": "count", "base_rate": "4%", "smallest_lift": "1pp"}, "base_rate"),
+    ({"kind": "yes/no", "noise": 0.24}, "noise"),
+    ({"kind": "yes/no", "noise": 1, "smallest_lift": 0.2}, "noise"),
+    ({"kind": "yes/no", "base_rate": "4%"}, "smallest_lift"),
+    ({"kind": "yes/no"}, "base_rate"),
+])  # fmt: skip
+def test_plans_know_the_kind_of_outcome(known, field):
+    with refused("invalid-argument", field=field):
+        Choices(plan=True, **known).check()
+
+
 def test_numbers_that_are_not_finite_are_no_reason_to_stop():
     table = pa.table({"id": ["a", "b", "c"], "x": [1.0, math.inf, 3.0], "y": [2.0, 2.0, 5.0]})
     assert "x" not in parse_spec(starting_spec(table)).features.columns

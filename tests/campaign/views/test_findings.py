@@ -474,7 +474,7 @@ def test_a_metric_counts_what_was_recorded(store):
 
 
 def test_metrics_are_told_in_tables_and_json(store):
-    found = with_metrics(store, sizes=(240, 160, 200)).findings()
+    found = with_metrics(store, back=0.8, sizes=(240, 160, 200)).findings()
     titles = {table.title: table for table in found.tables()}
     left = titles["left per 100 customers; guardrail: at most 30 more than none"]
     assert left.columns[0] == "action"
@@ -494,6 +494,37 @@ def test_metrics_are_told_in_tables_and_json(store):
     lift = told["left"]["lifts"][0]
     assert lift["interval"]["estimate"] == metric(found, "left").lifts[0].interval.estimate
     assert told["rating"]["guardrail"]["actions"][0]["code"] == "kept"
+
+
+def test_a_list_of_buyers_judges_no_guardrail(tmp_path):
+    # Half a percent leave, but of those with a row one in eight: without a word on what a missing
+    # row means, nothing but the recorded rows is known.
+    metrics = {"left": {"kind": "yes/no", "guardrail": {"at_most": 0.02}}}
+    store = open_store(tmp_path / "c.db")
+    visit = about("visit", kind="yes/no", absent=0, metrics=metrics)
+    campaign = made(store, grid={"sizes": [1_500]}, **visit)
+    frame = pl.from_arrow(campaign.assign(people(1_500, 0)).table)
+    rows = (
+        frame.select("customer").head(64).with_columns(visit=1, left=pl.Series([1, *[0] * 7] * 8))
+    )
+    campaign.record(rows)
+    [doubt] = campaign.close().doubts
+    assert (doubt.kind, doubt.column, doubt.rows) == ("metric-mostly-missing", "left", 1_436)
+    assert doubt in campaign.status().doubts
+    found = campaign.findings()
+    assert {one.code for one in metric(found, "left").guardrail} == {"not-clear"}
+    assert not any(one.interval.known for one in metric(found, "left").guardrail)
+    assert any(note.startswith("left: most units have no value") for note in found.notes)
+    # What a missing row means can still be said when the waves are closed.
+    with refused("finished"):
+        campaign.amend(reason="of the objective", metrics={"visit": {"absent": 1}})
+    campaign.amend(reason="no row, no complaint", metrics={"left": {"absent": 0}})
+    found = campaign.findings()
+    assert {one.code for one in metric(found, "left").guardrail} == {"kept"}
+    assert not any("most units" in note for note in found.notes)
+    assert campaign.status().doubts == ()
+    assert campaign.verify().sound
+    store.close()
 
 
 def test_what_a_purchase_is_worth_changes_no_verdict(store, tmp_path):
@@ -650,6 +681,45 @@ def test_sums_from_a_warehouse_say_what_they_lack(tmp_path):
     guarded = {**ELSEWHERE["metrics"][name], "guardrail": {"at_most": 3}}
     with refused("invalid-spec", field="rows", match="guardrails would need the rows"):
         Campaign.create({**ELSEWHERE, "metrics": {name: guarded}}, store=campaign.store)
+
+
+def test_lifts_of_those_who_may_get_the_action_are_compared_between_waves(store, tmp_path):
+    sizes = (400, 300, 300)
+    campaign = run(made(store, eligible={"call": "member"}, grid={"sizes": sizes}), sizes=sizes)
+    found = campaign.findings()
+    names, waves = exported(campaign, tmp_path)
+    changes = [
+        oracle.change(
+            oracle.estimates(waves, "lift", place, keep=lambda row, a=place: row["p"][a] > 0)
+        )
+        for place in (1, 2)
+    ]
+    lifts = [one for one in found.drift if one.kind == "lift"]
+    assert [one.about for one in lifts] == [f"lift of {name} over none" for name in names[1:]]
+    assert [one.statistic for one in lifts] == pytest.approx([one["Q"] for one in changes])
+    assert min(one.statistic for one in lifts) > 0
+
+
+def test_a_lift_of_one_wave_has_nothing_to_be_compared_with(store):
+    campaign = run(made(store, grid={"sizes": [90, 60]}), sizes=(90,))
+    campaign.amend(reason="an idea", add=["late"])
+    run(campaign, sizes=(60,), start=5_000)
+    about = [one.about for one in campaign.findings().drift if one.kind == "lift"]
+    assert about == ["lift of call over none", "lift of mail over none"]
+
+
+def test_splits_that_cannot_be_tested_say_why(store, tmp_path):
+    def rarely(frame, random):
+        return (random.random(len(frame)) < 0.04) * 1.0
+
+    campaign = run(made(store, grid={"sizes": [90, 60, 80]}), value=rarely)
+    found = campaign.findings()
+    [table] = [one for one in found.tables() if one.title.startswith("Splits found")]
+    for row, one in zip(table.rows, found.splits, strict=True):
+        assert not one.difference.known
+        assert row[-1] == one.difference.note
+    page = campaign.report(tmp_path / "report.md").read_text("utf-8")
+    assert "the later waves could test none of them" in page
 
 
 def test_segments_are_of_those_who_may_get_the_action_or_say_why_not(store, tmp_path):

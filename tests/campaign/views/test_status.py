@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.campaign.views.status import UNKNOWN, ActionRow, Status
+from seqbatch.campaign.views.status import UNKNOWN, ActionRow, Status, rows_so_far
 from seqbatch.storage import open_store
 from tests.campaign.instances import small, small_wave, units
 
@@ -52,6 +52,18 @@ def test_actions_that_were_added_later_had_no_chance(base):
     assert rows_of(campaign, 1)["new"].least == 0
     assert rows_of(campaign, 2)["new"].least == pytest.approx(0.02)
     assert UNKNOWN not in campaign.status().notes
+
+
+def test_held_rows_may_have_been_recorded_since(base):
+    campaign = small(base)
+    table = campaign.assign(units(300)).table
+    rows = pl.DataFrame({"id": table["id"], "y": ["1,5"] * 300})
+    assert campaign.record(rows).quarantined == 300
+    campaign.amend(reason="a decimal comma", metrics={"y": {"format": "1234,56"}})
+    assert campaign.record(rows).accepted == 300
+    [held] = rows_so_far(campaign.status())
+    assert held.startswith("300 rows were held so far")
+    assert "unless you recorded them again" in held
 
 
 def test_one_outcome_is_a_mean(base, tmp_path):

@@ -1,4 +1,4 @@
-"""Doubts about a wave's outcomes: a metric without any value, and units that are waited for."""
+"""Doubts about a wave's outcomes: metrics with no value or few, and units that are waited for."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,7 @@ from seqbatch.errors import Doubt
 
 #: The kinds of doubts, for programs.
 UNRECORDED, WAITED_FOR = "metric-not-recorded", "units-waited-for"
+MOSTLY_MISSING = "metric-mostly-missing"
 
 
 def unrecorded(
@@ -42,6 +43,44 @@ def unrecorded(
         )
         made.append(Doubt(UNRECORDED, (said,), column=metric.column, rows=units))
     return tuple(made)
+
+
+def mostly_missing(
+    now: Situation, wave: int, units: int, recorded: Mapping[str, int]
+) -> tuple[Doubt, ...]:
+    """Return a doubt for each guarded metric that most units of a wave lack.
+
+    Its file may list those to whom something happened, and nothing says what the others have.
+    The metrics of the objective have a refusal of their own.
+
+    Parameters
+    ----------
+    now, wave, units, recorded
+        As for a metric without any value.
+    """
+    made = []
+    for name, count in recorded.items():
+        metric = now.spec.metrics[name]
+        if metric.guardrail is None or metric.absent is not None or not few_of(count, units):
+            continue
+        if metric in now.spec.reward.terms:
+            continue
+        said = (
+            f"only {count:,} of the {units:,} units of wave {wave} have a value of {name}, and "
+            "nothing says what the others have. If a unit without a row has the value 0, amend "
+            "the metric with absent = 0; otherwise findings do not judge its guardrail"
+        )
+        made.append(Doubt(MOSTLY_MISSING, (said,), column=metric.column, rows=units - count))
+    return tuple(made)
+
+
+def few_of(recorded: int, units: int) -> bool:
+    """Return whether most units lack a value, although some have one.
+
+    >>> few_of(0, 10), few_of(4, 10), few_of(5, 10)
+    (False, True, False)
+    """
+    return 0 < 2 * recorded < units
 
 
 def waited_for(now: Situation, wave: int, units: int, missing: int) -> tuple[Doubt, ...]:

@@ -16,7 +16,7 @@ from seqbatch.campaign.files.csv import (
     unmarked,
     unmarked_name,
 )
-from seqbatch.campaign.files.header import unnamed_cell
+from seqbatch.campaign.files.header import LOOKED_AT, unnamed_cell
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import RowProblem
@@ -84,6 +84,6 @@ def _refuse_unnamed(found: Records, fits: Bools, header: list[str]) -> None:
         filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
         for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
             if text.strip():
-                line = int(found.lines[fits][row])
-                record = found.record(int(np.flatnonzero(fits)[row]))
-                raise unnamed_cell("line", line, place, record)
+                below = np.flatnonzero(fits)[row : row + LOOKED_AT].tolist()
+                rows = [(int(found.lines[one]), found.record(one)) for one in below]
+                raise unnamed_cell("line", place, header, rows)

@@ -18,6 +18,7 @@ import python_calamine as calamine
 
 from seqbatch.campaign.files import unpacked_size
 from seqbatch.campaign.files.excel_cells import CellNotes, xls_notes, xlsx_notes
+from seqbatch.campaign.files.header import LOOKED_AT
 
 # ----------------------------------------------------------------------
 # Open a workbook, and choose the sheet.
@@ -365,12 +366,16 @@ def _padded(cell: Any, width: int) -> Any:
 
 
 def _unnamed(names: list[str], part: list[Row]) -> dict[str, Any] | None:
-    """Return the first cell in a column without a name; the first column may lack one."""
+    """Return the first cell in a column without a name, as its column and the rows from its own on.
+
+    The first column may lack a name.
+    """
     for place in (place for place, name in enumerate(names) if place and not name):
-        for number, cells in part:
+        for first, (_, cells) in enumerate(part):
             if cells[place] != "":
-                shown = [_shown(cell) for cell in cells]
-                return {"row": number, "place": place, "cells": shown}
+                below = part[first : first + LOOKED_AT]
+                shown = [(number, [_shown(cell) for cell in own]) for number, own in below]
+                return {"place": place, "rows": shown}
     return None
 
 

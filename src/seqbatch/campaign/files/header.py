@@ -1,6 +1,11 @@
 """The header of a file: names for all columns, and no titles above it."""
 
+from collections.abc import Sequence
+
 from seqbatch.errors import RowProblem
+
+#: The number of rows below a title among which the header is looked for.
+LOOKED_AT = 20
 
 
 class HeaderError(ValueError):
@@ -17,18 +22,28 @@ class HeaderError(ValueError):
         self.problem = problem
 
 
-def unnamed_cell(word: str, row: int, place: int, cells: list[str]) -> HeaderError:
+def unnamed_cell(
+    word: str, place: int, header: Sequence[str], rows: Sequence[tuple[int, list[str]]]
+) -> HeaderError:
     """Return the error for the first value in a column without a name.
 
     Parameters
     ----------
-    word, row
-        The word for a position in the file, line or row, and the position.
-    place, cells
-        The index of the column, and all cells of the row.
+    word
+        The word for a position in the file, line or row.
+    place
+        The index of the column.
+    header
+        The names of all columns, as read.
+    rows
+        The row with the value and those below it, with their positions.
     """
-    if _names_all(cells):
-        return HeaderError(late_header(word, row))
+    # Titles fill few cells; where most columns have a name, a row of words below may be a unit.
+    titled = 2 * sum(map(bool, header)) < len(header)
+    for row, cells in rows[: LOOKED_AT if titled else 1]:
+        if _names_all(cells):
+            return HeaderError(late_header(word, row))
+    row, cells = rows[0]
     reason = (
         f"column {place + 1} has the value {cells[place][:40]!r} but no name in the header (there "
         "may be two headers). Keep one header, with a name for every column"

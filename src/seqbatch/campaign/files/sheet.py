@@ -68,7 +68,7 @@ class Sheet:
     def require_header(self) -> None:
         """Refuse a sheet with a value below no name."""
         if (cell := self._unnamed) is not None:
-            raise unnamed_cell("row", cell["row"], cell["place"], cell["cells"])
+            raise unnamed_cell("row", cell["place"], self.header, cell["rows"])
 
     def batches(
         self, columns: Sequence[str], *, shown: bool

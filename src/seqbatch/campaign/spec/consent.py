@@ -55,12 +55,13 @@ WEAK_BLOCKS = frozenset((
 #: The same for words that say yes.
 PERMITS = frozenset((
     "optin", "consent", "consented", "consents", "einwilligung", "einwilligungen", "zustimmung",
-    "contactable", "mailable",
+    "einverständnis", "einverstaendnis", "einverständniserklärung", "contactable", "mailable",
 ))  # fmt: skip
 WEAK_PERMITS = frozenset((
     "allowed", "allow", "allows", "erlaubt", "erlaubnis", "permission", "permissions", "permitted",
     "permit", "accepts", "accepted", "accept", "darf", "may", "ok", "okay", "zugestimmt",
-    "eingewilligt", "genehmigt", "freigabe", "freigegeben", "subscribed", "subscription",
+    "eingewilligt", "genehmigt", "freigabe", "freigegeben", "subscribed", "subscription", "can",
+    "einverstanden",
     "angemeldet", "abonniert", "doi", "erwünscht", "wanted", "agreed", "granted",
 ))  # fmt: skip
 #: Words of both kinds that need no word for contact beside them.
@@ -78,13 +79,17 @@ NEGATIONS = frozenset((
     "no", "not", "non", "never", "none", "nothing", "without", "kein", "keine", "keinen", "nicht",
     "nichts", "ohne", "dont",
 ))  # fmt: skip
-#: German compounds of contact and a word for yes or no, each a whole word.
-_CONTACTED = r"(?:werbe|kontakt|mailing|mail|email|newsletter|telefon|anruf|post|brief|sms)"
+#: German compounds of contact and a word for yes or no, each a whole word; and of a channel and
+#: contact, such as Telefonwerbung, which need a word for yes or no beside them.
+_CHANNEL = r"(?:mailing|mail|email|newsletter|telefon|post|brief|sms|whatsapp)"
+_CONTACTED = rf"(?:werbe|kontakt|anruf|{_CHANNEL})"
+CONTACT_COMPOUND = re.compile(rf"{_CHANNEL}(?:werbung|kontakt|kontakte|marketing|ansprache)")
 BLOCK_COMPOUND = re.compile(
     rf"{_CONTACTED}(?:sperren?|sperrvermerk|sperrkennzeichen|widerspruch|verbot|stopp?)"
 )
 PERMIT_COMPOUND = re.compile(
-    rf"{_CONTACTED}(?:erlaubnis|einwilligung|zustimmung|genehmigung|freigabe|erlaubt)"
+    rf"{_CONTACTED}(?:erlaubnis|einwilligung|einverständnis|einverstaendnis|zustimmung|"
+    r"genehmigung|freigabe|erlaubt)"
 )
 
 
@@ -168,9 +173,9 @@ def _channels(said: Iterable[str]) -> tuple[Channel, ...]:
 
 
 def _compound(word: str, starts: tuple[str, ...]) -> bool:
-    """Return whether a compound of contact and yes or no starts with one of these words."""
-    compound = BLOCK_COMPOUND.fullmatch(word) or PERMIT_COMPOUND.fullmatch(word)
-    return compound is not None and word.startswith(starts)
+    """Return whether a compound about contact starts with one of these words."""
+    compounds = (BLOCK_COMPOUND, PERMIT_COMPOUND, CONTACT_COMPOUND)
+    return any(one.fullmatch(word) for one in compounds) and word.startswith(starts)
 
 
 def _joined(said: Sequence[str]) -> list[str]:
@@ -180,7 +185,7 @@ def _joined(said: Sequence[str]) -> list[str]:
     ['has', 'optout', 'of', 'email']
     """
     text = " ".join(said)
-    text = re.sub(r"\be (mails?)\b", r"e\1", text).replace("whats app", "whatsapp")
+    text = re.sub(r"\be mail", "email", text).replace("whats app", "whatsapp")
     return re.sub(r"\b(?:double )?opt(?:ed|ing)? (in|out)\b", r"opt\1", text).split()
 
 

@@ -41,7 +41,7 @@ from seqbatch.campaign.spec.column_proposal import (
 from seqbatch.campaign.spec.consent import channels_of, together
 from seqbatch.campaign.spec.eligibility import Kind
 from seqbatch.campaign.spec.feature_limit import limited, model_columns
-from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.metrics import AMOUNT, YES_NO
 from seqbatch.campaign.spec.spec import fresh_seed
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import arguments
@@ -87,7 +87,8 @@ class Choices:
         Whether the planner chooses the sizes; otherwise the waves have equal sizes.
     base_rate, smallest_lift, noise
         What a plan must know about outcomes; see :class:`~seqbatch.planning.outcome_scale.
-        OutcomeScale`. With a base rate, outcomes are yes or no.
+        OutcomeScale`. With a base rate, outcomes are yes or no; otherwise they are amounts unless
+        `kind` says something else.
     unit, kinds
         The columns that identify units, and the roles of other columns where they should differ
         from the proposed ones.
@@ -108,7 +109,7 @@ class Choices:
     costs: Mapping[str, float] = field(default_factory=dict)
     direction: str = "max"
     range: tuple[float, float] | None = None
-    kind: str = "amount"
+    kind: str | None = None
     unit_of_measure: str | None = None
     absent: float | None = None
     rows: str | None = None
@@ -131,10 +132,6 @@ class Choices:
     max_features: int | None = None
     today: date | None = None
 
-    def __post_init__(self) -> None:
-        if self.base_rate is not None:
-            object.__setattr__(self, "kind", YES_NO)
-
     def check(self) -> None:
         """Raise the errors that a spec would raise for these choices, before reading a file."""
         for name, given in (("waves", self.waves), ("units", self.units_in_all),
@@ -145,10 +142,13 @@ class Choices:
             if getattr(self, name) is not None and not self.plan:
                 rule = "given only if the waves are planned"
                 raise InvalidArgumentError(name, rule, getattr(self, name))
+        if self.base_rate is not None and self.measured != YES_NO:
+            rule = f'left out if kind is "{self.kind}": it is how often a yes/no outcome is yes'
+            raise InvalidArgumentError("base_rate", rule, self.base_rate)
         if self.plan and self.sizes is None:
             _ = self.scale
-        if self.noise is not None and self.kind == YES_NO and self.noise > 0.5:
-            rule = "at most 0.5 for a yes/no outcome; a base rate says more"
+        if self.noise is not None and self.measured == YES_NO:
+            rule = "left out for a yes/no outcome, which a base rate describes"
             raise InvalidArgumentError("noise", rule, self.noise)
         if self.metric in (self.unit or ()):
             raise InvalidArgumentError("metric", "another column than the unit's id", self.metric)
@@ -164,10 +164,15 @@ class Choices:
         )  # fmt: skip
 
     @property
+    def measured(self) -> str:
+        """The kind of the metric."""
+        return self.kind or (AMOUNT if self.base_rate is None else YES_NO)
+
+    @property
     def about(self) -> dict[str, Any]:
         """The metric and the objective, as in a spec."""
         metric = {
-            "kind": self.kind, "unit": self.unit_of_measure, "range": self.range,
+            "kind": self.measured, "unit": self.unit_of_measure, "range": self.range,
             "absent": self.absent, "rows": self.rows,
         }  # fmt: skip
         verb = "maximise" if self.direction == "max" else "minimise"
@@ -179,8 +184,9 @@ class Choices:
     def scale(self) -> OutcomeScale:
         """What a plan must know about outcomes."""
         return OutcomeScale.of(
-            base_rate=self.base_rate, smallest_lift=self.smallest_lift, noise=self.noise
-        )
+            base_rate=self.base_rate, smallest_lift=self.smallest_lift, noise=self.noise,
+            less=self.direction == "min",
+        )  # fmt: skip
 
     def limit(self, rows: int) -> int | None:
         """Return the largest number of features for a file of so many rows; None for any."""

@@ -183,13 +183,27 @@ class Metric(SpecPart):
                         'kind = "count" or "amount"',
                         name,
                     )
-        check_absent(self.absent, self.limits)
+        check_absent(self.absent, self.limits, yes_no=self.kind == YES_NO)
+        self._check_guardrail()
         if self.cap is not None and self.range is not None and not self.range[0] < self.cap:
             raise SettingError(
                 f"cap must be above the lowest value of range, {self.range[0]:g}; received "
                 f"{self.cap:g}",
                 "cap",
                 "range",
+            )
+
+    def _check_guardrail(self) -> None:
+        """Refuse a bound on a share that every share keeps or breaks: 2 is meant as 2%."""
+        if self.guardrail is None or self.kind != YES_NO:
+            return
+        (name, bound), *_ = self.guardrail.model_dump().items()
+        least = -1 if self.guardrail.relative else 0
+        if not least <= bound <= 1:
+            raise SettingError(
+                f"{name} is a share of units if the metric is yes/no, and must be between {least} "
+                f"and 1; received {bound:g}. For 2%, write 0.02",
+                ("guardrail", name),
             )
 
     def _check_rows(self) -> None:
@@ -252,10 +266,16 @@ class Metric(SpecPart):
         return tuple(dict.fromkeys(c for c in (self.column, self.row_id, self.date) if c))
 
 
-def check_absent(absent: float | None, allowed: tuple[float, float] | None) -> None:
+def check_absent(
+    absent: float | None, allowed: tuple[float, float] | None, *, yes_no: bool = False
+) -> None:
     """Refuse a value for units without an outcome that lies outside the allowed range."""
     if absent is not None and allowed is not None and not allowed[0] <= absent <= allowed[1]:
         raise SettingError(
             f"absent must be between {allowed[0]:g} and {allowed[1]:g}; received {absent:g}",
             "absent",
+        )
+    if yes_no and absent not in (None, 0, 1):
+        raise SettingError(
+            f"absent must be 0 (no) or 1 (yes) for a yes/no metric; received {absent:g}", "absent"
         )

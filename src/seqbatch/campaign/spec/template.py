@@ -296,7 +296,7 @@ def _how(choices: Choices) -> str:
 
 def _metric(choices: Choices, draft: Draft) -> str:
     """Return the table of the metric that the campaign is about."""
-    kind, number = choices.kind, choices.kind != YES_NO
+    kind, number = choices.measured, choices.measured != YES_NO
     least = value(list(choices.range or (0, 1)))
     comma = "uncomment this if outcomes have a decimal comma, as the units do"
     unit, absent = choices.unit_of_measure, choices.absent

@@ -134,7 +134,9 @@ class Amending:
         if not payload:
             raise InvalidArgumentError("amendment", "at least one change", "none")
         if not relearns(payload):
-            if any("absent" in settings for settings in payload["metrics"].values()):
+            # Of other metrics, findings ask when they are read: closed waves follow, too.
+            terms = {metric.name for metric in now.spec.reward.terms}
+            if any("absent" in payload["metrics"].get(name, ()) for name in terms):
                 now.require_open()
             told = changes(now, amended(now, payload))
             if not told:

@@ -12,7 +12,7 @@ from seqbatch.campaign.decide.action_counts import ChiSquare, Counts
 from seqbatch.campaign.decide.learning import aliasing, closed_and_counted, notes, still_used
 from seqbatch.campaign.decide.replanning import proposed
 from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, look, unlooked
-from seqbatch.campaign.decide.wave_doubts import UNRECORDED, unrecorded, waited_for
+from seqbatch.campaign.decide.wave_doubts import UNRECORDED, mostly_missing, unrecorded, waited_for
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.files.reading import Source
@@ -176,6 +176,7 @@ def _doubts(payload: dict[str, Any], now: Situation) -> tuple[Doubt, ...]:
     return (
         *waited_for(now, wave, units, units - known if waiting else 0),
         *unrecorded(now, wave, units, recorded),
+        *mostly_missing(now, wave, units, recorded),
     )
 
 

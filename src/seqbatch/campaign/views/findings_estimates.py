@@ -1,6 +1,6 @@
 """Compute findings: lifts, value of the run, segments, the rule to run next, drift, metrics."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from seqbatch.campaign.decide.logged_waves import (
     units_planned,
 )
 from seqbatch.campaign.decide.stopping import inflated, look_tail, looks_taken
-from seqbatch.campaign.decide.wave_doubts import unrecorded
+from seqbatch.campaign.decide.wave_doubts import few_of, unrecorded
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
@@ -435,8 +435,10 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
 
 def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
     """Return tests of whether lifts, the level and features are the same in all waves."""
-    made = drift(asking.summaries, labels=asking.data.columns.names)
-    names = {Lift(a).name: asking.lift_name(a) for a in range(1, len(asking.names))}
+    places = range(1, len(asking.names))
+    among = {a: own for a in places if (own := asking.data.segment(Lift(a))) is not None}
+    made = drift(asking.summaries, labels=asking.data.columns.names, segments=among)
+    names = {Lift(a).name: asking.lift_name(a) for a in places}
     tests = [("lift", names[one.about], one) for one in made.lifts]
     tests += [("level", one.about, one) for one in (made.level,) if one is not None]
     tests += [("feature", one.about, one) for one in made.features]
@@ -604,7 +606,7 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
         name: _counts(asking.data, metric, found)
         for name, metric in asking.data.now.spec.metrics.items()
     }
-    judged = _guardrails(asked, {name for name, one in counts.items() if not one["recorded"]})
+    judged = _guardrails(asked, _unjudged(asking, counts, found.units))
     return tuple(
         MetricAnswer(
             measure=Measure.of_metric(asking.data.now.spec, metric),
@@ -656,8 +658,19 @@ def _counts(data: Logged, metric: Metric, found: Findings) -> dict[str, int]:
     return {"recorded": recorded, "absent": known - recorded}
 
 
+def _unjudged(
+    asking: Asking, counts: Mapping[str, Mapping[str, int]], units: int
+) -> dict[str, str]:
+    """Return why guardrails are not judged, by the metric's name."""
+    made = {name: UNRECORDED for name, one in counts.items() if not one["recorded"]}
+    for name, metric in asking.data.now.spec.metrics.items():
+        if metric.absent is None and few_of(counts[name]["recorded"], units):
+            made[name] = MOSTLY_MISSING
+    return made
+
+
 def _guardrails(
-    asked: Mapping[str, Asking], unrecorded: Collection[str]
+    asked: Mapping[str, Asking], unjudged: Mapping[str, str]
 ) -> dict[str, tuple[GuardrailAnswer, ...]]:
     """Judge all guardrails under all actions together; return the verdicts by metric."""
     family = [
@@ -669,7 +682,7 @@ def _guardrails(
     ]
     level = next(iter(asked.values())).level
     bounds = [
-        _bound(asked[name], name, one, recorded=name not in unrecorded) for name, _, one in family
+        _bound(asked[name], name, one, why_not=unjudged.get(name, "")) for name, _, one in family
     ]
     judged = judge_bounds(bounds, level=level)
     made: dict[str, list[GuardrailAnswer]] = {}
@@ -690,15 +703,17 @@ def _guardrails(
 MASKED = "Only the key names the control: it is judged once the campaign is unmasked."
 #: Why a guardrail is not judged if all units count as absent: the file may never have come.
 UNRECORDED = "No value was ever recorded, so it is not judged."
+#: Why a guardrail is not judged if most units have no value: recorded ones may be unlike them.
+MOSTLY_MISSING = "Most units have no value, so it is not judged."
 
 
-def _bound(asking: Asking, name: str, contrast: Mean | Lift, *, recorded: bool) -> Bound:
+def _bound(asking: Asking, name: str, contrast: Mean | Lift, *, why_not: str) -> Bound:
     rail = asking.data.now.spec.metrics[name].guardrail
     assert rail is not None
     # At the bound, so many would be events: few of them are evidence, not a lack of it.
     estimate = asking.pooled(contrast, rate=abs(rail.bound) if asking.yes_no else 0.0)
     if rail.relative and asking.data.now.masked:
         estimate = unknown(contrast.name, level=asking.level, note=MASKED)
-    if not recorded:
-        estimate = unknown(contrast.name, level=asking.level, note=UNRECORDED)
+    if why_not:
+        estimate = unknown(contrast.name, level=asking.level, note=why_not)
     return Bound(estimate=estimate, value=rail.bound, upper=rail.upper)

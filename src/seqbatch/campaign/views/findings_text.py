@@ -161,10 +161,18 @@ def _splits(found: "Findings") -> Table:
          p_text(one.adjusted_p)]
         for one in found.splits
     ]  # fmt: skip
-    columns = ("units with", "action", "their lift", "lift of others", "difference",
-               f"{percent(found.level)} from", "to", "p (Holm)")  # fmt: skip
+    columns: tuple[str, ...] = (
+        "units with", "action", "their lift", "lift of others", "difference",
+        f"{percent(found.level)} from", "to", "p (Holm)",
+    )  # fmt: skip
+    if not all(one.difference.known for one in found.splits):
+        columns = (*columns, "note")
+        rows = [
+            [*row, "" if one.difference.known else one.difference.note]
+            for row, one in zip(rows, found.splits, strict=True)
+        ]
     title = "Splits found in the first wave, tested in the later ones"
-    return Table(title, columns, rows, words=("units with", "action"), keys=2)
+    return Table(title, columns, rows, words=("units with", "action", "note"), keys=2)
 
 
 def split_text(column: str, threshold: float) -> str:

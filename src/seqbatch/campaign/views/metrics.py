@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seqbatch.campaign.decide.wave_doubts import few_of
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import Guardrail
 from seqbatch.display import cell, enumerated, percent
@@ -143,6 +144,13 @@ def _notes(found: "Findings", metric: MetricAnswer) -> Iterable[str]:
         counts.append(f"{metric.absent:,} absent and counted as {cell(metric.absent_value)}")
     counts += [f"{missing:,} missing"] if missing else []
     yield f"of {found.units:,} {found.measure.of}s, {', '.join(counts)}."
+    if metric.absent_value is None and few_of(metric.recorded, found.units):
+        guarded = ", and its guardrail is not judged" if metric.rail is not None else ""
+        yield (
+            "most units have no value, and may be unlike those that have one: its numbers do not "
+            f"speak for them{guarded}. If a unit without a row has the value 0, amend the metric "
+            "with absent = 0."
+        )
     if metric.absent and not metric.recorded:
         guarded = " and its guardrail is not judged" if metric.rail is not None else ""
         yield f"no value was ever recorded; until one is, its means say nothing{guarded}."

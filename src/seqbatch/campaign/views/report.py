@@ -66,12 +66,20 @@ def who_gets_what(of: Material) -> Section:
     else:
         parts += _rule(of, rule)
     if of.found.splits:
-        sure = [one for one in of.found.splits if one.adjusted_p < 1 - of.found.level]
-        parts.append(
-            f"The first wave suggested {counted(len(of.found.splits), 'difference')} between "
-            f"units; the later waves confirm {len(sure) or 'none'} of them."
-        )
+        parts.append(_splits(of))
     return Section("who", title, [*parts, *placed(of.found)["who"]])
+
+
+def _splits(of: Material) -> str:
+    """Say how many of the first wave's splits the later waves confirm, or could not test."""
+    made, alpha = of.found.splits, 1 - of.found.level
+    sure = sum(one.adjusted_p < alpha for one in made)
+    untested = sum(not one.difference.known for one in made)
+    said = f"The first wave suggested {counted(len(made), 'difference')} between units; "
+    if untested == len(made):
+        return f"{said}the later waves could test none of them."
+    left = f", and could not test {untested}" if untested else ""
+    return f"{said}the later waves confirm {sure or 'none'} of them{left}."
 
 
 def _rule(of: Material, rule: RuleAnswer) -> list[Part]:

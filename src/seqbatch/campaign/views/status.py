@@ -10,8 +10,8 @@ from seqbatch.campaign.decide.action_counts import Counts
 from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
 from seqbatch.campaign.decide.learning import notes
 from seqbatch.campaign.decide.replanning import proposal_text
-from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
-from seqbatch.campaign.decide.wave_doubts import unrecorded
+from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
+from seqbatch.campaign.decide.wave_doubts import mostly_missing, unrecorded
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import canonical, current, digest
@@ -378,14 +378,16 @@ def _status(reader: Reader, now: Situation) -> Status:
             doubt
             for wave, one in sorted(counts.items())
             if wave < now.wave and wave not in now.skipped
-            for doubt in _unrecorded(now, wave, one)
+            for doubt in _lacking(now, wave, one)
         ),
     )
 
 
-def _unrecorded(now: Situation, wave: int, counts: Counts) -> tuple[Doubt, ...]:
+def _lacking(now: Situation, wave: int, counts: Counts) -> tuple[Doubt, ...]:
+    """Return doubts about metrics that no unit of a wave has, or few."""
     recorded = {name: sum(own.values()) for name, own in counts.recorded(now).items()}
-    return unrecorded(now, wave, int(counts.assigned.sum()), recorded)
+    units = int(counts.assigned.sum())
+    return (*unrecorded(now, wave, units, recorded), *mostly_missing(now, wave, units, recorded))
 
 
 def compared(rows: list[ActionRow], control: str | None) -> list[ActionRow]:
@@ -623,10 +625,10 @@ def rows_so_far(status: Status) -> list[str]:
     if status.logged:
         said.insert(0, f"Outcomes are combined from {counted(status.logged, 'row')}.")
     if not held:
-        return [*said, held_text(0)]
+        return [*said, held_so_far_text(0)]
     kinds = f"{counted(status.conflicts, 'conflict')}, {status.quarantined:,} quarantined"
-    more = f"So far: {kinds}; a row that was sent twice counts twice."
-    return [*said, f"{held_text(held, status.unknown)} {more}"]
+    more = f"By verdict: {kinds}; a row that was sent twice counts twice."
+    return [*said, f"{held_so_far_text(held, status.unknown)} {more}"]
 
 
 def clipped_text(clipped: dict[str, int]) -> str:

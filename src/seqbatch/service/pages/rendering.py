@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.row_verdicts import held_text, outside_text
+from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.views.findings import Findings
@@ -409,7 +409,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
     made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
-    made.globals.update(held_text=held_text, outside_text=outside_text)
+    made.globals.update(held_so_far_text=held_so_far_text, outside_text=outside_text)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 
