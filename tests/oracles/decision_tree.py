@@ -28,8 +28,13 @@ def best_value(codes, scores, features, among, least, rows=None, depth=2):
     best = best_leaf(rows, scores, among, least)
     for f, (bins, category) in enumerate(features if depth else []):
         for side in conditions(bins, category):
-            parts = [i for i in rows if codes[i][f] in side], [i for i in rows if codes[i][f] not in side]
-            ends = [best_value(codes, scores, features, among, least, part, depth - 1) for part in parts]
+            parts = (
+                [i for i in rows if codes[i][f] in side],
+                [i for i in rows if codes[i][f] not in side],
+            )
+            ends = [
+                best_value(codes, scores, features, among, least, part, depth - 1) for part in parts
+            ]
             if None not in ends and (best is None or sum(ends) > best):
                 best = sum(ends)
     return best

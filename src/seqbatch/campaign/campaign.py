@@ -188,7 +188,9 @@ class Campaign:
         return status(self.store, self.name, at_event=at_event)
 
     @naming_damage
-    def findings(self, *, level: float = 0.95, at_event: int | None = None) -> Findings:
+    def findings(
+        self, *, level: float = 0.95, at_event: int | None = None, tree: bool = False
+    ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
 
         Parameters
@@ -197,9 +199,11 @@ class Campaign:
             The coverage of the intervals.
         at_event
             Show the campaign as it was right after this event; None means now.
+        tree
+            Also fit a tree of at most four leaves to all waves but the last, which judges it.
         """
         at = self._logbook.now() if at_event is None else None
-        return findings(self.store, self.name, level=level, at_event=at_event, at=at)
+        return findings(self.store, self.name, level=level, at_event=at_event, at=at, tree=tree)
 
     @naming_damage
     def next_step(self) -> Step:

@@ -62,6 +62,9 @@ def findings(
     name: Name,
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     at_event: AtEvent = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Add a rule in a few words, judged on the last wave.")
+    ] = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +73,7 @@ def findings(
     Example: seqbatch campaign findings spring
     """
     with opened(name, store, None, as_json) as campaign:
-        found = campaign.findings(level=level, at_event=at_event)
+        found = campaign.findings(level=level, at_event=at_event, tree=tree)
     if as_json:
         dump(found.plain())
         return

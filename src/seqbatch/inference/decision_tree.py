@@ -362,13 +362,15 @@ def best_tree(sums: PairSums, *, among: Bools | None = None) -> DecisionTree:
     known = np.ones(sums.totals.shape[-1] - 1, dtype=np.bool_) if among is None else among
     search = _Search.of(sums, known)
     whole = search.leaf(sums.whole)
-    best, value = None, float(sums.whole[whole.action]) + search.negligible
+    best: Node = whole
+    value, same = float(sums.whole[whole.action]), search.negligible
     for feature in range(len(sums.bins)):
         found, place = search.root(feature)
-        if found > value:
-            best, value = (feature, place), found + search.negligible
-    root = whole if best is None else _numbered(search.branch(*best), [0])
-    return DecisionTree(root, whole)
+        if found >= value - same:
+            made = search.branch(feature, place)
+            if found > value + same or len(_leaves(made)) < len(_leaves(best)):
+                best, value = made, found
+    return DecisionTree(_numbered(best, [0]), whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +423,9 @@ class _Search:
         """
         whole = side[:, 0].sum(axis=1)
         inside = np.einsum("gdb,cgbk->cgdk", self.masks, side, optimize=True)
-        return self._values(whole), self._values(inside) + self._values(whole[:, None, None] - inside)
+        return self._values(whole), self._values(inside) + self._values(
+            whole[:, None, None] - inside
+        )
 
     def sides(self, feature: int) -> tuple[Floats, Floats]:
         """Return the sums on either side of each first condition on a feature."""

@@ -1,4 +1,4 @@
-"""The value of a tree, judged on a wave that it has not seen: over control, by leaf, over one action.
+"""The value of a tree on a wave that it has not seen: over control, over one action, by leaf.
 
 A tree that was fitted to earlier waves is a fixed rule for the units of a later one. Its value is
 therefore estimated as a lift is, from doubly robust scores, and its leaves are segments.
@@ -44,7 +44,8 @@ class LeafFinding:
     interval
         The lift over control in the last wave, or why it is unknown.
     adjusted_p
-        Its p-value by Holm's method over all leaves; NaN if the lift is unknown.
+        Its p-value by Holm's method over all leaves with other actions than control; NaN if the
+        lift is unknown.
     among
         The share of the leaf's units that could get the action and control.
     """
@@ -229,9 +230,7 @@ class _Comparisons:
     sizes: Integers
 
     @classmethod
-    def of(
-        cls, tree: DecisionTree, last: Wave, summaries: Sequence[WaveSummary]
-    ) -> "_Comparisons":
+    def of(cls, tree: DecisionTree, last: Wave, summaries: Sequence[WaveSummary]) -> "_Comparisons":
         """Pass over the last wave."""
         made: _Comparisons | None = None
         for scored in _scored(last, summaries):
@@ -322,5 +321,8 @@ def _leaves(
             sizes = [0 if one is None else one.units for one in (own, whole)]
             made = replace(made, interval=interval, among=sizes[0] / max(sizes[1], 1))
         found.append(made)
-    adjusted = adjusted_p_values([one.interval for one in found])
-    return tuple(replace(one, adjusted_p=p) for one, p in zip(found, adjusted, strict=True))
+    tested = [place for place, one in enumerate(found) if one.action]
+    adjusted = adjusted_p_values([found[place].interval for place in tested])
+    for place, p in zip(tested, adjusted, strict=True):
+        found[place] = replace(found[place], adjusted_p=p)
+    return tuple(found)

@@ -13,6 +13,7 @@ from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.tree import TreeAnswer, tree_sentences, tree_tables
 from seqbatch.display import sentence
 from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.errors import Doubt
@@ -380,6 +381,8 @@ class Findings:
         How many outcomes of closed waves arrived or were corrected after the last closing.
     stopping
         The result of the declared stopping rule.
+    tree
+        A short form of the rule, if it was asked for.
     recommendation
         What the evidence allows to recommend; None if nothing can be compared.
     scarce
@@ -419,6 +422,7 @@ class Findings:
     segments: tuple[SegmentAnswer, ...] = ()
     splits: tuple[SplitAnswer, ...] = ()
     drift: tuple[DriftAnswer, ...] = ()
+    tree: TreeAnswer | None = None
     recommendation: Recommendation | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
@@ -459,7 +463,8 @@ class Findings:
 
     def document(self) -> Document:
         """Return the findings as a document: sentences, tables, notes and assumptions."""
-        parts: list[Part] = [*self.sentences, basis(self), *self.tables(), *remarks(self)]
+        parts: list[Part] = [*self.sentences, *tree_sentences(self), basis(self)]
+        parts += [*self.tables(), *tree_tables(self), *remarks(self)]
         title = f"Findings of campaign {self.name}"
         return Document(title, Section("findings", "Findings", parts), data=self.plain())
 
