@@ -281,7 +281,7 @@ class ModelColumns:
         return 0.0 if abs(own) < 1e-12 * abs(sd) * float(self.spread[column - 1]) else own
 
     def model_value(self, column: int, own: float) -> float:
-        """Convert a value in the file's units to the standardised one, as :meth:`own_value` does."""
+        """Convert a value in the file's units to the standardised one."""
         mean, sd = self.scales[column - 1]
         encoded = (own - mean) / sd if sd > 0 else own
         return float((encoded - self.mean[column - 1]) / self.spread[column - 1])

@@ -102,10 +102,15 @@ def values_of(rule: dict[str, Any], row: dict[str, str]) -> dict[str, Any]:
         column = rule["columns"][name]
         if value is None and refuses_missing(column):
             raise Refused(f"{name} must not be missing")
-        if column["kind"] == "category" and value is not None:
-            if value not in column["levels"] and column["other"] is None:
-                raise Refused(f"{name} must be one of {', '.join(column['levels'])}")
+        if column["kind"] == "category" and value is not None and column["other"] is None:
+            require_level(name, str(value), column["levels"])
     return values
+
+
+def require_level(name: str, value: str, levels: dict[str, int]) -> None:
+    """Refuse a level that was not declared."""
+    if value not in levels:
+        raise Refused(f"{name} must be one of {', '.join(levels)}")
 
 
 def refuses_missing(column: dict[str, Any]) -> bool:
