@@ -268,11 +268,6 @@ def _blocks(part: Feature) -> Iterator[tuple[str, str, range]]:
                 first += width
 
 
-def neat_between(columns: ModelColumns) -> "Neat":
-    """Return the function that divides units at a short number of the file."""
-    return Neat(columns)
-
-
 @dataclass(frozen=True)
 class Neat:
     """Finds the shortest decimal number between two values of a column, in the file's unit."""
@@ -289,7 +284,7 @@ def neat(low: float, high: float) -> float:
     """Return a short decimal number well between two numbers.
 
     >>> neat(6.0, 7.0), neat(0.0, 1.0), neat(123.4, 187.2), neat(-0.013, 0.002)
-    (6.5, 0.5, 160.0, -0.006)
+    (6.5, 0.5, 160.0, -0.005)
     """
     middle, width = low + (high - low) / 2, high - low
     if not (width > 0 and isfinite(width)):

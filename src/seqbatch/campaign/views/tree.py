@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqbatch.campaign.decide.decision_tree import (
+    Neat,
     OwnTree,
     dividers,
-    neat_between,
     own_tree,
     path_words,
     widest,
@@ -143,7 +143,7 @@ def fit_tree(asking: "Asking") -> FittedTree | str:
     every = dividers(data.now.encoder(), data.columns)
     known = widest(every, fit.coefficients[fit.known], MOST_FEATURES)
     first, *_ = data.each_wave
-    bins = bins_of(first, [one.feature for one in known], neat_between(data.columns))
+    bins = bins_of(first, [one.feature for one in known], Neat(data.columns))
     tree = distil(data.each_wave[:-1], fit.coefficients, bins, among=fit.known, less=asking.less)
     names = [
         name if given else None
