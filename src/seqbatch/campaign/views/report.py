@@ -32,6 +32,7 @@ from seqbatch.campaign.views.report_results import (
     value,
 )
 from seqbatch.campaign.views.status import or_close, wave_list
+from seqbatch.campaign.views.tree import tree_sentences, tree_tables
 from seqbatch.display import counted, number, percent
 from seqbatch.document import (
     Document,
@@ -71,7 +72,10 @@ def who_gets_what(of: Material) -> Section:
             f"The first wave suggested {counted(len(of.found.splits), 'difference')} between "
             f"units; the later waves confirm {len(sure) or 'none'} of them."
         )
-    return Section("who", title, [*parts, *placed(of.found)["who"]])
+    parts += placed(of.found)["who"]
+    if said := tree_sentences(of.found):
+        parts += [Heading("In a few words"), *said, *tree_tables(of.found)]
+    return Section("who", title, parts)
 
 
 def _rule(of: Material, rule: RuleAnswer) -> list[Part]:
