@@ -149,8 +149,8 @@ class OwnTree:
 
     @property
     def paths(self) -> list[tuple[Path, OwnLeaf]]:
-        """The leaves in order, each with the conditions that lead to it."""
-        return list(_paths(self.root, ()))
+        """The leaves in order, each with the conditions that lead to it, without implied ones."""
+        return [(_shortened(path), leaf) for path, leaf in _paths(self.root, ())]
 
     @property
     def columns(self) -> list[str]:
@@ -189,6 +189,21 @@ def _paths(node: OwnNode, path: Path) -> Iterator[tuple[Path, OwnLeaf]]:
         return
     yield from _paths(node.first, (*path, (node.condition, True)))
     yield from _paths(node.second, (*path, (node.condition, False)))
+
+
+def _shortened(path: Path) -> Path:
+    """Leave out each bound of a number that another one implies."""
+    return tuple(one for one in path if not any(_implies(other, one) for other in path))
+
+
+def _implies(one: tuple[Condition, bool], other: tuple[Condition, bool]) -> bool:
+    """Whether a bound is tighter than another one on the same side of the same number."""
+    (tight, holds), (loose, same) = one, other
+    if tight.at_most is None or loose.at_most is None or holds != same:
+        return False
+    if (tight.column, tight.part) != (loose.column, loose.part):
+        return False
+    return tight.at_most < loose.at_most if holds else tight.at_most > loose.at_most
 
 
 def path_words(path: Path) -> str:
