@@ -461,9 +461,14 @@ class Findings:
         """The results in a few sentences, the most important first."""
         return sentences(self)
 
+    @property
+    def tree_sentences(self) -> tuple[str, ...]:
+        """The tree in a few sentences, and whether it is worth it; none if it was not asked for."""
+        return tuple(tree_sentences(self))
+
     def document(self) -> Document:
         """Return the findings as a document: sentences, tables, notes and assumptions."""
-        parts: list[Part] = [*self.sentences, *tree_sentences(self), basis(self)]
+        parts: list[Part] = [*self.sentences, *self.tree_sentences, basis(self)]
         parts += [*self.tables(), *tree_tables(self), *remarks(self)]
         title = f"Findings of campaign {self.name}"
         return Document(title, Section("findings", "Findings", parts), data=self.plain())
@@ -475,6 +480,8 @@ class Findings:
     def plain(self) -> dict[str, Any]:
         """Return everything as plain values for JSON; unknown values are None."""
         made = {"sentences": list(self.sentences), **_plain(asdict(self))}
+        if self.tree is not None:
+            made["tree"]["sentences"] = list(self.tree_sentences)
         made["metrics"] = [
             _metric(one, told) for one, told in zip(self.metrics, made["metrics"], strict=True)
         ]

@@ -32,7 +32,7 @@ from seqbatch.campaign.views.report_results import (
     value,
 )
 from seqbatch.campaign.views.status import or_close, wave_list
-from seqbatch.campaign.views.tree import tree_sentences, tree_tables
+from seqbatch.campaign.views.tree import tree_tables
 from seqbatch.display import counted, number, percent
 from seqbatch.document import (
     Document,
@@ -73,7 +73,7 @@ def who_gets_what(of: Material) -> Section:
             f"units; the later waves confirm {len(sure) or 'none'} of them."
         )
     parts += placed(of.found)["who"]
-    if said := tree_sentences(of.found):
+    if said := of.found.tree_sentences:
         parts += [Heading("In a few words"), *said, *tree_tables(of.found)]
     return Section("who", title, parts)
 
