@@ -141,6 +141,8 @@ def test_conditions_in_words():
     zips = Condition(column="zip", levels=("urban", "rural"), among=False)
     assert zips.words() == "zip neither urban nor rural"
     assert zips.words(holds=False) == "zip urban or rural"
+    closed = Condition(column="zip", levels=("urban", "rural"), rest=("coast",))
+    assert (closed.words(), closed.words(holds=False)) == ("zip urban or rural", "zip coast")
     gone = Condition(column="age", part="missing", levels=(False,))
     assert (gone.words(), gone.words(holds=False)) == ("age not missing", "age missing")
     vip = Condition(column="vip", levels=(False,))

@@ -40,6 +40,8 @@ class Condition:
         The levels of a category.
     among
         Whether the levels fulfil the condition, or all others do.
+    rest
+        All other levels, for words; empty if there may be more.
     """
 
     column: str
@@ -47,6 +49,7 @@ class Condition:
     at_most: float | None = None
     levels: tuple[Level, ...] = ()
     among: bool = True
+    rest: tuple[Level, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -78,6 +81,8 @@ class Condition:
         if isinstance(self.levels[0], bool):
             yes = self.levels[0] == (holds == self.among)
             return f"{subject} {'yes' if yes else 'no'}"
+        if holds != self.among and 0 < len(self.rest) <= len(self.levels):
+            return f"{subject} {_listed(self.rest, among=True)}"
         return f"{subject} {_listed(self.levels, among=holds == self.among)}"
 
 
@@ -353,12 +358,13 @@ def _condition(node: Branch, divider: Divider, columns: ModelColumns) -> Conditi
     where = dict(zip(divider.places, inside[:-1].tolist(), strict=True))
     held = {level: where.get(place, other) for level, place in _levels_of(divider)}
     open_ended = isinstance(divider.part, LevelsFeature) and divider.part.other
-    rest = where.get(_place_of_others(divider), other) if open_ended else None
+    others = where.get(_place_of_others(divider), other) if open_ended else None
     listed = {
         side: tuple(level for level, its in held.items() if its is side) for side in (True, False)
     }
-    among = not rest if rest is not None else len(listed[True]) <= len(listed[False])
-    return Condition(column=name, part=of, levels=listed[among], among=among)
+    among = not others if others is not None else len(listed[True]) <= len(listed[False])
+    rest = () if open_ended else listed[not among]
+    return Condition(column=name, part=of, levels=listed[among], among=among, rest=rest)
 
 
 def tidy(value: float) -> float:
