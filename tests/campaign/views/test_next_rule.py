@@ -184,6 +184,16 @@ def test_no_unit_gets_an_action_that_it_may_not_get(store, tmp_path, name):
             assert (action is None) == (not mask[place].any())
 
 
+def test_a_retired_action_is_not_given(store):
+    campaign = two_waves(store, customers)
+    campaign.amend(reason="too dear", retire=["call"])
+    for kind in ("linear", "tree"):
+        made = json.loads(campaign.next_rule(kind=kind))
+        assert made["actions"] == ["none", "it's mail"]
+        for form in ("json", "sql"):
+            assert "call" not in campaign.next_rule(kind=kind, file_format=form)
+
+
 def test_what_the_campaign_refuses_gets_no_action(store, tmp_path):
     campaign = two_waves(store, customers)
     good = customers(4, seed=3)
