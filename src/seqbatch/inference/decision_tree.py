@@ -7,6 +7,7 @@ are summed once, by pairs of binned features; the search then tries every tree o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +24,9 @@ from seqbatch.inference.logged_units import Rows, Wave, pieces
 BINS = 16
 #: Bins are made from at most twice as many units, evenly spaced over the wave.
 SAMPLE = 50_000
+#: Cuts are within this share of a quantile, if at least so many values are: to leave room for round
+#: numbers.
+NEAR, MANY = 0.005, 20
 #: Returns where to divide the units of a column of the model between two of its values.
 Between = Callable[[int, float, float], float]
 
@@ -154,15 +158,27 @@ def _bins(sample: Floats, feature: TreeFeature, between: Between) -> FeatureBins
 
 
 def _cuts(sample: Floats, column: int, between: Between) -> Floats:
-    """Return cuts after each value if there are few, else after the values at quantiles."""
+    """Return cuts after each value if there are few, else near quantiles."""
     values = np.sort(sample[:, column])
     distinct = np.unique(values)
-    chosen = distinct[:-1]
-    if len(distinct) > BINS:
+    if len(distinct) <= BINS:
+        pairs = list(pairwise(distinct.tolist()))
+    else:
         places = np.arange(1, BINS) * len(values) // BINS
-        chosen = np.setdiff1d(values[places - 1], distinct[-1:])
-    after = distinct[np.searchsorted(distinct, chosen, side="right")]
-    return np.array([between(column, *pair) for pair in zip(chosen, after, strict=True)])
+        found = [_around(values, distinct, place) for place in places.tolist()]
+        pairs = list(dict.fromkeys(pair for pair in found if pair is not None))
+    return np.unique([between(column, low, high) for low, high in pairs])
+
+
+def _around(values: Floats, distinct: Floats, place: int) -> tuple[float, float] | None:
+    """Return two values between which to cut near a quantile; None at the largest value."""
+    margin = round(NEAR * len(values))
+    low, high = values[place - 1 - margin], values[place + margin]
+    if np.searchsorted(distinct, high) - np.searchsorted(distinct, low) >= MANY:
+        return float(low), float(high)
+    # Few values, as of whole numbers: next to the quantile.
+    after = int(np.searchsorted(distinct, values[place - 1], side="right"))
+    return (float(distinct[after - 1]), float(distinct[after])) if after < len(distinct) else None
 
 
 # ----------------------------------------------------------------------

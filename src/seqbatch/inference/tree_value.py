@@ -287,21 +287,7 @@ def _leaves(
     design: PlannedDesign | None,
 ) -> tuple[LeafFinding, ...]:
     """Return the lift of each leaf's action over control, within the leaf."""
-    summary = summaries[-1]
-    given = sorted({leaf.action for leaf in tree.leaves} - {0})
-    among = {action: AmongEligible(tree, (0, action)) for action in given}
-    lifts = [Lift(action) for action in given]
-    judged: tuple[WaveSummary, ...] = ()
-    if lifts:
-        partitions: list[Partition] = [tree, *among.values()]
-        judged = summarise(
-            [last],
-            contrasts=lifts,
-            partitions=partitions,
-            charges=tuple(summary.charges.tolist()),
-            earlier=summaries[:-1],
-            fitted=[summary],
-        )[-1:]
+    judged = _by_leaf(tree, last, summaries)
     found = []
     for leaf, share in zip(tree.leaves, shares.tolist(), strict=True):
         lift = Lift(leaf.action)
@@ -311,18 +297,49 @@ def _leaves(
             share=share,
             interval=unknown(lift.name, level=level, note="The leaf gets control."),
         )
-        if leaf.action:
-            segment = (among[leaf.action], leaf.number)
-            whole, own = (judged[0].tally(one) for one in ((tree, leaf.number), segment))
-            designs = [] if design is None else [design]
-            interval = in_segment(judged, lift, segment, level=level, planned=designs)
-            if own is None:
-                interval = replace(interval, note=NOBODY)
-            sizes = [0 if one is None else one.units for one in (own, whole)]
-            made = replace(made, interval=interval, among=sizes[0] / max(sizes[1], 1))
-        found.append(made)
+        found.append(_lifted(made, tree, judged, level, design) if leaf.action else made)
     tested = [place for place, one in enumerate(found) if one.action]
     adjusted = adjusted_p_values([found[place].interval for place in tested])
     for place, p in zip(tested, adjusted, strict=True):
         found[place] = replace(found[place], adjusted_p=p)
     return tuple(found)
+
+
+def _both(tree: DecisionTree, action: int) -> AmongEligible:
+    """Return the leaves among the units that could get an action and control."""
+    return AmongEligible(tree, (0, action))
+
+
+def _by_leaf(
+    tree: DecisionTree, last: Wave, summaries: Sequence[WaveSummary]
+) -> tuple[WaveSummary, ...]:
+    """Summarise the last wave by leaf, for the actions of leaves; empty if all get control."""
+    given = sorted({leaf.action for leaf in tree.leaves} - {0})
+    if not given:
+        return ()
+    partitions: list[Partition] = [tree, *(_both(tree, action) for action in given)]
+    return summarise(
+        [last],
+        contrasts=[Lift(action) for action in given],
+        partitions=partitions,
+        charges=tuple(summaries[-1].charges.tolist()),
+        earlier=summaries[:-1],
+        fitted=summaries[-1:],
+    )[-1:]
+
+
+def _lifted(
+    made: LeafFinding,
+    tree: DecisionTree,
+    judged: tuple[WaveSummary, ...],
+    level: float,
+    design: PlannedDesign | None,
+) -> LeafFinding:
+    """Return a leaf with the lift of its action, among the units that could get it."""
+    segment = (_both(tree, made.action), made.leaf)
+    whole, own = (judged[0].tally(one) for one in ((tree, made.leaf), segment))
+    designs = [] if design is None else [design]
+    interval = in_segment(judged, Lift(made.action), segment, level=level, planned=designs)
+    if own is None or whole is None:
+        return replace(made, interval=replace(interval, note=NOBODY), among=0.0)
+    return replace(made, interval=interval, among=own.units / whole.units)

@@ -76,7 +76,8 @@ def asking(campaign):
         made = asked(data, reader.events(), 0.95)
         tree = fit_tree(made)
         known = [one.feature for one in dividers(now.encoder(), data.columns)]
-        return made, tree, bins_of(data.each_wave[0], known, Neat(data.columns))
+        cuts = Neat(data.columns)
+        return made, tree, (bins_of(data.each_wave[0], known, cuts), cuts)
 
 
 def prepared(encoder, file):
@@ -143,7 +144,7 @@ def test_all_evaluators_give_the_same_actions(store, tmp_path, name):
 def test_every_condition_means_the_same_everywhere(store):
     """Each way to divide the units by each feature: in the model's columns, in Python, in SQL."""
     campaign = two_waves(store, customers)
-    made, _, bins = asking(campaign)
+    made, _, (bins, cuts) = asking(campaign)
     encoder, columns = campaign.situation().encoder(), made.data.columns
     known = dividers(encoder, columns)
     assert {(one.part.name, one.of) for one in known} == {
@@ -160,7 +161,7 @@ def test_every_condition_means_the_same_everywhere(store):
     for one in bins:
         for mask in one.masks[random.permutation(len(one.masks))[:3]]:
             branch = Branch(one, mask, *leaves)
-            own = own_tree(DecisionTree(branch, leaves[0]), known, columns, ["first", "second"])
+            own = own_tree(DecisionTree(branch, leaves[0]), known, cuts, ["first", "second"])
             wanted = np.where(branch.holds(x), "first", "second").tolist()
             rule = replace(exported_rule(made, own), actions=("first", "second"))
             plain = json.loads(json.dumps(rule.plain()))

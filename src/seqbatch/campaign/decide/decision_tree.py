@@ -1,7 +1,7 @@
 """A decision tree in the units' own columns and numbers: conditions, and the actions of leaves."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor, isfinite, log10
 from typing import Any
 
@@ -288,16 +288,30 @@ def _blocks(part: Feature) -> Iterator[tuple[str, str, range]]:
                 first += width
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Neat:
-    """Finds the shortest decimal number between two values of a column, in the file's unit."""
+    """Finds short decimal numbers between two values of a column, in the file's unit.
+
+    Parameters
+    ----------
+    columns
+        The model's columns.
+    chosen
+        The numbers found, by column and by the cut in the model.
+    """
 
     columns: ModelColumns
+    chosen: dict[tuple[int, float], float] = field(default_factory=dict)
 
     def __call__(self, column: int, below: float, above: float) -> float:
         """Return where to divide, as the model sees it."""
         low, high = (self.columns.own_value(column, one) for one in (below, above))
-        return self.columns.model_value(column, neat(low, high))
+        own = neat(low, high)
+        cut = self.columns.model_value(column, own)
+        # A unit at the number itself is below it, whatever scaling does to its last digits.
+        cut += 1e-9 * max(1.0, abs(cut))
+        self.chosen[column, cut] = own
+        return cut
 
 
 def neat(low: float, high: float) -> float:
@@ -311,14 +325,14 @@ def neat(low: float, high: float) -> float:
         return middle
     first = floor(log10(width)) + 1
     for digits in range(-first, -first + 4):
-        short = round(middle, digits)
+        short = round(middle, digits) + 0.0
         if low + width / 4 <= short <= high - width / 4:
             return short
     return middle
 
 
 def own_tree(
-    tree: DecisionTree, known: Sequence[Divider], columns: ModelColumns, names: Sequence[str | None]
+    tree: DecisionTree, known: Sequence[Divider], cuts: Neat, names: Sequence[str | None]
 ) -> OwnTree:
     """Return a tree in the columns of the file.
 
@@ -328,8 +342,8 @@ def own_tree(
         The tree, fitted in the model's columns.
     known
         What could divide units.
-    columns
-        The model's columns.
+    cuts
+        What divided the bins of numbers.
     names
         The actions in the model's order; None for one that is no longer given.
     """
@@ -337,7 +351,7 @@ def own_tree(
 
     def own(node: Node) -> OwnNode:
         if isinstance(node, Branch):
-            condition = _condition(node, by_feature[node.bins.feature], columns)
+            condition = _condition(node, by_feature[node.bins.feature], cuts)
             return OwnBranch(condition=condition, first=own(node.first), second=own(node.second))
         order = tuple(name for a in node.order if (name := names[a]) is not None)
         return OwnLeaf(number=node.number, order=order, units=node.units)
@@ -345,14 +359,14 @@ def own_tree(
     return OwnTree(own(tree.root))
 
 
-def _condition(node: Branch, divider: Divider, columns: ModelColumns) -> Condition:
+def _condition(node: Branch, divider: Divider, cuts: Neat) -> Condition:
     """Return the condition of a branch in the columns of the file."""
     name, of = divider.part.name, divider.of
     if divider.kind == "yes":
         return Condition(column=name, part=of, levels=(False,))
     if divider.kind == "number":
-        own = columns.own_value(divider.feature.columns[0], node.cut)
-        return Condition(column=name, part=of, at_most=tidy(own))
+        own = cuts.chosen[divider.feature.columns[0], node.cut]
+        return Condition(column=name, part=of, at_most=own)
     inside = node.inside[node.bins.places]
     other = bool(inside[-1])
     where = dict(zip(divider.places, inside[:-1].tolist(), strict=True))
@@ -365,11 +379,6 @@ def _condition(node: Branch, divider: Divider, columns: ModelColumns) -> Conditi
     among = not others if others is not None else len(listed[True]) <= len(listed[False])
     rest = () if open_ended else listed[not among]
     return Condition(column=name, part=of, levels=listed[among], among=among, rest=rest)
-
-
-def tidy(value: float) -> float:
-    """Return a number without the rounding errors of scaling and back."""
-    return float(f"{value:.12g}")
 
 
 def _levels_of(divider: Divider) -> list[tuple[Level, int]]:

@@ -142,14 +142,14 @@ def fit_tree(asking: "Asking") -> FittedTree | str:
         return NO_OUTCOMES
     every = dividers(data.now.encoder(), data.columns)
     known = widest(every, fit.coefficients[fit.known], MOST_FEATURES)
-    first, *_ = data.each_wave
-    bins = bins_of(first, [one.feature for one in known], Neat(data.columns))
+    cuts = Neat(data.columns)
+    bins = bins_of(data.each_wave[0], [one.feature for one in known], cuts)
     tree = distil(data.each_wave[:-1], fit.coefficients, bins, among=fit.known, less=asking.less)
     names = [
         name if given else None
         for name, given in zip(asking.names, given_now(asking).tolist(), strict=True)
     ]
-    own = own_tree(tree, known, data.columns, names)
+    own = own_tree(tree, known, cuts, names)
     return FittedTree(tree, own, exported_rule(asking, own))
 
 
