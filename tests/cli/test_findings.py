@@ -60,3 +60,17 @@ def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason():
     assert said("close", "spring", "--wave", "1")["stopping"]["verdict"] == "stop for success"
     assert said("show-event", "spring")[4]["kind"] == "continue"
     run("continue", "spring", "--reason", "again", code=3)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_the_rule_to_run_next_is_written_in_three_formats():
+    run("close", "spring")
+    made = json.loads(run("rule", "spring").stdout)
+    assert made["kind"] == "linear"
+    assert list(made["scores"]) == ["none", "mail", "call"]
+    run("rule", "spring", "--format", "python", "--out", "rule.py")
+    assert "def main" in Path("rule.py").read_text(encoding="utf-8")
+    assert 'FROM "people"' in run("rule", "spring", "--format", "sql", "--units", "people").stdout
+    refused = run("rule", "spring", "--kind", "tree", code=3)
+    assert "A tree needs two closed waves" in " ".join(refused.output.split())
+    assert "There is no tree." in " ".join(run("findings", "spring", "--tree").stdout.split())

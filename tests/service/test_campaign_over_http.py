@@ -46,6 +46,13 @@ def test_a_campaign_from_spec_to_report(service):
     assert [wave["closed"] for wave in status["waves"]] == [True, False]
     found = service.get("/v1/campaigns/spring/findings", role="viewer").json()
     assert found["sentences"]
+    asked = service.get("/v1/campaigns/spring/findings?tree=true", role="viewer").json()
+    assert asked["tree"]["sentences"][0].startswith("There is no tree.")
+    for kind, begins in (("json", "{"), ("sql", "-- {"), ("python", '"""Give each unit')):
+        rule = service.get(f"/v1/campaigns/spring/rule?format={kind}", role="viewer")
+        assert rule.text.startswith(begins)
+    tree = service.get("/v1/campaigns/spring/rule?kind=tree", role="viewer")
+    assert (tree.status_code, tree.json()["code"]) == (409, "no-rule")
     for kind, begins in (("html", "<!doctype html>"), ("md", "# "), ("json", "{")):
         report = service.get(f"/v1/campaigns/spring/report?format={kind}", role="viewer")
         assert report.status_code == 200

@@ -31,6 +31,12 @@ OPEN = [
 ]
 FORMATS = [f"?format={kind}" for kind in ("html", "md", "json")]
 ASKED = {
+    "/v1/campaigns/{name}/findings": ["?tree=true"],
+    "/v1/campaigns/{name}/rule": [
+        f"?format={form}&kind={kind}"
+        for form in ("json", "sql", "python")
+        for kind in ("linear", "tree")
+    ],
     "/v1/campaigns/{name}/report": FORMATS,
     "/v1/campaigns/{name}/protocol": FORMATS,
     "/campaigns/{name}/document": [

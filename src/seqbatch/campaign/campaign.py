@@ -23,6 +23,7 @@ from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings
+from seqbatch.campaign.views.next_rule import next_rule
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.report import report
 from seqbatch.campaign.views.report_results import gathered
@@ -188,7 +189,9 @@ class Campaign:
         return status(self.store, self.name, at_event=at_event)
 
     @naming_damage
-    def findings(self, *, level: float = 0.95, at_event: int | None = None) -> Findings:
+    def findings(
+        self, *, level: float = 0.95, at_event: int | None = None, tree: bool = False
+    ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
 
         Parameters
@@ -197,9 +200,52 @@ class Campaign:
             The coverage of the intervals.
         at_event
             Show the campaign as it was right after this event; None means now.
+        tree
+            Also fit a tree of at most four leaves to all waves but the last, which judges it.
         """
         at = self._logbook.now() if at_event is None else None
-        return findings(self.store, self.name, level=level, at_event=at_event, at=at)
+        return findings(self.store, self.name, level=level, at_event=at_event, at=at, tree=tree)
+
+    @naming_damage
+    def next_rule(
+        self,
+        *,
+        kind: str = "linear",
+        file_format: str = "json",
+        dialect: str = "duckdb",
+        units: str = "units",
+        at_event: int | None = None,
+    ) -> str:
+        """Return the rule to run next as text, to apply to units outside the campaign.
+
+        Parameters
+        ----------
+        kind
+            ``"linear"``: each unit gets the action with the best prediction from all waves.
+            ``"tree"``: the tree of ``findings(tree=True)``.
+        file_format
+            ``"json"``: all that an evaluator needs. ``"sql"``: a statement. ``"python"``: a program
+            that reads a CSV file and needs only Python's standard library.
+        dialect, units
+            For SQL: the dialect (see :meth:`sql`), and the table, as table or schema.table.
+        at_event
+            Show the campaign as it was right after this event; None means now.
+
+        Raises
+        ------
+        CampaignStateError
+            If there is no such rule, or SQL cannot express it; the message gives the reason.
+        """
+        return next_rule(
+            self.store,
+            self.name,
+            kind=kind,
+            file_format=file_format,
+            dialect=dialect,
+            units=units,
+            at_event=at_event,
+            at=self._logbook.now() if at_event is None else None,
+        )
 
     @naming_damage
     def next_step(self) -> Step:

@@ -1,4 +1,4 @@
-"""The commands that show a campaign: status, findings, list, events, report, verify, export."""
+"""The commands that show a campaign: status, findings, rule, list, report, verify, export."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -62,6 +62,9 @@ def findings(
     name: Name,
     level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     at_event: AtEvent = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Add a rule in a few words, judged on the last wave.")
+    ] = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -70,11 +73,59 @@ def findings(
     Example: seqbatch campaign findings spring
     """
     with opened(name, store, None, as_json) as campaign:
-        found = campaign.findings(level=level, at_event=at_event)
+        found = campaign.findings(level=level, at_event=at_event, tree=tree)
     if as_json:
         dump(found.plain())
         return
     present(found.document())
+
+
+@app.command()
+def rule(
+    name: Name,
+    file_format: Annotated[
+        str, typer.Option("--format", help="What to write: json, sql or python (a program).")
+    ] = "json",
+    kind: Annotated[
+        str, typer.Option(help="Rule: linear (all predictions) or tree (a few words).")
+    ] = "linear",
+    dialect: Annotated[
+        str,
+        typer.Option(help="SQL dialect: duckdb, postgres, spark, bigquery, snowflake or trino."),
+    ] = "duckdb",
+    units: Annotated[
+        str, typer.Option(help="Table of units in SQL, as table or schema.table.")
+    ] = "units",
+    out: Annotated[Path | None, typer.Option(help="File to write (default: print it).")] = None,
+    at_event: AtEvent = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write the rule to run next, to give actions to units outside the campaign.
+
+    Example: seqbatch campaign rule spring --kind tree --format sql --units customers
+    """
+    from seqbatch.output_files import atomically, require_target
+
+    with opened(name, store, None, as_json) as campaign:
+        if out is not None:
+            ending = {"json": ".json", "sql": ".sql"}.get(file_format, ".py")
+            apart = {"the store": campaign.store.files}
+            require_target(out, force=force, endings=(ending,), apart_from=apart)
+        text = campaign.next_rule(
+            kind=kind, file_format=file_format, dialect=dialect, units=units, at_event=at_event
+        )
+        if out is not None:
+            with atomically(out) as partial:
+                partial.write_text(text, encoding="utf-8")
+    if as_json:
+        dump({"rule": text, "out": None if out is None else str(out)})
+    elif out is None:
+        # Print without wrapping, because a wrapped statement could not be pasted.
+        typer.echo(text, nl=False)
+    else:
+        say_files([out])
 
 
 @app.command("list")

@@ -142,12 +142,29 @@ class RemoteCampaign:
         found: dict[str, Any] = self._client.ask(self._calls.view("status", at_event=at_event))
         return found
 
-    def findings(self, *, level: float = 0.95, at_event: int | None = None) -> dict[str, Any]:
-        """Return the findings so far."""
+    def findings(
+        self, *, level: float = 0.95, at_event: int | None = None, tree: bool = False
+    ) -> dict[str, Any]:
+        """Return the findings so far, with a rule in a few words if `tree` is true."""
         found: dict[str, Any] = self._client.ask(
-            self._calls.view("findings", level=level, at_event=at_event)
+            self._calls.view("findings", level=level, at_event=at_event, tree=tree)
         )
         return found
+
+    def next_rule(
+        self,
+        *,
+        kind: str = "linear",
+        file_format: str = "json",
+        dialect: str = "duckdb",
+        units: str = "units",
+        at_event: int | None = None,
+    ) -> str:
+        """Return the rule to run next as text: json, sql or python."""
+        call = self._calls.document(
+            "rule", format=file_format, kind=kind, dialect=dialect, units=units, at_event=at_event
+        )
+        return (self._client.ask(call)).decode()
 
     def events(self) -> list[dict[str, Any]]:
         """Return all events in order."""

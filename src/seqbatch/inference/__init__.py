@@ -8,6 +8,7 @@ table.
 
 from seqbatch.inference.coefficients import Coefficients, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
+from seqbatch.inference.decision_tree import DecisionTree, TreeFeature, bins_of, distil
 from seqbatch.inference.drift import Drift, drift
 from seqbatch.inference.estimates import (
     Pooled,
@@ -60,12 +61,14 @@ from seqbatch.inference.summary import (
     WaveSummary,
     summarise,
 )
+from seqbatch.inference.tree_value import TreeValue, judge_tree
 
 __all__ = [
     "AmongEligible",
     "AsRun",
     "Bound",
     "Coefficients",
+    "DecisionTree",
     "Declared",
     "Drift",
     "Eligible",
@@ -90,13 +93,17 @@ __all__ = [
     "RunValue",
     "Segments",
     "Split",
+    "TreeFeature",
+    "TreeValue",
     "Verdict",
     "WaveEstimate",
     "WaveSummary",
     "anytime",
+    "bins_of",
     "boundaries",
     "chances_to_stop",
     "detectable_lift",
+    "distil",
     "drift",
     "dunnett_critical",
     "error_of_looks",
@@ -107,6 +114,7 @@ __all__ = [
     "holm",
     "judge_bounds",
     "judge_next_rule",
+    "judge_tree",
     "latest_lift",
     "lift_coefficients",
     "look",

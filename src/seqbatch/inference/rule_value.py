@@ -73,6 +73,66 @@ class GreedyRule:
 
 
 # ----------------------------------------------------------------------
+# One rule compared with another, on units that could have got the actions of both.
+
+
+#: A unit supports a comparison if both rules' actions had at least this probability; at least this
+#: share of units must.
+LEAST_PROBABILITY, LEAST_SUPPORT = 0.001, 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class RuleOver:
+    """The contrast of each unit's action under a rule with its action under another one.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    widening
+        The factor on the variance that the choice of the rule requires.
+    wanted, instead
+        The actions of both rules, for each unit.
+    """
+
+    name: str
+    widening: float
+    wanted: Integers
+    instead: Integers
+    arms: ClassVar[int] = 2
+
+    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
+        """Return 1 for the rule's action and 1 for the other's, unless they are the same."""
+        more, less = np.zeros_like(probabilities), np.zeros_like(probabilities)
+        other = np.flatnonzero(self.wanted != self.instead)
+        more[other, self.wanted[other]] = 1.0
+        less[other, self.instead[other]] = 1.0
+        return more, less
+
+    def design(self, terms: DesignTerms) -> Floats:
+        """Return the sums by part and action."""
+        return terms.of_units(self.coefficients(terms.probabilities))
+
+    def costs(self, probabilities: Floats) -> Floats:
+        """Return 1/p of both actions, unless they are the same."""
+        more, less = self.coefficients(probabilities)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(more + less > 0, 1 / probabilities, 0.0)
+        total: Floats = terms.sum(axis=1)
+        return total
+
+
+def supports(probabilities: Floats, wanted: Integers, instead: Integers) -> Bools:
+    """Return which units could have got the action of either rule."""
+    every = np.arange(len(wanted))
+    one, other = probabilities[every, wanted], probabilities[every, instead]
+    found: Bools = (np.minimum(one, other) >= LEAST_PROBABILITY) | (
+        (wanted == instead) & (other > 0)
+    )
+    return found
+
+
+# ----------------------------------------------------------------------
 # The rule to run next: for each unit the action that all data predict to be best.
 #
 # It is evaluated on the last wave, by cross-fitting: each fold with the rule and model fitted to
@@ -82,9 +142,8 @@ class GreedyRule:
 
 ABOUT = "gain of the rule to run next over control"
 FOLDS = 5
-#: A unit supports the rule if its chosen action and control both had at least this probability; at
-#: least this share of units must.
-LEAST_PROBABILITY, LEAST_SUPPORT = 0.001, 0.95
+#: Folds share the data that choose the rule.
+WIDENING = 1.3
 APPROXIMATE = "Approximate: evaluated on the last wave, by rules fitted to four fifths of it."
 
 
@@ -173,36 +232,6 @@ def judge_next_rule(
 
 
 @dataclass(frozen=True, eq=False)
-class _OverControl:
-    """The contrast of each unit's action under the rule with control."""
-
-    wanted: Integers
-    name: ClassVar[str] = ABOUT
-    arms: ClassVar[int] = 2
-    widening: ClassVar[float] = 1.3
-
-    def coefficients(self, probabilities: Floats) -> tuple[Floats, Floats]:
-        """Return 1 for the rule's action and 1 for control, unless they are the same."""
-        more, less = np.zeros_like(probabilities), np.zeros_like(probabilities)
-        other = np.flatnonzero(self.wanted != 0)
-        more[other, self.wanted[other]] = 1.0
-        less[other, 0] = 1.0
-        return more, less
-
-    def design(self, terms: DesignTerms) -> Floats:
-        """Return the sums by part and action."""
-        return terms.of_units(self.coefficients(terms.probabilities))
-
-    def costs(self, probabilities: Floats) -> Floats:
-        """Return 1/p of the rule's action plus 1/p of control, unless they are the same."""
-        more, less = self.coefficients(probabilities)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(more + less > 0, 1 / probabilities, 0.0)
-        total: Floats = terms.sum(axis=1)
-        return total
-
-
-@dataclass(frozen=True, eq=False)
 class _Judged:
     """Sums over evaluated units: the actions that the rule gives, and scores if supported."""
 
@@ -248,16 +277,14 @@ class _Judge:
         """Score the rule on units of the fold; those without support are only counted."""
         wanted = self.rule.actions(rows.features, rows.eligible)
         given = np.bincount(wanted, minlength=rows.actions_number)
-        p = rows.probabilities
-        chances = np.minimum(p[np.arange(rows.count), wanted], p[:, 0])
-        supported = (chances >= LEAST_PROBABILITY) | ((wanted == 0) & (p[:, 0] > 0))
+        supported = supports(rows.probabilities, wanted, np.zeros_like(wanted))
         rows, wanted = rows.some(supported), wanted[supported]
         q, back = summary.returned.of(rows), rows.returned
         values = self.model.predictions(rows) + self.shift
         own = values[np.arange(rows.count), rows.actions]
         corrections = (rows.outcomes - own) / own_chances(rows, q)
         values[back, rows.actions[back]] += corrections[back]
-        weighing = Weighing.of(rows, [_OverControl(wanted)])
+        weighing = Weighing.of(rows, [_over_control(wanted)])
         columns = ScoreColumns.of(weighing, values, q, usual=summary.usual)
         return _Judged(columns.tally(), given)
 
@@ -270,27 +297,66 @@ def _gain(
     planned: float | None,
 ) -> Interval:
     """Return the interval, or an unknown one if overlap or events are too few."""
-    if whole.support < LEAST_SUPPORT:
-        note = (
-            f"Only {whole.support:.1%} of the units could have got both the rule's action and "
-            f"control (probability {LEAST_PROBABILITY:g} or more); an estimate needs "
-            f"{LEAST_SUPPORT:.0%}."
-        )
-        return unknown(ABOUT, level=level, note=note)
-    if not whole.supported.outcomes:
-        return unknown(ABOUT, level=level, note="The last wave has no outcomes.")
-    if summary.evidence.all_equal:
-        return unknown(ABOUT, level=level, note=EQUAL)
-    if not whole.given[1:].any():
-        return unknown(ABOUT, level=level, note="The rule gives control to every unit.")
-    if planned is not None:
-        back = summary.evidence.share_returned
-        if (few := few_events(summary.events, planned, share_returned=back)) is not None:
-            return unknown(ABOUT, level=level, note=str(few), few=few)
-    contrast = _OverControl(np.zeros(0, dtype=np.int64))
+    same = "" if whole.given[1:].any() else "The rule gives control to every unit."
+    asked = (ABOUT, whole.support, whole.supported, summary)
+    if (why := why_unknown(*asked, level=level, planned=planned, same=same)) is not None:
+        return why
+    contrast = _over_control(np.zeros(0, dtype=np.int64))
     tallies = [one.supported for one in folds if one.supported.units]
     estimate = estimate_tallies(whole.supported, tallies, contrast, summary)
     return estimated(ABOUT, estimate, level=level, note=APPROXIMATE)
+
+
+def why_unknown(
+    about: str,
+    support: float,
+    sums: ScoreSums,
+    summary: WaveSummary,
+    *,
+    level: float,
+    planned: float | None,
+    beside: str = "control",
+    same: str = "",
+) -> Interval | None:
+    """Return an unknown interval with the reason if overlap or events are too few, else None.
+
+    Parameters
+    ----------
+    about
+        What is unknown.
+    support
+        The share of units that could have got both actions.
+    sums, summary
+        The sums over these units, and the wave's summary.
+    level, planned
+        See :func:`judge_next_rule`.
+    beside
+        The action that the rule's is compared with.
+    same
+        Why there is no difference, if there is none.
+    """
+    if support < LEAST_SUPPORT:
+        note = (
+            f"Only {support:.1%} of the units could have got both the rule's action and "
+            f"{beside} (probability {LEAST_PROBABILITY:g} or more); an estimate needs "
+            f"{LEAST_SUPPORT:.0%}."
+        )
+        return unknown(about, level=level, note=note)
+    if not sums.outcomes:
+        return unknown(about, level=level, note="The last wave has no outcomes.")
+    if summary.evidence.all_equal:
+        return unknown(about, level=level, note=EQUAL)
+    if same:
+        return unknown(about, level=level, note=same)
+    if planned is not None:
+        back = summary.evidence.share_returned
+        if (few := few_events(summary.events, planned, share_returned=back)) is not None:
+            return unknown(about, level=level, note=str(few), few=few)
+    return None
+
+
+def _over_control(wanted: Integers) -> RuleOver:
+    return RuleOver(ABOUT, WIDENING, wanted, np.zeros_like(wanted))
 
 
 def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:

@@ -22,6 +22,7 @@ API: dict[tuple[str, str], str | None] = {
     ("GET", _V1): "view",
     ("GET", f"{_V1}/status"): "view",
     ("GET", f"{_V1}/findings"): "view",
+    ("GET", f"{_V1}/rule"): "view",
     ("GET", f"{_V1}/report"): "view",
     ("GET", f"{_V1}/protocol"): "view",
     ("GET", f"{_V1}/events"): "view",

@@ -308,7 +308,7 @@ def test_as_it_was_at_an_event(store, tmp_path):
 def test_json_and_markdown_say_the_same(store, tmp_path):
     campaign = run(store)
     told = json.loads(campaign.report(tmp_path / "r.json").read_text())
-    found = campaign.findings()
+    found = campaign.findings(tree=True)
     assert told["findings"] == json.loads(json.dumps(found.plain()))
     assert [one["key"] for one in told["sections"]] == list(SECTIONS)
     assert told["sections"][0]["parts"][0] == {"text": found.sentences[0]}

@@ -280,6 +280,12 @@ class ModelColumns:
         # Replace rounding errors around 0 with 0.
         return 0.0 if abs(own) < 1e-12 * abs(sd) * float(self.spread[column - 1]) else own
 
+    def model_value(self, column: int, own: float) -> float:
+        """Convert a value in the file's units to the standardised one."""
+        mean, sd = self.scales[column - 1]
+        encoded = (own - mean) / sd if sd > 0 else own
+        return float((encoded - self.mean[column - 1]) / self.spread[column - 1])
+
 
 def _scales(encoder: Encoder) -> dict[str, tuple[float, float]]:
     """Return the mean and standard deviation with which the encoder scaled numbers and dates."""

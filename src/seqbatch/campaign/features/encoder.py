@@ -152,7 +152,7 @@ class Encoder:
         return (*own, *(f"{trait}*{name}" for trait in self.actions[0] for name in own))
 
     @property
-    def _own(self) -> int:
+    def own(self) -> int:
         """The length of the unit's own part of a vector."""
         widths = self._widths
         crossed = sum(widths[one] * widths[two] for one, two in self.features.interactions)
@@ -161,7 +161,7 @@ class Encoder:
     @property
     def dim(self) -> int:
         """The length of a vector."""
-        return self._own * (1 + len(self.actions[0])) if self.actions else self._own
+        return self.own * (1 + len(self.actions[0])) if self.actions else self.own
 
     def prepared(self, batch: Any, start: int, problems: Problems) -> tuple[pa.Array, pa.Table]:
         """Check a piece of a file; return its ids and the columns to store."""
@@ -214,7 +214,7 @@ class Encoder:
 
     def encode(self, given: pa.Table) -> Floats:
         """Return the unit's own part of the vectors, shape (n, own)."""
-        out = np.zeros((given.num_rows, self._own))
+        out = np.zeros((given.num_rows, self.own))
         for name, place in self.places().items():
             self.parts[name].encode(given.column(name), out[:, place])
         self._complete(out)
@@ -269,10 +269,10 @@ class Encoder:
         if self.dim > LARGEST_RANK:
             return None
         rng = np.random.default_rng(0)
-        own: Bools = np.logical_or.reduce(seen.reshape(-1, self._own), axis=0)
-        gram = np.zeros((self._own, self._own))
+        own: Bools = np.logical_or.reduce(seen.reshape(-1, self.own), axis=0)
+        gram = np.zeros((self.own, self.own))
         for _ in range(20):
-            out = np.zeros((self._own, self._own))
+            out = np.zeros((self.own, self.own))
             for name, place in self.places().items():
                 # Each feature by itself: together hardly any row might be left.
                 block = self.parts[name].possible(rng, MANY * len(out))

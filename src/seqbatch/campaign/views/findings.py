@@ -13,6 +13,7 @@ from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.tree import TreeAnswer, tree_sentences, tree_tables
 from seqbatch.display import sentence
 from seqbatch.document import Document, Part, Section, Table, as_notebook
 from seqbatch.errors import Doubt
@@ -380,6 +381,8 @@ class Findings:
         How many outcomes of closed waves arrived or were corrected after the last closing.
     stopping
         The result of the declared stopping rule.
+    tree
+        A short form of the rule, if it was asked for.
     recommendation
         What the evidence allows to recommend; None if nothing can be compared.
     scarce
@@ -419,6 +422,7 @@ class Findings:
     segments: tuple[SegmentAnswer, ...] = ()
     splits: tuple[SplitAnswer, ...] = ()
     drift: tuple[DriftAnswer, ...] = ()
+    tree: TreeAnswer | None = None
     recommendation: Recommendation | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
@@ -457,9 +461,15 @@ class Findings:
         """The results in a few sentences, the most important first."""
         return sentences(self)
 
+    @property
+    def tree_sentences(self) -> tuple[str, ...]:
+        """The tree in a few sentences, and whether it is worth it; none if it was not asked for."""
+        return tuple(tree_sentences(self))
+
     def document(self) -> Document:
         """Return the findings as a document: sentences, tables, notes and assumptions."""
-        parts: list[Part] = [*self.sentences, basis(self), *self.tables(), *remarks(self)]
+        parts: list[Part] = [*self.sentences, *self.tree_sentences, basis(self)]
+        parts += [*self.tables(), *tree_tables(self), *remarks(self)]
         title = f"Findings of campaign {self.name}"
         return Document(title, Section("findings", "Findings", parts), data=self.plain())
 
@@ -470,6 +480,8 @@ class Findings:
     def plain(self) -> dict[str, Any]:
         """Return everything as plain values for JSON; unknown values are None."""
         made = {"sentences": list(self.sentences), **_plain(asdict(self))}
+        if self.tree is not None:
+            made["tree"]["sentences"] = list(self.tree_sentences)
         made["metrics"] = [
             _metric(one, told) for one, told in zip(self.metrics, made["metrics"], strict=True)
         ]

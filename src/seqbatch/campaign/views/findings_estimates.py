@@ -38,6 +38,7 @@ from seqbatch.campaign.views.findings import (
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
+from seqbatch.campaign.views.tree import given_now, tree_answer
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
@@ -338,8 +339,7 @@ MOST_COLUMNS = 100
 
 def next_rule(asking: "Asking") -> RuleAnswer | None:
     """Return the best rule to run next among the actions that are still given."""
-    last, data = asking.summaries[-1], asking.data
-    given = np.array([number not in data.now.retired for number in data.order])
+    last, data, given = asking.summaries[-1], asking.data, given_now(asking)
     if not (last.evidence.statistics.count[given] > 0).any():
         return None
     design = replace(asking.waves[-1].design, units=last.overall.units)
@@ -467,8 +467,11 @@ def findings(
     level: float = 0.95,
     at_event: int | None = None,
     at: datetime | None = None,
+    tree: bool = False,
 ) -> Findings:
     """Return a campaign's findings, now or right after event number `at_event`.
+
+    With `tree`, fit a tree to all waves but the last, which then judges it.
 
     Units without a value of a metric count as absent if their wait was over at the time `at`; by
     default that of the event, or now.
@@ -485,7 +488,7 @@ def findings(
         if not basis["outcomes"]:
             return Findings(**basis)
         with one_thread():
-            found = _answered(data, events, Findings(**basis), level)
+            found = _answered(data, events, Findings(**basis), level, tree=tree)
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
@@ -540,12 +543,11 @@ def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:
     )
 
 
-def _answered(data: Logged, events: Sequence[Event], found: Findings, level: float) -> Findings:
-    fixed = planned_waves(events)
-    waves = [fixed[wave - 1] for wave in data.waves]
-    summaries = _summarised(data, waves)
-    looks = look_tail(waves, (1 - level) / 2) if found.stopping.looks else None
-    asking = Asking(data, summaries, waves, level, looks, data.now.spec.reward.scale)
+def _answered(
+    data: Logged, events: Sequence[Event], found: Findings, level: float, *, tree: bool
+) -> Findings:
+    asking = asked(data, events, level, looks=bool(found.stopping.looks))
+    summaries = asking.summaries
     found = replace(
         found,
         scarce=_scarce(data, summaries),
@@ -564,8 +566,18 @@ def _answered(data: Logged, events: Sequence[Event], found: Findings, level: flo
         segments=declared_segments(asking),
         splits=splits(asking) if several else (),
         drift=drifts(asking) if several else (),
+        tree=tree_answer(asking) if tree else None,
     )
     return replace(found, recommendation=asking.recommendation(found))
+
+
+def asked(data: Logged, events: Sequence[Event], level: float, *, looks: bool = False) -> Asking:
+    """Return the summaries of a campaign's waves; `looks` tells if a rule has looked at them."""
+    fixed = planned_waves(events)
+    waves = [fixed[wave - 1] for wave in data.waves]
+    tail = look_tail(waves, (1 - level) / 2) if looks else None
+    summaries = _summarised(data, waves)
+    return Asking(data, summaries, waves, level, tail, data.now.spec.reward.scale)
 
 
 def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[WaveSummary, ...]:

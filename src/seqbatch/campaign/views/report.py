@@ -32,6 +32,7 @@ from seqbatch.campaign.views.report_results import (
     value,
 )
 from seqbatch.campaign.views.status import or_close, wave_list
+from seqbatch.campaign.views.tree import tree_tables
 from seqbatch.display import counted, number, percent
 from seqbatch.document import (
     Document,
@@ -67,7 +68,10 @@ def who_gets_what(of: Material) -> Section:
         parts += _rule(of, rule)
     if of.found.splits:
         parts.append(_splits(of))
-    return Section("who", title, [*parts, *placed(of.found)["who"]])
+    parts += placed(of.found)["who"]
+    if said := of.found.tree_sentences:
+        parts += [Heading("In a few words"), *said, *tree_tables(of.found)]
+    return Section("who", title, parts)
 
 
 def _splits(of: Material) -> str:

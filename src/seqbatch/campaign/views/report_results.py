@@ -119,7 +119,7 @@ def gathered(
     # Everything is read as of the same event, even if the campaign changes meanwhile.
     last = len(events)
     at = at or (utc_now() if at_event is None else None)
-    found = findings(store, name, at_event=last, at=at)
+    found = findings(store, name, at_event=last, at=at, tree=True)
     now = situation(events)
     features: tuple[ReportedFeature, ...] = ()
     if found.rule is not None:

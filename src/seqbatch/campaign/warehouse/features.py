@@ -177,7 +177,7 @@ def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
 
 def _numeric(made: SqlColumns, sql: SqlDialect, part: NumericFeature, given: str) -> None:
     number, gone = sql.as_number(sql.name_of(part.name)), part.rules.missing_values
-    made.read.append((_without(number, [sql.number(each) for each in gone]), given))
+    made.read.append((without(number, [sql.number(each) for each in gone]), given))
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
     most = sql.number(LARGEST_NUMBER)
@@ -186,7 +186,7 @@ def _numeric(made: SqlColumns, sql: SqlDialect, part: NumericFeature, given: str
     made.sizes[part.name] = Size(f"ABS({value})", _most(part.number, LARGEST_NUMBER))
 
 
-def _without(value: str, gone: list[str]) -> str:
+def without(value: str, gone: list[str]) -> str:
     """Return a value, or NULL if it is one of those that stand for a missing value."""
     return f"CASE WHEN {value} IN ({', '.join(gone)}) THEN NULL ELSE {value} END" if gone else value
 
@@ -218,7 +218,7 @@ def _scaled(made: SqlColumns, sql: SqlDialect, number: ScaledNumber, given: str)
 
 def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, place: str) -> None:
     date, gone = sql.as_date(sql.name_of(part.name)), part.rules.missing_values
-    made.read.append((_without(date, [f"DATE '{each}'" for each in gone]), given))
+    made.read.append((without(date, [f"DATE '{each}'" for each in gone]), given))
     day = sql.day_number(given)
     if part.rules.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
@@ -345,7 +345,10 @@ def allowed_of(encoder: Encoder, sql: SqlDialect) -> Allowed | None:
             large = f"ABS({places[name]}) >= {sql.number(LARGEST_NUMBER)}"
             problems.append((large, briefly(name, TOO_LARGE)))
     asked = [
-        (f"CASE WHEN {_holds(rule, sql, places)} THEN 1 ELSE 0 END" if rule else "1", f"a{place}")
+        (
+            f"CASE WHEN {holds_in_sql(rule, sql, places)} THEN 1 ELSE 0 END" if rule else "1",
+            f"a{place}",
+        )
         for place, rule in enumerate(eligibility.rules)
         if place != eligibility.fallback
     ]
@@ -365,7 +368,7 @@ def _settled(eligibility: Eligibility, sql: SqlDialect, others: str) -> list[Ite
     return [*made, (f"CAST({count} AS {sql.double})", COUNT)]
 
 
-def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> str:
+def holds_in_sql(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> str:
     """Return the condition of a rule."""
     match rule:
         case BooleanColumn(name):
@@ -379,9 +382,9 @@ def _holds(rule: EligibilityRule, sql: SqlDialect, places: dict[str, str]) -> st
             # Of any type, as text: an empty text counts as missing, too.
             return f"NULLIF({sql.as_text(places[name])}, '') IS NULL"
         case Not(inner):
-            return f"NOT ({_holds(inner, sql, places)})"
+            return f"NOT ({holds_in_sql(inner, sql, places)})"
         case Both(rules, every):
-            parts = [_holds(each, sql, places) for each in rules]
+            parts = [holds_in_sql(each, sql, places) for each in rules]
             # `and` binds more tightly than `or`, both in rules and in SQL.
             closed = [
                 f"({part})" if isinstance(each, Both) and every else part

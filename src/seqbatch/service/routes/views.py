@@ -1,4 +1,4 @@
-"""Routes that read a campaign: status, findings, report, protocol, events, export."""
+"""Routes that read a campaign: status, findings, rule, report, protocol, events, export."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +30,8 @@ DOCUMENTS = {
     "json": "application/json",
 }
 DOCUMENT = sends("text/html", "text/markdown", "application/json")
+#: The media types of a rule's formats.
+RULES = {"json": "application/json", "sql": "application/sql", "python": "text/x-python"}
 #: Content security policy of reports: only inline styles and pictures.
 PAGE = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
@@ -60,11 +62,46 @@ async def findings(
         float, Query(gt=0, lt=1, description="Confidence level of the intervals.")
     ] = 0.95,
     at_event: AtEvent = None,
+    tree: Annotated[
+        bool, Query(description="Add a rule in a few words, judged on the last wave.")
+    ] = False,
 ) -> Response:
     """The intervals are valid after adaptive waves."""
     campaign = Campaign(request.app.state.store, name)
-    found = await bounded(request, lambda: campaign.findings(level=level, at_event=at_event))
+    found = await bounded(
+        request, lambda: campaign.findings(level=level, at_event=at_event, tree=tree)
+    )
     return sent(as_json(found.plain()))
+
+
+@router.get(
+    "/rule",
+    summary="Return the rule to run next, to give actions to units outside the campaign.",
+    responses={200: sends(*RULES.values()), **responses(404, 409, 422, 429)},
+)
+async def rule(
+    request: Request,
+    name: Name,
+    file_format: Annotated[Literal["json", "sql", "python"], Query(alias="format")] = "json",
+    kind: Literal["linear", "tree"] = "linear",
+    dialect: Annotated[
+        Literal["duckdb", "postgres", "spark", "bigquery", "snowflake", "trino"],
+        Query(description="SQL dialect."),
+    ] = "duckdb",
+    units: Annotated[
+        str, Query(max_length=1_000, description="Table of units in SQL, as table or schema.table.")
+    ] = "units",
+    at_event: AtEvent = None,
+) -> Response:
+    """A linear rule, or the tree of the findings: as JSON, as SQL, or as a Python program."""
+    campaign = Campaign(request.app.state.store, name)
+    text = await bounded(
+        request,
+        lambda: campaign.next_rule(
+            kind=kind, file_format=file_format, dialect=dialect, units=units, at_event=at_event
+        ),
+    )
+    return Response(text, media_type=RULES[file_format])
 
 
 @router.get(
