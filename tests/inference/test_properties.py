@@ -166,6 +166,16 @@ def test_shares_by_hand():
     assert "planned 1/p" in plan._repr_html_()
 
 
+def test_a_greedy_last_wave_is_planned_as_one():
+    told = {"actions": 3, "randomised": 0.1, "floor": 0.02}
+    plain, drawn, mixed = (
+        plan_of_shares([100, 200, 300], **told, **how).designs
+        for how in ({}, {"policy": "thompson"}, {"policy": "thompson", "ends_greedily": True})
+    )
+    assert mixed == (*drawn[:2], plain[2])
+    assert drawn[2] != plain[2]
+
+
 def test_shares_set_as_waves_come_are_the_planned_ones_where_all_goes_to_plan():
     plan = plan_of_shares([100, 200, 300], actions=3, randomised=0.1, floor=0.02)
     information = [n / d for n, d in zip(plan.sizes, plan.costs, strict=True)]

@@ -70,6 +70,7 @@ def plan_of_shares(
     floor: float,
     policy: str = "greedy",
     uniform: int = 1,
+    ends_greedily: bool = False,
 ) -> PlanOfShares:
     """Fix each wave's share of the variance, before the first outcome.
 
@@ -91,6 +92,8 @@ def plan_of_shares(
         ``"greedy"`` for policies that prefer one action to all others, or ``"thompson"``.
     uniform
         The number of waves assigned uniformly at random before any outcome is known.
+    ends_greedily
+        Whether the last wave prefers one action to all others, whatever the policy.
 
     Examples
     --------
@@ -112,8 +115,10 @@ def plan_of_shares(
             h,
             "Otherwise nothing is learned about other actions after the first wave.",
         )
+    drawn = [policy == "thompson"] * len(units)
+    drawn[-1] &= not ends_greedily
     designs = [
-        _design(size, K, 1 / K if wave < blind else low, thompson=policy == "thompson")
+        _design(size, K, 1 / K if wave < blind else low, thompson=drawn[wave])
         for wave, size in enumerate(units)
     ]
     information = [design.units / design.cost for design in designs]

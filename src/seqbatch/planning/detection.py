@@ -209,6 +209,7 @@ def shares_of(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> PlanO
         randomised=conduct.randomised,
         floor=conduct.floor,
         policy=policy.sharing,
+        ends_greedily=policy.ends_greedily,
         uniform=blind,
     )
 

@@ -238,6 +238,11 @@ class BasePolicy:
         return True
 
     @property
+    def ends_greedily(self) -> bool:
+        """Whether the last batch prefers one action to all others, whatever those before do."""
+        return False
+
+    @property
     def explored(self) -> float:
         """The share of every batch's units that get any of their actions, equally likely."""
         return 0.0
@@ -297,6 +302,11 @@ class LinearPolicy(BasePolicy):
     def pooling(self) -> bool:
         """Whether actions learn from one another, if each has a model of its own."""
         return False
+
+    @property
+    def ends_greedily(self) -> bool:
+        """Whether the last batch prefers one action to all others."""
+        return self.last == "greedy"
 
     def pools(self, problem: Problem) -> bool:
         """Return whether an action without outcomes is known from the others."""

@@ -95,12 +95,14 @@ def planned(then: Situation) -> PlanOfShares:
     """Return each wave's share, from the campaign's sizes, policy, floor and randomised share."""
     actions = max(len(then.active), 2)
     uniform, floor = kept_up(then)
+    policy = then.made_policy()
     return plan_of_shares(
         then.declared,
         actions=actions,
         randomised=uniform,
         floor=floor,
-        policy=then.made_policy().sharing,
+        policy=policy.sharing,
+        ends_greedily=policy.ends_greedily,
     )
 
 
