@@ -48,6 +48,8 @@ SETTINGS = {
     "ThompsonSampling": (
         {"samples": 16, "scale": 0.3, "ridge": 2.0},
         {"samples": 16, "first": "uniform", "ties": "random"},
+        {"samples": 16, "objective": "choose"},
+        {"samples": 16, "objective": "choose", "ties": "random"},
     ),
     "EpsilonGreedy": (
         {"epsilon": 0.3, "ridge": 2.0, "ties": "random"},

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choice import Ties, highest, pick, surely, uniformly
+from seqbatch.policies.choice import Ties, contested, highest, pick, surely, uniformly
 
 #: What a rule may ask of its reader beyond a score for each action and the highest of them.
 EXTRAS = {
@@ -207,6 +207,8 @@ class Rule:
         The action of ``"fixed"``.
     samples
         The parameters of ``"shares"``, shape (samples, models, dim); None elsewhere.
+    contested
+        Whether shares p become p (1 - p), divided by their sum: exploration sampling.
     among
         The actions with outcomes, shape (K,), where ``"highest"`` chooses among these alone. A unit
         that may get none of them gets any of its actions, each equally likely. None for all.
@@ -228,6 +230,7 @@ class Rule:
     gamma: float = 0.0
     action: int = 0
     samples: Floats | None = None
+    contested: bool = False
     among: Bools | None = None
     ties: Ties = "lowest"
     epsilon: float | None = None
@@ -297,7 +300,8 @@ class Rule:
             return uniformly(len(contexts), K, draws, eligible)
         if self.kind == "shares":
             assert self.samples is not None
-            return pick(contexts.best_shares(self.samples, split_ties=self.ties == "random"), draws)
+            shares = contexts.best_shares(self.samples, split_ties=self.ties == "random")
+            return pick(contested(shares) if self.contested else shares, draws)
         criterion = ranking.scores if ranking.criterion is None else ranking.criterion
         if self.among is None:
             return highest(criterion, self.ties, draws, eligible)

@@ -6,8 +6,16 @@ draws under which it is best. All units of a batch share the same draws, which c
 the mean and depend only on the batch's number. The logged probabilities are therefore exact, as
 valid inference requires, in steps of 1 / samples.
 
+With ``objective="choose"`` one action will be chosen for everybody afterwards, and what units earn
+until then matters less. A unit's probabilities p become p_a (1 - p_a) / sum_b p_b (1 - p_b), which
+compares the actions that may still be best: exploration sampling. If one action is best under all
+draws, it gets all units. Choose the action of the highest estimated mean at the end.
+
 *Guarantee.* Not in the paper; a common baseline. It explores in every layout, so ``first`` matters
-little.
+little. Without contexts, the share of the best action under exploration sampling tends to 1/2, and
+the posterior probability of a wrong choice then falls at the best possible rate (Kasy and Sautmann
+2021, Theorem 1). It seeks the best action, and not precise estimates of all: keep a floor where
+you need these.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +28,8 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.rule import Rule
+
+Objective = Literal["earn", "choose"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +44,9 @@ class ThompsonSampling(LinearPolicy):
         lambda, the prior precision divided by scale^2.
     samples
         The number of posterior draws behind the probabilities; an even number.
+    objective
+        ``"earn"``: what units earn counts, as published. ``"choose"``: only the action that is
+        chosen at the end counts; see above.
     first, ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
@@ -54,10 +67,12 @@ class ThompsonSampling(LinearPolicy):
     scale: float = 1.0
     ridge: float = 1.0
     samples: int = 512
+    objective: Objective = "earn"
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"scale": 0.5, "ridge": 2.0, "samples": 64},
         {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
+        {"samples": 64, "objective": "choose"},
     )
     sharing: ClassVar[Literal["greedy", "thompson"]] = "thompson"
 
@@ -69,6 +84,7 @@ class ThompsonSampling(LinearPolicy):
         if samples % 2:
             raise InvalidArgumentError("samples", "an even number", samples)
         object.__setattr__(self, "samples", samples)
+        arguments.choice("objective", self.objective, ("earn", "choose"))
 
     def numbers_kept(self, problem: Problem) -> int:
         """Return roughly how many numbers a state holds, including the posterior draws."""
@@ -88,8 +104,13 @@ class ThompsonSampling(LinearPolicy):
 
     def preference(self, state: State) -> Rule:
         """Give each action the share of posterior draws under which it is best."""
-        theta, samples = state.estimates[0].theta, self._thetas(state)
-        return Rule(kind="shares", theta=theta, samples=samples, ties=self.ties)
+        return Rule(
+            kind="shares",
+            theta=state.estimates[0].theta,
+            samples=self._thetas(state),
+            contested=self.objective == "choose",
+            ties=self.ties,
+        )
 
     def _thetas(self, state: State) -> Floats:
         """Return the posterior draws, shape (samples, models, dim)."""
