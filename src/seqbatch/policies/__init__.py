@@ -6,6 +6,7 @@ from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
 from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
+from seqbatch.policies.lookahead import Lookahead
 from seqbatch.policies.oracle import Oracle
 from seqbatch.policies.rbgl import RBGL
 from seqbatch.policies.rule import Decision
@@ -26,6 +27,7 @@ __all__ = [
     "Feedback",
     "FixedAction",
     "LinUCB",
+    "Lookahead",
     "Oracle",
     "Policy",
     "SupSBUCB",

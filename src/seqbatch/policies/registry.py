@@ -99,6 +99,7 @@ PLAIN = {
     "SBUCB": HOPEFUL,
     "LinUCB": HOPEFUL,
     "SupSBUCB": HOPEFUL,
+    "Lookahead": "the first wave at random, then units get what they earn and teach most with",
     "ThompsonSampling": "units get each action as often as it is likely to be best for them",
     "EpsilonGreedy": f"{GREEDY}, except for a share that gets a random one",
     "UniformRandom": "all units get an action at random",
