@@ -110,6 +110,12 @@ def test_more_units_afterwards_teach_more():
     assert shares[0] > shares[-1] + 0.3
 
 
+def test_the_horizon_counts_all_who_profit():
+    for after in (0, 50, 100, 101, 9_000):
+        assert ahead.horizon(PROBLEM, 2, after) == oracle.horizon(100, 100, after)
+        assert ahead.horizon(PROBLEM, 3, after) == oracle.horizon(100, 0, after)
+
+
 PROBLEM = Problem(ends=(100, 200, 300), actions=3, dim=1, layout="block")
 
 

@@ -2,6 +2,7 @@
 
 from seqbatch.policies.base import Feedback, Policy
 from seqbatch.policies.bpe import BPE
+from seqbatch.policies.design import design_of
 from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
 from seqbatch.policies.lbgl import LBGL
@@ -33,4 +34,5 @@ __all__ = [
     "SupSBUCB",
     "ThompsonSampling",
     "UniformRandom",
+    "design_of",
 ]

@@ -52,6 +52,8 @@ class LinUCB(SBUCB):
         The estimates are recomputed from the evidence at fixed intervals, which keeps them equal
         to those of `close` up to rounding, however long the run.
         """
+        if state.batch == 1 and self.first == "design":
+            return self.replayed_after_design(state, contexts, table, draws)
         return self.replayed(
             state, contexts, table, draws, len(contexts), kernels.replay_online_ucb
         )

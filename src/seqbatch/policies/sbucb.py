@@ -24,7 +24,7 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import Feedback, LinearPolicy, State
 from seqbatch.policies.rule import Rule
 
 
@@ -169,9 +169,27 @@ class SBUCB(ConfidencePolicy):
 
         The result is bit-identical to calling `assign`, `learn` and `close` batch by batch.
         """
+        if state.batch == 1 and self.first == "design":
+            return self.replayed_after_design(state, contexts, table, draws)
         ends = ends_ahead(state, len(contexts))
         kernel = partial(kernels.replay_ucb, ends=ends)
         return self.replayed(state, contexts, table, draws, len(ends), kernel)
+
+    def replayed_after_design(
+        self, state: State, contexts: Contexts, table: Floats, draws: Floats
+    ) -> tuple[State, Integers]:
+        """Play the first batch by its design, and all others by the compiled loop."""
+        first = np.arange(state.problem.size(1))
+        units = contexts.take(first)
+        decision = self.assign(state, units, draws[first], first)
+        taken = decision.actions
+        feedback = Feedback(units.chosen(taken), taken, decision.groups, table[first, taken])
+        state = self.close(self.learn(state, feedback))
+        rest = np.arange(len(first), len(contexts))
+        if not len(rest):
+            return state, taken
+        state, later = self.replay(state, contexts.take(rest), table[rest], draws[rest])
+        return state, np.concatenate([taken, later])
 
 
 def ends_ahead(state: State, units: int) -> Integers:
