@@ -53,6 +53,8 @@ RULES, STEPS = 16, 60
 ROWS, DRAWS = 256, 48
 #: Rules and actions with a smaller weight are dropped.
 LEAST = 1e-4
+#: A climb ends where a step changes no probability by more than this.
+STILL = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,7 +419,10 @@ def best_chances(known: Beliefs, units: float, worth: float, ties: Ties) -> Floa
 
 
 def _climbed(value_and_slope: Callable[[Floats], tuple[float, Floats]], actions: int) -> Floats:
-    """Climb from equal shares by exponentiated gradient; a step that loses is taken back."""
+    """Climb from equal shares by exponentiated gradient; a step that loses is taken back.
+
+    It ends after STEPS, or where a step hardly changes anything.
+    """
     logs, value, pace = np.full(actions, -np.log(actions)), -np.inf, 1.0
     ahead = slope = np.zeros(actions)
     for _ in range(STEPS):
@@ -425,6 +430,8 @@ def _climbed(value_and_slope: Callable[[Floats], tuple[float, Floats]], actions:
         tried -= np.logaddexp.reduce(tried)
         found, slope_there = value_and_slope(np.exp(tried))
         if found >= value:
+            if value > -np.inf and np.abs(np.exp(tried) - np.exp(logs)).max() < STILL:
+                break
             logs, value, slope, pace = tried, found, slope_there, 1.5 * pace
         else:
             pace /= 4
