@@ -29,6 +29,7 @@ POLICIES = {
     "RBGL": "#56B4E9",
     "LBGL": "#8C6D31",
     "ThompsonSampling": "#7B3294",
+    "Lookahead": "#1B4F9C",
     "EpsilonGreedy": "#B8B800",
     "UniformRandom": "#999999",
     "FixedAction": "#5E5E5E",

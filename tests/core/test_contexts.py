@@ -75,6 +75,32 @@ def test_shares_of_being_best_are_those_of_the_eligible_actions_alone(layout, un
     assert contexts.best_shares(thetas, split_ties=True)[0].tolist() == [0, 0.5, 0, 0.5]
 
 
+@pytest.mark.parametrize("layout", ["disjoint", "block"])
+@pytest.mark.parametrize("units", [1, 150])
+def test_shares_of_a_mixture_of_quadratic_rules(layout, units):
+    values = random.standard_normal((units, 3) if layout == "block" else (units, 4, 3))
+    values[0] = 0.0
+    eligible = random.random((units, 4)) < 0.7
+    eligible[:, 2] |= ~eligible.any(axis=1)
+    eligible[0] = [False, True, False, True]
+    contexts = Contexts.of(values, problem(layout), eligible=eligible)
+    theta, forms = random.standard_normal((4, 3)), random.standard_normal((5, 4, 3, 3))
+    weights = np.array([0.4, 0.0, 0.3, 0.2, 0.1])
+    lowest, split = np.zeros((2, units, 4))
+    for t in range(units):
+        for weight, form in zip(weights, forms, strict=True):
+            x = [values[t] if layout == "block" else values[t, a] for a in range(4)]
+            scores = np.array([x[a] @ theta[a] + x[a] @ form[a] @ x[a] for a in range(4)])
+            best = np.where(eligible[t], scores, -np.inf)
+            lowest[t, best.argmax()] += weight
+            split[t] += weight * (best == best.max()) / (best == best.max()).sum()
+    for wanted, ties in ((lowest, False), (split, True)):
+        found = contexts.mixture_shares(theta, forms, weights, split_ties=ties)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    with refused("invalid-argument", match="quadratic"):
+        contexts.mixture_shares(theta, forms[:, :, :2], weights, split_ties=False)
+
+
 @pytest.mark.parametrize(
     ("eligible", "received"),
     [

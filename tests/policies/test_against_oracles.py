@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seqbatch import grids
+from seqbatch import Learner, grids
 from seqbatch.core import Problem
 from seqbatch.policies import (
     BPE,
@@ -13,12 +13,15 @@ from seqbatch.policies import (
     SBUCB,
     EpsilonGreedy,
     LinUCB,
+    Lookahead,
     Oracle,
     SupSBUCB,
     ThompsonSampling,
 )
+from seqbatch.policies.lookahead import rows_of
 from tests.instances import actions_of, instance
 from tests.oracles import greedy, lowest_best
+from tests.oracles import lookahead as ahead
 from tests.oracles.sbucb import sbucb
 from tests.oracles.supsbucb import supsbucb
 
@@ -215,3 +218,29 @@ def test_thompson_probabilities_are_the_posterior_ones(layout):
     shares = np.bincount(best, minlength=case.actions) / len(best)
     # Five standard errors of 40,000 draws.
     assert np.allclose(probabilities, shares, atol=5 * 0.5 / np.sqrt(40_000))
+
+
+@pytest.mark.parametrize("after", [100, 4_000])
+def test_lookahead(after):
+    """The literal mixture on rows that its tests compare with the evidence."""
+    random = np.random.default_rng(after)
+    learner = Learner(
+        Lookahead(after=after, ridge=2.0),
+        grids.explicit([80, 140, 300]),
+        actions=3,
+        dim=3,
+        layout="block",
+        seed=4,
+    )
+    x = np.column_stack([np.ones(140), random.standard_normal((140, 2))])
+    actions = learner.assign(x[:80]).actions
+    rewards = (x[:80] @ [0.1, 0.2, 0.0]) * actions + 0.7 * random.standard_normal(80)
+    learner.observe(rewards)
+    rows = rows_of(learner.state.evidence[0])
+    means, spreads, noise = ahead.posterior(x[:80], rewards, actions, 3, 2.0)
+    rules = ahead.mixture(means, spreads, noise, rows, rows, 60, 160, after)
+    found = learner.assign(x[80:]).probabilities
+    wanted = np.array([ahead.chances(unit, means, rules) for unit in x[80:]])
+    assert np.allclose(found, wanted)
+    assert len(rules) > 1
+    assert ((found > 0).sum() > len(found)) == (after > 100)

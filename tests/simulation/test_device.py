@@ -90,6 +90,7 @@ POLICIES = [
     SBUCB(first="uniform", ties="random"),
     ThompsonSampling(samples=16, scale=0.3),
     ThompsonSampling(samples=16, ties="random"),
+    ThompsonSampling(samples=16, scale=0.3, objective="choose"),
     UniformRandom(),
     FixedAction(action=1),
 ]

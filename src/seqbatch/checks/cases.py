@@ -208,12 +208,30 @@ class Case:
 
 
 def cases(policy: Policy | Maker, scale: float = 1.0) -> Iterator[Case]:
-    """Return a case in every layout."""
-    for layout in LAYOUTS:
+    """Return a case in every layout that the policy does not refuse."""
+    for layout in accepted(policy):
         random = np.random.default_rng(7)
         shape = (90, DIM) if layout == "block" else (90, ACTIONS, DIM)
         contexts = scale * random.standard_normal(shape) / np.sqrt(DIM)
         yield case_of(policy, layout, contexts, DIM, scale=scale)
+
+
+def accepted(policy: Policy | Maker) -> tuple[Layout, ...]:
+    """Return the layouts that `begin` does not refuse by name; all of them if it refuses all."""
+    kept = tuple(layout for layout in LAYOUTS if not _refuses(policy, layout))
+    return kept or LAYOUTS
+
+
+def _refuses(policy: Policy | Maker, layout: Layout) -> bool:
+    problem = Problem(ends=tuple(range(1, 91)), actions=ACTIONS, dim=DIM, layout=layout)
+    try:
+        made(policy, problem).begin(problem)
+    except InvalidArgumentError as error:
+        return error.name == "layout"
+    except Exception:
+        # Whatever else is wrong, the checks themselves say it.
+        return False
+    return False
 
 
 def case_of(

@@ -105,6 +105,32 @@ class Contexts:
         )
         return shares
 
+    def mixture_shares(
+        self, theta: Floats, quadratic: Floats, weights: Floats, *, split_ties: bool
+    ) -> Floats:
+        """Return the weight of the rules under which each action is best, shape (n, K).
+
+        Rule r scores <x, theta> + x' Q_r x; `quadratic` has shape (rules, models, dim, dim).
+        Eligibility and ties are as in :meth:`best_shares`.
+        """
+        self._check_theta(theta)
+        wanted = (len(weights), *theta.shape, self.problem.dim)
+        if quadratic.shape != wanted:
+            raise InvalidArgumentError(
+                "quadratic", f"of shape {wanted}", f"shape {quadratic.shape}"
+            )
+        shares = np.empty((len(self), self.problem.actions))
+        kernels.mixture_shares(
+            self.rows(),
+            theta,
+            np.ascontiguousarray(quadratic),
+            np.ascontiguousarray(weights),
+            split_ties,
+            self.eligible,
+            shares,
+        )
+        return shares
+
     def dense(self) -> Floats:
         """Return the contexts in the paper's notation, shape (n, K, parameters).
 

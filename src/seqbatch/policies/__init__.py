@@ -2,11 +2,13 @@
 
 from seqbatch.policies.base import Feedback, Policy
 from seqbatch.policies.bpe import BPE
+from seqbatch.policies.design import design_of
 from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
 from seqbatch.policies.joint_ridge import JointRidge
 from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
+from seqbatch.policies.lookahead import Lookahead
 from seqbatch.policies.oracle import Oracle
 from seqbatch.policies.rbgl import RBGL
 from seqbatch.policies.rule import Decision
@@ -28,9 +30,11 @@ __all__ = [
     "FixedAction",
     "JointRidge",
     "LinUCB",
+    "Lookahead",
     "Oracle",
     "Policy",
     "SupSBUCB",
     "ThompsonSampling",
     "UniformRandom",
+    "design_of",
 ]

@@ -19,17 +19,20 @@ then restricted to these: an ineligible action has probability exactly 0. Learni
 on eligibility. If every action is eligible, the results are bit-identical to those without a mask.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.choice import Ties
+from seqbatch.policies.design import checked, root_of
 from seqbatch.policies.rule import Decision, Intervals, Ranking, Rule
 
-First = Literal["fixed", "uniform"]
+First = Literal["fixed", "uniform", "design"]
 Last = Literal["same", "greedy"]
 Unknown = Literal["zero", "avoid"]
 
@@ -268,7 +271,10 @@ class LinearPolicy(BasePolicy):
     first
         ``"fixed"``: the first batch follows the published algorithm. ``"uniform"``: every unit of
         the first batch gets a uniformly random action. Use it if the outcomes of one action teach
-        nothing about the others (block layout).
+        nothing about the others (block layout). ``"design"``: every unit of the first batch gets
+        the action that teaches most (shared layout).
+    design
+        The matrix of ``first="design"``, from :func:`~seqbatch.policies.design.design_of`.
     ties
         ``"lowest"``: among equal scores the lowest action wins. ``"random"``: all are equally
         likely.
@@ -278,15 +284,36 @@ class LinearPolicy(BasePolicy):
     """
 
     first: First = "fixed"
+    design: ArrayLike | None = field(default=None, repr=False)
     ties: Ties = "lowest"
     last: Last = "same"
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"first": "uniform", "ties": "random"},)
 
     def __post_init__(self) -> None:
-        arguments.choice("first", self.first, ("fixed", "uniform"))
+        arguments.choice("first", self.first, ("fixed", "uniform", "design"))
         arguments.choice("ties", self.ties, ("lowest", "random"))
         arguments.choice("last", self.last, ("same", "greedy"))
+        # Stored as plain tuples: policies compare, hash and serialise.
+        object.__setattr__(self, "design", checked(self.design))
+        if (self.first == "design") != (self.design is not None):
+            given = "none" if self.design is None else f"a design with first = {self.first!r}"
+            raise InvalidArgumentError(
+                "design", 'given with first = "design", and left out without it', given
+            )
+
+    def begin(self, problem: Problem) -> State:
+        """Refuse a design that does not fit the problem; return the state before the first unit."""
+        if self.design is not None:
+            if problem.layout != "shared":
+                raise InvalidArgumentError(
+                    "layout",
+                    "'shared' with first = \"design\", which compares vectors of actions",
+                    repr(problem.layout),
+                    'Use first = "uniform" where each action has a model of its own.',
+                )
+            arguments.floats("design", self.design, (problem.dim, problem.dim))
+        return super().begin(problem)
 
     @property
     def starts_blind(self) -> bool:
@@ -296,7 +323,7 @@ class LinearPolicy(BasePolicy):
     @property
     def published(self) -> bool:
         """Whether the policy estimates and assigns as published; compiled loops know no more."""
-        return self.last == "same"
+        return self.last == "same" and self.design is None
 
     @property
     def pooling(self) -> bool:
@@ -317,13 +344,25 @@ class LinearPolicy(BasePolicy):
         return self.summary(state).rank
 
     def rule(self, state: State) -> Rule:
-        """Return the uniform rule in a uniform first batch, and the preference elsewhere."""
+        """Return the rule that `first` asks for in the first batch, the preference elsewhere."""
         preferred = self.preference(state)
         if state.batch == 1 and self.first == "uniform":
             return replace(preferred, kind="uniform", epsilon=None)
         if self.last == "greedy" and 1 < state.batch == state.problem.batches:
             return self.highest(state)
-        return preferred
+        return self._by_design(preferred) if state.batch == 1 and self.design else preferred
+
+    def _by_design(self, preferred: Rule) -> Rule:
+        """Return the rule of the action that teaches most, |root x|, whatever the estimates."""
+        cells = len(preferred.theta)
+        return Rule(
+            kind="highest",
+            theta=np.zeros_like(preferred.theta),
+            root=np.repeat(root_of(np.array(self.design))[None], cells, axis=0),
+            gamma=1.0,
+            ties=self.ties,
+            intervals=preferred.intervals,
+        )
 
     def preference(self, state: State) -> Rule:
         """Return the rule by which units are assigned, unless the batch is a special one."""

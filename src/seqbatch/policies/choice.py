@@ -69,6 +69,25 @@ def pick(probabilities: Floats, draws: Floats) -> tuple[Integers, Floats]:
     return chosen, probabilities
 
 
+def contested(shares: Floats) -> Floats:
+    """Return p (1 - p) divided by its sum, for each unit's shares p; p where one of them is 1.
+
+    The sum is added up action by action, as on a device.
+
+    >>> contested(np.array([[0.9, 0.1, 0.0], [0.6, 0.2, 0.2], [0.0, 1.0, 0.0]])).round(3)
+    array([[0.5  , 0.5  , 0.   ],
+           [0.429, 0.286, 0.286],
+           [0.   , 1.   , 0.   ]])
+    """
+    doubt = shares * (1 - shares)
+    total = doubt[:, 0].copy()
+    for action in range(1, shares.shape[1]):
+        total += doubt[:, action]
+    sure = (shares == 1).any(axis=1) | (total <= 0)
+    scaled: Floats = doubt / np.where(sure, 1.0, total)[:, None]
+    return np.where(sure[:, None], shares, scaled)
+
+
 def require_eligible(
     policy: str, actions: Integers, probabilities: Floats, eligible: Bools | None
 ) -> None:

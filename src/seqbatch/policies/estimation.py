@@ -232,7 +232,7 @@ def with_widths(fits: list[PooledRegression]) -> Estimate:
     """Return pooled regressions as one estimate, with widths in units of the noise."""
     plain = without_widths(fits)
     covariances = np.concatenate([one.fit.covariances() for one in fits])
-    return Estimate(plain.theta, root_of(covariances), plain.rank, plain.condition)
+    return Estimate(plain.theta, covariance_root(covariances), plain.rank, plain.condition)
 
 
 def with_levels(fitted: Estimate, added: Floats | None) -> Estimate:
@@ -240,13 +240,13 @@ def with_levels(fitted: Estimate, added: Floats | None) -> Estimate:
     if added is None:
         return fitted
     own = fitted.root.transpose(0, 2, 1) @ fitted.root
-    return Estimate(fitted.theta, root_of(own + added), fitted.rank, fitted.condition)
+    return Estimate(fitted.theta, covariance_root(own + added), fitted.rank, fitted.condition)
 
 
-def root_of(covariances: Floats) -> Floats:
+def covariance_root(covariances: Floats) -> Floats:
     """Return the lower triangular R with R' R equal to each covariance.
 
-    >>> root = root_of(np.array([[[2.0, 1.0], [1.0, 3.0]]]))[0]
+    >>> root = covariance_root(np.array([[[2.0, 1.0], [1.0, 3.0]]]))[0]
     >>> bool(root[0, 1] == 0), (root.T @ root).round(12)
     (True, array([[2., 1.],
            [1., 3.]]))

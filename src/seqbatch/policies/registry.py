@@ -66,6 +66,9 @@ def describe(policy: Policy) -> dict[str, Any]:
     names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         value = getattr(policy, name)
+        # Long and rare: a policy without a first batch by design is described without it.
+        if name == "design" and value is None:
+            continue
         described[name] = value.item() if isinstance(value, np.generic) else value
     return described
 
@@ -104,6 +107,7 @@ PLAIN = {
     "SBUCB": HOPEFUL,
     "LinUCB": HOPEFUL,
     "SupSBUCB": HOPEFUL,
+    "Lookahead": "the first wave at random, then units get what they earn and teach most with",
     "ThompsonSampling": "units get each action as often as it is likely to be best for them",
     "EpsilonGreedy": f"{GREEDY}, except for a share that gets a random one",
     "UniformRandom": "all units get an action at random",
@@ -119,5 +123,7 @@ def plainly(policy: Mapping[str, Any]) -> str:
     >>> plainly({"kind": "UniformRandom"})
     'all units get an action at random'
     """
-    first = "the first wave at random, then " if policy.get("first") == "uniform" else ""
+    begins = {"uniform": "at random", "design": "where it teaches most"}
+    known = begins.get(policy.get("first", ""))
+    first = "" if known is None else f"the first wave {known}, then "
     return first + PLAIN[policy["kind"]]

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choice import Ties, highest, pick, surely, uniformly
+from seqbatch.policies.choice import Ties, contested, highest, pick, surely, uniformly
 
 #: What a rule may ask of its reader beyond a score for each action and the highest of them.
 EXTRAS = {
     "shares": "each action has the share of posterior draws under which it is best",
+    "mixture": "each unit follows one of several rules, drawn with fixed weights",
     "exploration": "a share of the units explores at random",
     "stages": "units pass through stages until one of them decides",
 }
@@ -198,7 +199,8 @@ class Rule:
         ``"fixed"``: one action for all units; a unit that may not get it gets the lowest action
         that it may get. ``"uniform"``: each action is equally likely. ``"highest"``: the action of
         highest score, <x, theta> + gamma |root x|. ``"shares"``: each action with the share of
-        `samples` under which it is best.
+        `samples` under which it is best. ``"mixture"``: one of several rules, drawn with the
+        probabilities `weights`; rule r takes the action of highest <x, theta> + x' Q_r x.
     theta
         The parameters of the scores, shape (models, dim). Scores are reported for every kind.
     root, gamma
@@ -207,6 +209,12 @@ class Rule:
         The action of ``"fixed"``.
     samples
         The parameters of ``"shares"``, shape (samples, models, dim); None elsewhere.
+    contested
+        Whether shares p become p (1 - p), divided by their sum: exploration sampling.
+    quadratic, weights
+        Q and the weight of each rule of ``"mixture"``, shapes (rules, models, dim, dim) and
+        (rules,). Without Q, rule a takes action a for every unit; a unit that may not get it gets
+        the highest mean among its own. None elsewhere.
     among
         The actions with outcomes, shape (K,), where ``"highest"`` chooses among these alone. A unit
         that may get none of them gets any of its actions, each equally likely. None for all.
@@ -222,12 +230,15 @@ class Rule:
         there are none.
     """
 
-    kind: Literal["fixed", "uniform", "highest", "shares"]
+    kind: Literal["fixed", "uniform", "highest", "shares", "mixture"]
     theta: Floats
     root: Floats | None = None
     gamma: float = 0.0
     action: int = 0
     samples: Floats | None = None
+    contested: bool = False
+    quadratic: Floats | None = None
+    weights: Floats | None = None
     among: Bools | None = None
     ties: Ties = "lowest"
     epsilon: float | None = None
@@ -297,7 +308,10 @@ class Rule:
             return uniformly(len(contexts), K, draws, eligible)
         if self.kind == "shares":
             assert self.samples is not None
-            return pick(contexts.best_shares(self.samples, split_ties=self.ties == "random"), draws)
+            shares = contexts.best_shares(self.samples, split_ties=self.ties == "random")
+            return pick(contested(shares) if self.contested else shares, draws)
+        if self.kind == "mixture":
+            return pick(self._mixed(contexts, ranking), draws)
         criterion = ranking.scores if ranking.criterion is None else ranking.criterion
         if self.among is None:
             return highest(criterion, self.ties, draws, eligible)
@@ -306,6 +320,22 @@ class Rule:
         blind, shares = uniformly(len(contexts), K, draws, familiar)
         actions, probabilities = highest(criterion, self.ties, draws, familiar)
         return np.where(lost, blind, actions), np.where(lost[:, None], shares, probabilities)
+
+    def _mixed(self, contexts: Contexts, ranking: Ranking) -> Floats:
+        """Return the probability of each action under a mixture of rules."""
+        assert self.weights is not None
+        if self.quadratic is not None:
+            split = self.ties == "random"
+            return contexts.mixture_shares(
+                self.theta, self.quadratic, self.weights, split_ties=split
+            )
+        if (eligible := contexts.eligible) is None:
+            return np.tile(self.weights, (len(contexts), 1))
+        kept: Floats = eligible * self.weights
+        _, best = highest(ranking.scores, self.ties, np.zeros(len(contexts)), eligible)
+        lost = np.where(eligible.all(axis=1), 0.0, np.maximum(1 - kept.sum(axis=1), 0.0))
+        mixed: Floats = kept + lost[:, None] * best
+        return mixed
 
     def candidates(self, contexts: Contexts, ranking: Ranking) -> Bools | None:
         """Return which actions the choice is among; None where it is all that a unit may get."""
@@ -341,6 +371,8 @@ class Rule:
         """
         if self.kind == "fixed":
             return tuple(float(action == self.action) for action in range(actions))
+        if self.kind == "mixture" and self.quadratic is None and self.weights is not None:
+            return tuple(self.weights.tolist())
         return (1 / actions,) * actions if self.kind == "uniform" else None
 
     @property
@@ -348,6 +380,7 @@ class Rule:
         """What the rule asks of its reader, of :data:`EXTRAS`."""
         asked = {
             "shares": self.kind == "shares",
+            "mixture": self.kind == "mixture",
             "exploration": self.epsilon is not None,
             "stages": self.staging is not None,
         }

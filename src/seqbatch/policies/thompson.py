@@ -9,8 +9,16 @@ valid inference requires, in steps of 1 / samples.
 In the last batch nothing can be learned any more: ``last="greedy"`` stops exploring there. With
 ``scale="outcomes"`` the noise level is that of the outcomes so far, not a guess.
 
+With ``objective="choose"`` one action will be chosen for everybody afterwards, and what units earn
+until then matters less. A unit's probabilities p become p_a (1 - p_a) / sum_b p_b (1 - p_b), which
+compares the actions that may still be best: exploration sampling. If one action is best under all
+draws, it gets all units. Choose the action of the highest estimated mean at the end.
+
 *Guarantee.* Not in the paper; a common baseline. It explores in every layout, so ``first`` matters
-little.
+little. Without contexts, the share of the best action under exploration sampling tends to 1/2, and
+the posterior probability of a wrong choice then falls at the best possible rate (Kasy and Sautmann
+2021, Theorem 1). It seeks the best action, and not precise estimates of all: keep a floor where
+you need these.
 """
 
 from collections.abc import Sequence
@@ -27,11 +35,13 @@ from seqbatch.policies.base import State
 from seqbatch.policies.estimation import (
     OUTCOMES,
     EstimatingPolicy,
-    root_of,
+    covariance_root,
     with_levels,
     without_widths,
 )
 from seqbatch.policies.rule import Rule
+
+Objective = Literal["earn", "choose"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,9 @@ class ThompsonSampling(EstimatingPolicy):
         lambda, the prior precision divided by scale^2.
     samples
         The number of posterior draws behind the probabilities; an even number.
+    objective
+        ``"earn"``: what units earn counts, as published. ``"choose"``: only the action that is
+        chosen at the end counts; see above.
     estimate, waves, constant
         See :class:`~seqbatch.policies.estimation.EstimatingPolicy`. Draws of a pooled estimate are
         from its joint posterior, over all scales that the outcomes leave possible.
@@ -70,11 +83,13 @@ class ThompsonSampling(EstimatingPolicy):
     scale: float | Literal["outcomes"] = 1.0
     ridge: float = 1.0
     samples: int = 512
+    objective: Objective = "earn"
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"scale": 0.5, "ridge": 2.0, "samples": 64},
         {"scale": 2.0, "samples": 32, "first": "uniform", "ties": "random"},
         {"scale": "outcomes", "samples": 32, "last": "greedy", "estimate": "pooled"},
+        {"samples": 64, "objective": "choose"},
     )
     sharing: ClassVar[Literal["greedy", "thompson"]] = "thompson"
 
@@ -87,6 +102,7 @@ class ThompsonSampling(EstimatingPolicy):
         if samples % 2:
             raise InvalidArgumentError("samples", "an even number", samples)
         object.__setattr__(self, "samples", samples)
+        arguments.choice("objective", self.objective, ("earn", "choose"))
 
     def numbers_kept(self, problem: Problem) -> int:
         """Return roughly how many numbers a state holds, including the posterior draws."""
@@ -111,11 +127,11 @@ class ThompsonSampling(EstimatingPolicy):
 
     def preference(self, state: State) -> Rule:
         """Give each action the share of posterior draws under which it is best."""
-        theta, samples = state.estimates[0].theta, self._thetas(state)
         return Rule(
             kind="shares",
-            theta=theta,
-            samples=samples,
+            theta=state.estimates[0].theta,
+            samples=self._thetas(state),
+            contested=self.objective == "choose",
             ties=self.ties,
             intervals=self.intervals(state),
         )
@@ -171,10 +187,10 @@ def _draws_of(one: PooledRegression, scale: float, free: Floats, own: Floats) ->
     for place in np.unique(places):
         fit, rows = one.grid[place].fit, places == place
         means[rows] = fit.theta
-        shared = free[rows] @ root_of(fit.outer[None])[0]
+        shared = free[rows] @ covariance_root(fit.outer[None])[0]
         spread[rows] = scale * (
             np.einsum("apf,sf->sap", fit.carried, shared)
-            + np.einsum("sai,aij->saj", own[rows], root_of(fit.inner))
+            + np.einsum("sai,aij->saj", own[rows], covariance_root(fit.inner))
         )
     return np.concatenate([means + spread, means - spread])
 

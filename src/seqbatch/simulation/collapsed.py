@@ -47,9 +47,10 @@ COLLAPSED = 3
 def collapses(policy: Policy, environment: Environment) -> bool:
     """Return whether this policy in this environment can be simulated this way.
 
-    Subclasses are excluded, because they may change a rule.
+    Subclasses are excluded, because they may change a rule, and a first batch by design, because
+    its choice has another distribution.
     """
-    greedy = registry.is_own(policy) and policy.greedy
+    greedy = registry.is_own(policy) and policy.greedy and getattr(policy, "design", None) is None
     return greedy and type(environment) is Gaussian and environment.layout == "shared"
 
 

@@ -11,7 +11,8 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
-from seqbatch.policies import Oracle, ThompsonSampling, registry
+from seqbatch.policies import Lookahead, Oracle, ThompsonSampling, registry
+from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
@@ -123,11 +124,19 @@ def recommended_policy(spec: Spec) -> dict[str, Any]:
     return {"kind": "ThompsonSampling"}
 
 
-def _campaign_defaults(spec: Spec, names: set[str]) -> dict[str, Any]:
+def _campaign_defaults(
+    spec: Spec, kind: type[BasePolicy], wanted: dict[str, Any]
+) -> dict[str, Any]:
     """Return the settings of a policy for which campaigns have other defaults."""
+    names = {field.name for field in fields(kind) if field.init}
     own: dict[str, Any] = {k: value for k, value in CAMPAIGN_DEFAULTS.items() if k in names}
+    # After the last wave of these, what it teaches still counts.
+    if wanted.get("objective") == "choose" or kind is Lookahead:
+        own.pop("last", None)
     if "constant" in names and spec.features.intercept:
         own["constant"] = INTERCEPT
+    if kind is ThompsonSampling and "scale" not in wanted:
+        own["scale"] = OUTCOMES
     return own
 
 
@@ -147,10 +156,7 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
         raise InvalidSpecError.at(
             ("policy", "kind"), f"policy.kind must be one of {known}; received {wanted['kind']!r}."
         )
-    names = {field.name for field in fields(kind) if field.init}
-    own = _campaign_defaults(spec, names)
-    if kind is ThompsonSampling and "scale" not in wanted:
-        own["scale"] = OUTCOMES
+    own = _campaign_defaults(spec, kind, wanted)
     # A declared policy overrides the campaign's defaults; a planned or recommended one does not.
     settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
     try:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         mark_highest,
         means,
         means_and_widths,
+        mixture_shares,
         signed_counts,
     )
     from seqbatch.core.kernels.texts import copy_cells, split_cells
@@ -73,6 +74,7 @@ __all__ = [
     "mark_highest",
     "means",
     "means_and_widths",
+    "mixture_shares",
     "movable",
     "move",
     "near_ties",
@@ -127,6 +129,7 @@ HOMES = {
         "mark_highest",
         "means",
         "means_and_widths",
+        "mixture_shares",
         "signed_counts",
     ),
     "texts": (

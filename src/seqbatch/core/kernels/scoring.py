@@ -1,4 +1,4 @@
-"""Kernels for scoring and choosing: means, widths, shares of being best, one action per unit."""
+"""Kernels for scoring and choosing: means, widths, shares, one action per unit."""
 
 import numpy as np
 
@@ -179,32 +179,98 @@ def best_shares(
             for a in range(columns):
                 tile, theta = tiles[min(a, slots - 1)], thetas[sample, min(a, models - 1)]
                 _mean(tile, theta, lanes, means[a])
-                if eligible is not None:
-                    for lane in range(stop - start):
-                        if not eligible[start + lane, a]:
-                            means[a, lane] = -np.inf
-            for lane in range(lanes):
-                top[lane] = means[0, lane]
-                left[lane] = 0.0 if split_ties else 1.0
-            for a in range(1, columns):
-                for lane in range(lanes):
-                    top[lane] = max(top[lane], means[a, lane])
-            if split_ties:
-                for a in range(columns):
-                    for lane in range(lanes):
-                        left[lane] += 1.0 if means[a, lane] == top[lane] else 0.0
-            for a in range(columns):
-                for lane in range(lanes):
-                    won = 1.0 if means[a, lane] == top[lane] else 0.0
-                    if split_ties:
-                        counts[a, lane] += won / left[lane]
-                    else:
-                        # `left` is 1 until the first winner takes it: the lowest, without a branch.
-                        counts[a, lane] += won * left[lane]
-                        left[lane] -= won * left[lane]
+                _forbid(eligible, start, stop, a, means[a])
+            _count_best(means, 1.0, split_ties, lanes, top, left, counts)
         for a in range(columns):
             for lane in range(stop - start):
                 shares[start + lane, a] = counts[a, lane] / samples
+
+
+@kernel()
+def _forbid(eligible: Bools | None, start: int, stop: int, a: int, scores: Floats) -> None:
+    if eligible is not None:
+        for lane in range(stop - start):
+            if not eligible[start + lane, a]:
+                scores[lane] = -np.inf
+
+
+@kernel()
+def _count_best(
+    scores: Floats,
+    weight: float,
+    split_ties: bool,
+    lanes: int,
+    top: Floats,
+    left: Floats,
+    counts: Floats,
+) -> None:
+    # Add the weight to the action of highest score, for each lane.
+    columns = scores.shape[0]
+    for lane in range(lanes):
+        top[lane] = scores[0, lane]
+        left[lane] = 0.0 if split_ties else 1.0
+    for a in range(1, columns):
+        for lane in range(lanes):
+            top[lane] = max(top[lane], scores[a, lane])
+    if split_ties:
+        for a in range(columns):
+            for lane in range(lanes):
+                left[lane] += 1.0 if scores[a, lane] == top[lane] else 0.0
+    for a in range(columns):
+        for lane in range(lanes):
+            won = 1.0 if scores[a, lane] == top[lane] else 0.0
+            if split_ties:
+                counts[a, lane] += weight * (won / left[lane])
+            else:
+                # `left` is 1 until the first winner takes it: the lowest, without a branch.
+                counts[a, lane] += weight * (won * left[lane])
+                left[lane] -= won * left[lane]
+
+
+@kernel()
+def mixture_shares(
+    rows: Floats,
+    theta: Floats,
+    quadratic: Floats,
+    weights: Floats,
+    split_ties: bool,
+    eligible: Bools | None,
+    shares: Floats,
+) -> None:
+    """Fill, for each unit and action, the weight of the rules under which the action is best.
+
+    Rule r scores <x, theta_a> + x' Q_ra x, with quadratic (rules, models, dim, dim). Eligibility
+    and ties are as in :func:`best_shares`.
+    """
+    units, slots, dim = rows.shape
+    models, columns = theta.shape[0], shares.shape[1]
+    tiles, means = np.empty((slots, dim, TILE)), np.empty((columns, TILE))
+    scores, counts, inner = np.empty((columns, TILE)), np.empty((columns, TILE)), np.empty(TILE)
+    top, left = np.empty(TILE), np.empty(TILE)
+    for start in range(0, units, TILE):
+        stop = min(start + TILE, units)
+        lanes = -(-(stop - start) // STEP) * STEP
+        for slot in range(slots):
+            _load(rows, start, stop, slot, lanes, tiles[slot])
+        for a in range(columns):
+            _mean(tiles[min(a, slots - 1)], theta[min(a, models - 1)], lanes, means[a])
+            _forbid(eligible, start, stop, a, means[a])
+        counts[:] = 0.0
+        for r in range(len(weights)):
+            if weights[r] == 0.0:
+                continue
+            for a in range(columns):
+                tile, form = tiles[min(a, slots - 1)], quadratic[r, min(a, models - 1)]
+                for lane in range(lanes):
+                    scores[a, lane] = means[a, lane]
+                for i in range(dim):
+                    _mean(tile, form[i], lanes, inner)
+                    for lane in range(lanes):
+                        scores[a, lane] += inner[lane] * tile[i, lane]
+            _count_best(scores, weights[r], split_ties, lanes, top, left, counts)
+        for a in range(columns):
+            for lane in range(stop - start):
+                shares[start + lane, a] = counts[a, lane]
 
 
 @kernel()

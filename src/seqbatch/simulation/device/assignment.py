@@ -71,6 +71,7 @@ class Rules:
     gamma: float
     among: Array
     random_ties: bool
+    contested: bool = False
 
     @classmethod
     def of(cls, rule: Rule, models: int, backend: Backend, shape: Floats) -> "Rules":
@@ -98,6 +99,7 @@ class Rules:
             gamma=rule.gamma,
             among=among,
             random_ties=rule.ties == "random",
+            contested=rule.contested,
         )
 
     @classmethod
@@ -130,7 +132,8 @@ class Rules:
             wanted = xp.astype(draws() * problem.actions, xp.int64)
             return xp.where(wanted < problem.actions, wanted, problem.actions - 1)
         if self.kind == "shares":
-            return picked(best_shares(x, self.theta, problem, self.random_ties), draws())
+            shares = best_shares(x, self.theta, problem, self.random_ties)
+            return picked(contested(shares) if self.contested else shares, draws())
         criterion = means(x, self.theta[:, 0], problem)
         if self.root is not None:
             criterion = criterion + self.gamma * widths(x, self.root, problem)
@@ -204,6 +207,18 @@ def best_shares(x: Array, thetas: Array, problem: Problem, split_ties: bool) -> 
         else:
             wins = wins + xp.astype(lowest(scores)[..., None] == numbers, xp.float64)
     return wins / samples
+
+
+def contested(shares: Array) -> Array:
+    """Return p (1 - p) divided by its sum, for each unit's shares p; p where one of them is 1."""
+    xp = namespace(shares)
+    doubt = shares * (1 - shares)
+    total = doubt[..., 0]
+    for action in range(1, shares.shape[-1]):
+        total = total + doubt[..., action]
+    sure = (xp.max(shares, axis=-1) == 1) | (total <= 0)
+    scaled = doubt / xp.where(sure, xp.ones_like(total), total)[..., None]
+    return xp.where(sure[..., None], shares, scaled)
 
 
 def lowest(criterion: Array) -> Array:

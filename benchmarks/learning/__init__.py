@@ -1,0 +1,1 @@
+"""What adaptive policies learn from few waves: each table of docs/learning.md, with its claims."""

@@ -1,0 +1,123 @@
+"""Measure what policies learn from few waves, against others in the same runs.
+
+`python -m benchmarks.learning` writes docs/learning.md. `--only NAME` measures one table again and
+keeps the others; `--quick` runs a small version of all and writes nothing.
+"""
+
+import argparse
+import warnings
+from pathlib import Path
+
+from benchmarks.learning import choosing, exploring, first_batch
+from benchmarks.learning.table import Table
+from seqbatch.errors import RankDeficiencyWarning
+
+PAGE = Path("docs/learning.md")
+HEAD = """# What policies learn from few waves
+
+Written by `python -m benchmarks.learning`. In every run all policies of a table meet the same
+truth, units and outcomes. Changes are in percent of the mean of the policy named first, from the
+same runs, plus or minus one standard error. Below each table are the gains that were expected of
+its policies: *reproduced* means beyond two standard errors. Figures are about these settings and no
+others.
+"""
+TABLES = (
+    Table(
+        name="without-features",
+        title="Exploring without features",
+        text=(
+            "{runs:,} runs of each row. Means of actions are normal with standard deviation"
+            " 0.1, outcomes with 1. *Greedy* takes the highest posterior mean after a "
+            "uniform first wave; all policies know the law of the means, and those but "
+            "lookahead, which estimates it, the noise. Regret is per unit of the campaign. "
+            "*Simple* is the regret of the action that would be chosen at the end, by the "
+            "highest posterior mean. UCB has its multiplier of 1 or of Lemma 1. *Lookahead,"
+            " after 10^9* counts only what waves teach."
+        ),
+        measure=exploring.without_features,
+        runs=1_000,
+    ),
+    Table(
+        name="with-features",
+        title="Exploring with features",
+        text=(
+            "{runs:,} runs of each row: 600 units in doubling waves, 3 actions, a constant "
+            "and 4 normal features, effects with standard deviation 0.1 for each, noise 1. "
+            "*Greedy* is ridge regression that knows the law of the effects. Units with "
+            "different features explore by themselves: no gain of lookahead over greedy was "
+            "expected."
+        ),
+        measure=exploring.with_features,
+        runs=250,
+    ),
+    Table(
+        name="after",
+        title="Units that get the final rule",
+        text=(
+            "{runs:,} runs of each row, without features, as in the first table. The loss "
+            "is regret per unit of the campaign, plus the simple regret of the final choice"
+            " for `after` units, stated in campaigns T. *Best other policy* is the one with"
+            " the smallest loss of greedy, Thompson (with and without a greedy last wave), "
+            "UCB, exploration sampling and lookahead after 10^9, in hindsight: you need not"
+            " know it."
+        ),
+        measure=exploring.rolled_out,
+        runs=600,
+    ),
+    Table(
+        name="choosing",
+        title="Choosing one action at the end",
+        text=(
+            "{runs:,} runs of each row, yes/no outcomes, equal waves. The published rates "
+            "are those of Kasy and Sautmann (2021). The table shows the simple regret of "
+            "the final choice; *right* is how often the best action is chosen."
+        ),
+        measure=choosing.measure,
+        runs=800,
+    ),
+    Table(
+        name="first-batch",
+        title="The first batch by design",
+        text=(
+            "{runs:,} runs of each row: shared layout, vectors of 10 independent normal "
+            "numbers whose covariance has eigenvalues from *kappa* times the largest to the"
+            " largest, parameter of length 1, noise 1. The design is computed from the "
+            "vectors of up to 2,000 of the first units. Regret of the whole campaign."
+        ),
+        measure=first_batch.measure,
+        runs=100,
+        quick=2,
+    ),
+)
+
+
+def main() -> None:
+    """Measure the tables, and write the page unless it is a quick run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description=__doc__)
+    names = [table.name for table in TABLES]
+    parser.add_argument("--only", action="append", choices=names, help="measure this table alone")
+    parser.add_argument("--quick", action="store_true", help="a few runs, and no page")
+    told = parser.parse_args()
+    warnings.simplefilter("ignore", RankDeficiencyWarning)
+    for table in TABLES:
+        if not told.only or table.name in told.only:
+            made = table.section(table.quick if told.quick else table.runs)
+            print(made, flush=True)
+            if not told.quick:
+                # Read again each time: several tables may be measured at once.
+                PAGE.write_text(page(sections(PAGE) | {table.title: made}), encoding="utf-8")
+
+
+def sections(path: Path) -> dict[str, str]:
+    """Return the sections of the page as it is, by title."""
+    parts = path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else []
+    return {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+
+
+def page(made: dict[str, str]) -> str:
+    """Return the page with these sections, in the order of the tables."""
+    return "\n".join([HEAD, *(made[table.title] for table in TABLES if table.title in made)])
+
+
+if __name__ == "__main__":
+    main()

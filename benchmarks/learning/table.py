@@ -1,0 +1,103 @@
+"""A table of the page: what it measures, its rows, and the gains that it was expected to show."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.progress import paragraph
+from seqbatch.core.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An expected gain: less of a loss than another policy's, in percent of it.
+
+    Parameters
+    ----------
+    text
+        Who gains, where, and against whom.
+    gain
+        The measured change in percent, negative where the loss is smaller, with standard errors.
+    """
+
+    text: str
+    gain: tuple[float, float]
+
+    @property
+    def line(self) -> str:
+        """The claim with what was measured: a gain counts beyond two standard errors."""
+        change, error = self.gain
+        found = "not reproduced"
+        if change < -2 * error:
+            found = "reproduced"
+        elif change > 2 * error:
+            found = "the opposite was measured"
+        return f"- {self.text}: {found} ({said(self.gain)})."
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The rows of a table, below its columns, and its claims."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    claims: Sequence[Claim]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A section of the page.
+
+    Parameters
+    ----------
+    name
+        What `--only` calls it.
+    title, text
+        The section's heading, and what its columns are.
+    measure
+        Measures it in this many runs, at most, of each setting.
+    runs, quick
+        The runs of a full and of a quick table.
+    """
+
+    name: str
+    title: str
+    text: str
+    measure: Callable[[int], Measured]
+    runs: int
+    quick: int = 8
+
+    def section(self, runs: int) -> str:
+        """Measure the table; return its section of the page."""
+        found = self.measure(runs)
+        head = f"| {' | '.join(found.columns)} |\n|{'---|' * len(found.columns)}"
+        rows = [f"| {' | '.join(row)} |" for row in found.rows]
+        text = "\n".join(paragraph(self.text.format(runs=runs)))
+        claims = [claim.line for claim in found.claims]
+        return "\n".join([f"## {self.title}", "", text, head, *rows, "", *claims, ""])
+
+
+def against(part: Floats, base: Floats) -> tuple[float, float]:
+    """Return by how many percent a mean exceeds another one of the same runs, and its error."""
+    ratio = float(part.mean() / base.mean())
+    error = float((part - ratio * base).std(ddof=1)) / math.sqrt(len(part)) / float(base.mean())
+    return 100 * (ratio - 1), 100 * error
+
+
+def said(change: tuple[float, float]) -> str:
+    """Return a change in percent with its standard error.
+
+    >>> said((-12.345, 1.24))
+    '-12.3% ± 1.2'
+    """
+    return f"{change[0]:+.1f}% ± {change[1]:.1f}"
+
+
+def compared(losses: Mapping[str, Floats], base: str) -> list[str]:
+    """Return the base's mean loss, and the change of every other policy."""
+    means = losses[base]
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    others = [said(against(each, means)) for name, each in losses.items() if name != base]
+    return [f"{means.mean():.4f} ± {error:.4f}", *others]
