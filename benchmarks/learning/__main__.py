@@ -6,6 +6,7 @@ keeps the others; `--quick` runs a small version of all and writes nothing.
 
 import argparse
 import warnings
+from functools import partial
 from pathlib import Path
 
 from benchmarks.learning import choosing, exploring, first_batch
@@ -38,12 +39,22 @@ TABLES = (
         runs=1_000,
     ),
     Table(
+        name="larger-effects",
+        title="Exploring without features, larger effects",
+        text="{runs:,} runs of each row, as above, with means of standard deviation 0.3.",
+        measure=partial(
+            exploring.without_features, effect=exploring.LARGER, names=exploring.FEWER, seed=20
+        ),
+        runs=1_000,
+    ),
+    Table(
         name="with-features",
         title="Exploring with features",
         text=(
             "{runs:,} runs of each row: 600 units in doubling waves, 3 actions, a constant "
             "and 4 normal features, effects with standard deviation 0.1 for each, noise 1. "
-            "*Greedy* is ridge regression that knows the law of the effects. Units with "
+            "*Greedy* is ridge regression that knows the law of the effects, which SBPE does "
+            "not. Units with "
             "different features explore by themselves: no gain of lookahead over greedy was "
             "expected."
         ),

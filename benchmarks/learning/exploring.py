@@ -1,5 +1,6 @@
 """Lookahead beside other policies during a campaign, without and with features."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -19,29 +20,42 @@ from seqbatch.core.arrays import Floats
 from seqbatch.policies import RBGL, SBPE, SBUCB, Lookahead, ThompsonSampling, UniformRandom
 from seqbatch.policies.base import BasePolicy
 
-#: The effects' standard deviation, in units of the noise, and the ridge penalty that knows it.
-EFFECT = 0.1
-RIDGE = 1 / EFFECT**2
+#: The effects' standard deviation, in units of the noise: small ones, and larger ones.
+EFFECT, LARGER = 0.1, 0.3
 #: More units afterwards than any campaign has: only what the waves teach counts.
 FOREVER = 10**9
 
-GREEDY = RBGL(ridge=RIDGE, first="uniform")
-THOMPSON = ThompsonSampling(scale=1.0, ridge=RIDGE, first="uniform")
-DURING: dict[str, BasePolicy] = {
-    "greedy": GREEDY,
-    "Thompson": THOMPSON,
-    "Thompson, greedy last": GreedyLast(scale=1.0, ridge=RIDGE, first="uniform"),
-    "UCB, gamma 1": SBUCB(gamma=1.0, ridge=RIDGE, first="uniform"),
-    "UCB, paper": SBUCB(ridge=RIDGE, first="uniform"),
-    "lookahead": Lookahead(ridge=RIDGE),
-}
-AFTERWARDS: dict[str, BasePolicy] = {
-    "exploration sampling": ThompsonSampling(
-        scale=1.0, ridge=RIDGE, objective="choose", first="uniform"
-    ),
-    "lookahead, after 10^9": Lookahead(after=FOREVER, ridge=RIDGE),
-    "uniform": UniformRandom(),
-}
+
+def penalty(effect: float) -> float:
+    """Return the ridge penalty that knows the law of the effects."""
+    return 1 / effect**2
+
+
+def during(effect: float) -> dict[str, BasePolicy]:
+    """Return policies for what is earned during a campaign, the first of which is greedy."""
+    ridge = penalty(effect)
+    return {
+        "greedy": RBGL(ridge=ridge, first="uniform"),
+        "Thompson": ThompsonSampling(scale=1.0, ridge=ridge, first="uniform"),
+        "Thompson, greedy last": GreedyLast(scale=1.0, ridge=ridge, first="uniform"),
+        "UCB, gamma 1": SBUCB(gamma=1.0, ridge=ridge, first="uniform"),
+        "UCB, paper": SBUCB(ridge=ridge, first="uniform"),
+        "lookahead": Lookahead(ridge=ridge),
+    }
+
+
+def afterwards(effect: float) -> dict[str, BasePolicy]:
+    """Return policies for a choice at the end."""
+    ridge = penalty(effect)
+    return {
+        "exploration sampling": ThompsonSampling(
+            scale=1.0, ridge=ridge, objective="choose", first="uniform"
+        ),
+        "lookahead, after 10^9": Lookahead(after=FOREVER, ridge=ridge),
+        "uniform": UniformRandom(),
+    }
+
+
 SETTINGS = {
     "3, 600, 2 equal": (3, equal(600, 2)),
     "3, 600, 3 equal": (3, equal(600, 3)),
@@ -53,20 +67,30 @@ SETTINGS = {
 }
 
 
-def effects(random: Generator, *, actions: int, units: int) -> World:
+#: The waves in which larger effects are looked at.
+FEWER = ("3, 600, 3 equal", "3, 600, 3 doubling", "3, 600, 5 doubling")
+
+
+def effects(random: Generator, *, effect: float, actions: int, units: int) -> World:
     """Return a world whose actions' means are drawn from the law that the policies assume."""
-    return World.normal(random, units, EFFECT * random.standard_normal(actions))
+    return World.normal(random, units, effect * random.standard_normal(actions))
 
 
-def without_features(runs: int) -> Measured:
+def without_features(
+    runs: int, *, effect: float = EFFECT, names: Sequence[str] = tuple(SETTINGS), seed: int = 0
+) -> Measured:
     """Measure regret during the campaign, and simple regret at its end."""
     rows, claims = [], []
+    early, late = during(effect), afterwards(effect)
     chosen = ["Thompson", "lookahead"]
-    for number, (name, (K, sizes)) in enumerate(SETTINGS.items()):
-        make = partial(effects, actions=K, units=sum(sizes))
-        found = losses(DURING | AFTERWARDS, sizes, make, ridge=RIDGE, runs=runs, seed=number)
-        regret = {each: found[each][0] for each in DURING}
-        simple = {each: found[each][1] for each in ["greedy", *chosen, *AFTERWARDS]}
+    for number, name in enumerate(names):
+        K, sizes = SETTINGS[name]
+        make = partial(effects, effect=effect, actions=K, units=sum(sizes))
+        found = losses(
+            early | late, sizes, make, ridge=penalty(effect), runs=runs, seed=seed + number
+        )
+        regret = {each: found[each][0] for each in early}
+        simple = {each: found[each][1] for each in ["greedy", *chosen, *late]}
         rows.append([name, *compared(regret, "greedy"), *compared(simple, "greedy")])
         if len(sizes) > 2:
             claims += [
@@ -80,8 +104,8 @@ def without_features(runs: int) -> Measured:
                 ),
             ]
         say(name)
-    columns = ["actions, units, waves", "greedy: regret", *list(DURING)[1:], "greedy: simple"]
-    columns += [f"simple: {each}" for each in [*chosen, *AFTERWARDS]]
+    columns = ["actions, units, waves", "greedy: regret", *list(early)[1:], "greedy: simple"]
+    columns += [f"simple: {each}" for each in [*chosen, *late]]
     return Measured(columns, rows, claims)
 
 
@@ -161,15 +185,16 @@ ROLL_OUTS = {"3, 600, 4 equal": (3, equal(600, 4)), "8, 1,600, 4 equal": (8, equ
 
 def rolled_out(runs: int) -> Measured:
     """Measure what campaigns lose together with the units that get the final choice."""
-    fixed = {**DURING, **AFTERWARDS}
+    ridge = penalty(EFFECT)
+    fixed = during(EFFECT) | afterwards(EFFECT)
     del fixed["lookahead"], fixed["uniform"]
     rows, claims = [], []
     for number, (name, (K, sizes)) in enumerate(ROLL_OUTS.items()):
         units = sum(sizes)
-        ahead = {times: Lookahead(after=times * units, ridge=RIDGE) for times in TIMES}
+        ahead = {times: Lookahead(after=times * units, ridge=ridge) for times in TIMES}
         policies = fixed | {f"lookahead {times}": policy for times, policy in ahead.items()}
-        make = partial(effects, actions=K, units=units)
-        found = losses(policies, sizes, make, ridge=RIDGE, runs=runs, seed=50 + number)
+        make = partial(effects, effect=EFFECT, actions=K, units=units)
+        found = losses(policies, sizes, make, ridge=ridge, runs=runs, seed=50 + number)
         for times in TIMES:
             total = {each: regret + times * simple for each, (regret, simple) in found.items()}
             best = min(fixed, key=lambda each: total[each].mean())
