@@ -122,6 +122,11 @@ class Lookahead(BasePolicy):
         self._plain("ridge", above=0)
         arguments.choice("ties", self.ties, ("lowest", "random"))
 
+    @property
+    def ends_greedily(self) -> bool:
+        """Whether nothing counts after the last batch, which then takes the best action."""
+        return self.after == 0
+
     def numbers_kept(self, problem: Problem) -> int:
         """Return roughly how many numbers a state holds, including the rules of the mixture."""
         return super().numbers_kept(problem) + RULES * problem.models * problem.dim**2

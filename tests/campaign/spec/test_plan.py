@@ -16,7 +16,7 @@ SPEC = {
 
 def test_noise_is_that_of_the_outcomes_unless_stated():
     """In campaigns no policy assumes a noise of 1 in silence, and none explores to the end."""
-    thompson = chosen_policy(check_spec(SPEC), None)
+    thompson = chosen_policy(check_spec({**SPEC, "policy": {"kind": "ThompsonSampling"}}), None)
     assert (thompson["kind"], thompson["scale"]) == ("ThompsonSampling", "outcomes")
     assert (thompson["last"], thompson["constant"]) == ("greedy", 0)
     for kind in ("SBUCB", "LBGL"):
@@ -31,6 +31,29 @@ def test_noise_is_that_of_the_outcomes_unless_stated():
     assert (chosen["kind"], chosen["constant"], chosen["waves"]) == (
         "JointRidge", None, "same level",
     )  # fmt: skip
+
+
+def test_the_purpose_chooses_the_policy():
+    def chosen(purpose, planned=None, **changes):
+        objective = {**SPEC["objective"], "purpose": purpose}
+        return chosen_policy(check_spec({**SPEC, **changes, "objective": objective}), planned)
+
+    earn, choose, both = chosen("earn"), chosen("choose"), chosen({"after": 5_000})
+    assert (earn["kind"], earn["after"]) == ("Lookahead", 0)
+    assert (choose["kind"], choose["objective"], choose["last"]) == (
+        "ThompsonSampling", "choose", "same",
+    )  # fmt: skip
+    assert (both["kind"], both["after"]) == ("Lookahead", 5_000)
+    # A plan is about what the campaign itself earns.
+    planned = {"kind": "SBPE", "first": "uniform"}
+    assert chosen("earn", planned)["kind"] == "SBPE"
+    assert chosen("choose", planned) == choose
+    with refused("invalid-spec", field="objective.purpose"):
+        chosen("choose", policy={"kind": "SBPE"})
+    with refused("invalid-spec"):
+        chosen("win")
+    with refused("invalid-spec"):
+        chosen({"after": 0})
 
 
 @pytest.mark.usefixtures("few_trials")

@@ -201,7 +201,7 @@ def test_the_policy_where_nothing_is_said():
     assert recommended_policy(parse_spec(GOOD))["kind"] == "JointRidge"
     spec = parse_spec(GOOD)
     bare = spec.model_copy(update={"features": Features()})
-    assert recommended_policy(bare)["kind"] == "ThompsonSampling"
+    assert recommended_policy(bare)["kind"] == "Lookahead"
 
 
 def test_the_example_declaration_is_a_good_one(tmp_path):

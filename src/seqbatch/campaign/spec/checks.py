@@ -7,6 +7,7 @@ from seqbatch.campaign.spec.base import SettingError, distinct
 from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, Missing, columns, parsed
 from seqbatch.campaign.spec.features import Hashed
 from seqbatch.campaign.spec.metrics import AMOUNT, Metric
+from seqbatch.campaign.spec.objective import RollOut
 
 if TYPE_CHECKING:
     from seqbatch.campaign.spec.spec import Spec
@@ -38,6 +39,28 @@ def check_objective(spec: "Spec") -> None:
     _check_subtracted(spec)
     _check_currency(spec)
     _check_costs(spec)
+    _check_purpose(spec)
+
+
+def _check_purpose(spec: "Spec") -> None:
+    """Refuse a purpose that the policy or the model cannot serve."""
+    purpose = spec.objective.purpose
+    if purpose == "earn":
+        return
+    if spec.policy is not None:
+        raise SettingError(
+            "objective.purpose chooses the policy: leave [policy] out, or leave purpose out and "
+            "declare all of the policy yourself",
+            ("objective", "purpose"),
+            ("policy", "kind"),
+        )
+    if isinstance(purpose, RollOut) and spec.model == "shared":
+        raise SettingError(
+            "objective.purpose = {after = ...} needs a model for each action: leave out "
+            'model = "shared", or choose "earn" or "choose"',
+            ("objective", "purpose"),
+            "model",
+        )
 
 
 def _check_subtracted(spec: "Spec") -> None:

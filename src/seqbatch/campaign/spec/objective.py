@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import fsum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from seqbatch.campaign.spec.base import Name, Number, SettingError, SpecPart, waiting
+from seqbatch.campaign.spec.base import Name, Number, SettingError, SpecPart, Whole, waiting
+from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 
 #: The name of a reward that is computed from metrics, not one of them.
@@ -30,13 +31,23 @@ def _weights(given: Any) -> Any:
 Weights = Annotated[dict[Name, Number], BeforeValidator(_weights)]
 
 
+class RollOut(SpecPart):
+    """How many units will get the final rule after the last wave."""
+
+    after: Annotated[Whole, Field(ge=1, le=MOST_UNITS)]
+
+
 class Objective(SpecPart):
-    """What the campaign maximises or minimises: a metric, or money.
+    """What the campaign maximises or minimises, and whether it counts now or afterwards.
 
     Parameters
     ----------
     maximise, minimise
         A metric, or several with the weight of each.
+    purpose
+        ``"earn"``: what the campaign's own units bring. ``"choose"``: only which one action is
+        chosen for everybody afterwards. ``{after = 100000}``: both, if so many units will get the
+        final rule afterwards.
     value
         What one unit of the metric is worth, in the campaign's currency.
     less_costs
@@ -47,6 +58,7 @@ class Objective(SpecPart):
     minimise: Weights | None = None
     value: Annotated[Number, Field(gt=0)] | None = None
     less_costs: bool | None = None
+    purpose: Literal["earn", "choose"] | RollOut = "earn"
 
     @model_validator(mode="after")
     def _one(self) -> "Objective":

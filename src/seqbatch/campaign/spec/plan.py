@@ -7,6 +7,7 @@ from typing import Any
 from seqbatch import grids
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.spec.input_limits import MOST_PLANNED, MOST_UNITS
+from seqbatch.campaign.spec.objective import RollOut
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
@@ -117,11 +118,17 @@ def recommended_policy(spec: Spec) -> dict[str, Any]:
 
     If units have features, this is the joint ridge with a level for each wave: it needs no guess of
     the noise, and contexts explore. Without features pure exploitation would never discover an
-    early mistake, so this is Thompson sampling, which keeps exploring until the last wave.
+    early mistake, so this is lookahead, which explores as far as later waves gain by it. If only
+    the choice at the end counts, it is exploration sampling; for a roll-out, lookahead.
     """
+    purpose = spec.objective.purpose
+    if purpose == "choose":
+        return {"kind": "ThompsonSampling", "objective": "choose"}
+    if isinstance(purpose, RollOut):
+        return {"kind": "Lookahead", "after": purpose.after}
     if spec.features.columns or spec.model == "shared":
         return {"kind": "JointRidge", "waves": OWN_LEVEL if spec.features.intercept else SAME_LEVEL}
-    return {"kind": "ThompsonSampling"}
+    return {"kind": "Lookahead"}
 
 
 def _campaign_defaults(
@@ -147,7 +154,9 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
     assigned at random, ties are broken at random, and greedy policies avoid actions without data.
     Otherwise such an action would look best whenever all rewards are negative.
     """
-    wanted = planned or recommended_policy(spec)
+    # A plan is about what the campaign itself earns.
+    earns = spec.objective.purpose == "earn"
+    wanted = planned if planned and earns else recommended_policy(spec)
     if spec.policy is not None:
         wanted = spec.policy.model_dump()
     kind = registry.kinds().get(wanted["kind"])

@@ -18,6 +18,7 @@ from seqbatch.campaign.spec.constraints_text import (
 from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
+from seqbatch.campaign.spec.objective import RollOut
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.report_conduct import REFERENCES
@@ -332,7 +333,7 @@ class _Writing:
 
     def outcomes(self) -> Iterator[Part]:
         reward = self.spec.reward
-        yield f"The objective is {self.measure.head}."
+        yield f"The objective is {self.measure.head}.{_purpose(self.spec)}"
         if reward.range is not None:
             low, high = map(cell, reward.range)
             before = "Before costs it" if self.measure.costs else "It"
@@ -399,3 +400,16 @@ def _metric(spec: Spec, metric: Metric) -> str:
 
 def _sentence(clause: str) -> str:
     return clause[:1].upper() + clause[1:]
+
+
+def _purpose(spec: Spec) -> str:
+    """Say what counts, unless it is what the campaign's own units bring."""
+    purpose = spec.objective.purpose
+    if isinstance(purpose, RollOut):
+        return (
+            f" What it brings to the campaign's units counts, and what the final rule brings to "
+            f"{counted(purpose.after, 'unit')} afterwards."
+        )
+    if purpose == "choose":
+        return " Only the choice of one action for all units afterwards counts."
+    return ""
