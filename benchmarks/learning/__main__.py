@@ -9,7 +9,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from benchmarks.learning import choosing, exploring, first_batch
+from benchmarks.learning import choosing, exploring, first_batch, pooling
 from benchmarks.learning.table import Table
 from seqbatch.errors import RankDeficiencyWarning
 
@@ -85,6 +85,32 @@ TABLES = (
         ),
         measure=choosing.measure,
         runs=800,
+    ),
+    Table(
+        name="pooled",
+        title="Pooled estimates",
+        text=(
+            "{runs:,} runs of each row: three doubling waves, 3 actions, customers drawn from"
+            " Hillstrom's log with a constant and its standardised features, noise 1. Each "
+            "coefficient has a common part, 0.38 over the root of their number, and a deviation "
+            "for each action; *deviations* are the standard deviations of the constant's and of "
+            "the features'. Regret per unit."
+        ),
+        measure=pooling.pooled,
+        runs=60,
+        quick=2,
+    ),
+    Table(
+        name="wave-levels",
+        title="Wave levels",
+        text=(
+            "{runs:,} runs of each row: five waves of 800 units, a tenth of each at random, other"
+            "wise as above, with deviations of 0.1. Before each wave its level is drawn, with the "
+            "standard deviation *shock*, in units of the noise."
+        ),
+        measure=pooling.leveled,
+        runs=60,
+        quick=2,
     ),
     Table(
         name="first-batch",

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.learning.plain_campaign import (
-    GreedyLast,
     World,
     doubling,
     equal,
@@ -37,7 +36,9 @@ def during(effect: float) -> dict[str, BasePolicy]:
     return {
         "greedy": RBGL(ridge=ridge, first="uniform"),
         "Thompson": ThompsonSampling(scale=1.0, ridge=ridge, first="uniform"),
-        "Thompson, greedy last": GreedyLast(scale=1.0, ridge=ridge, first="uniform"),
+        "Thompson, greedy last": ThompsonSampling(
+            scale=1.0, ridge=ridge, first="uniform", last="greedy"
+        ),
         "UCB, gamma 1": SBUCB(gamma=1.0, ridge=ridge, first="uniform"),
         "UCB, paper": SBUCB(ridge=ridge, first="uniform"),
         "lookahead": Lookahead(ridge=ridge),

@@ -1,16 +1,14 @@
 """Campaigns without features, played by sums: every policy meets the same units and outcomes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from seqbatch.core import Contexts, Problem, Statistics
 from seqbatch.core.arrays import Floats
-from seqbatch.policies import ThompsonSampling
 from seqbatch.policies.base import BasePolicy, State
-from seqbatch.policies.rule import Rule
 
 
 @dataclass(frozen=True)
@@ -108,18 +106,6 @@ def losses(
         name: (np.array([one.regret for one in each]), np.array([one.simple for one in each]))
         for name, each in found.items()
     }
-
-
-@dataclass(frozen=True, kw_only=True)
-class GreedyLast(ThompsonSampling):
-    """Thompson sampling whose last wave gets the highest mean: nothing is learned for later."""
-
-    def preference(self, state: State) -> Rule:
-        """Return the shares of draws, or the highest mean in the last wave."""
-        preferred = super().preference(state)
-        if state.batch < state.problem.batches:
-            return preferred
-        return replace(preferred, kind="highest", samples=None)
 
 
 def equal(units: int, waves: int) -> list[int]:
