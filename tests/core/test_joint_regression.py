@@ -173,6 +173,22 @@ def test_a_wave_that_a_fold_lacks():
     assert np.isfinite(cross_validated(parts, constant=1).fit.theta).all()
 
 
+def test_the_first_wave_in_one_fold():
+    """Without it the constant is open: levels take its place, and errors stay of usual size."""
+    for seed in range(30):
+        vectors, actions, outcomes, _ = rows(seed, n=8)
+        waves, folds = np.array([0, 1, 1, 2, 2, 2, 2, 2]), np.array([0, 1, 2, 0, 1, 2, 3, 4])
+        parts = []
+        for fold in range(5):
+            own = [
+                sums_of(vectors, actions, outcomes, (waves == wave) & (folds == fold))
+                for wave in range(3)
+            ]
+            parts.append(JointSums.of(own, constant=1, levels=[1, 2]))
+        errors = cross_validated(parts, constant=1).errors
+        assert errors.max() < 100 * np.sum(outcomes**2), seed
+
+
 def test_a_constant_that_is_none():
     vectors, actions, outcomes, _ = rows(3)
     with refused("invalid-argument", field="constant"):

@@ -209,3 +209,25 @@ def test_outcomes_without_noise_or_without_any_reward_leave_finite_numbers():
             decision = learner.assign(x)
             assert np.isfinite(decision.probabilities).all()
             learner.observe(scale * (x[:, 1] + noise * random.standard_normal(30)))
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_the_unit_of_outcomes_does_not_matter(features):
+    """Outcomes of any size give the same mixture, and features of any size give one."""
+    random = np.random.default_rng(4)
+    x, noise = np.ones((100, features)), random.standard_normal(100)
+    x[:, 1:] = random.standard_normal((100, features - 1))
+
+    def shares(size, wide=1.0):
+        made = Learner(
+            Lookahead(), grids.explicit([100, 200, 300]), actions=3, dim=features, layout="block",
+            seed=2,
+        )  # fmt: skip
+        scaled = np.concatenate([x[:, :1], wide * x[:, 1:]], axis=1)
+        actions = made.assign(scaled).actions
+        made.observe(size * (0.2 * actions + noise))
+        return made.assign(scaled).probabilities
+
+    assert np.allclose(shares(1e-140), shares(1.0), atol=1e-6)
+    assert np.isfinite(shares(1e-140, 1e29)).all()
+    assert np.isfinite(shares(1e29, 1e29)).all()

@@ -85,10 +85,13 @@ def _errors(rest: JointSums, fold: JointSums, penalties: Floats, constant: int |
     """Return the squared errors on a fold of the regressions on the rest, for each penalty."""
     path = _Path.of(rest)
     errors = np.empty(len(penalties))
+    # If every unit of the rest is in a wave with a level, these levels leave the constant open.
+    open_constant = constant is not None and rest.count.sum() <= rest.level_count.sum()
     for place, penalty in enumerate(penalties):
-        theta, levels = path.solution(
-            float(penalty), _common(rest.dim, constant, COMMON * float(penalty))
-        )
+        common = _common(rest.dim, constant, COMMON * float(penalty))
+        if open_constant:
+            common[constant] = 1.0
+        theta, levels = path.solution(float(penalty), common)
         errors[place] = fold.error(theta, levels)
     return errors
 

@@ -167,7 +167,8 @@ class JointFit:
         carried[:, :, :dim] -= np.eye(dim)
         spread = np.einsum("apf,fg,apg->ap", carried, self.outer, carried)
         variances: Floats = np.diagonal(self.inner, axis1=1, axis2=2) + spread
-        return variances
+        # Rounding may make the smallest ones negative.
+        return np.maximum(variances, 0.0)
 
 
 def open_penalty(dim: int, constant: int | None) -> Floats:

@@ -48,8 +48,8 @@ class EpsilonGreedy(RBGL):
 
     @property
     def explored(self) -> float:
-        """The share epsilon."""
-        return self.epsilon
+        """The share epsilon, unless the last batch does not explore."""
+        return 0.0 if self.ends_greedily else self.epsilon
 
     def preference(self, state: State) -> Rule:
         """Return the greedy rule, from which a share of the units explores."""

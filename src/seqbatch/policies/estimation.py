@@ -17,12 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from seqbatch.core import Estimate, Problem, Statistics, arguments
+from seqbatch.core import Estimate, Problem, Statistics, arguments, ridge
 from seqbatch.core.arrays import Floats
 from seqbatch.core.joint_regression import (
     JointSums,
     free_levels,
-    inverse,
     pseudo_inverse,
     require_constant,
 )
@@ -180,8 +179,7 @@ class EstimatingPolicy(LeveledPolicy):
         parts, added = [], []
         for folds in self.joint_sums(state):
             sums = reduce(JointSums.plus, folds)
-            matrix = sums.gram + penalty * np.eye(sums.dim)
-            inner = inverse(matrix) if penalty else pseudo_inverse(matrix)
+            inner = _inverse(sums, penalty) if penalty else pseudo_inverse(sums.gram)
             levels, covariance = free_levels(sums, inner)
             crossing = inner @ sums.crossed.transpose(0, 2, 1)
             parts.append(sums.without_levels(levels))
@@ -202,6 +200,13 @@ class EstimatingPolicy(LeveledPolicy):
         """
         spent = self.joint_sums(state)[0][0].levels if self.leveled else 0
         return noise_levels(outcomes, state.problem.models, spent=spent)
+
+
+def _inverse(sums: JointSums, penalty: float) -> Floats:
+    """Return (gram + penalty)^-1 of each action, from roots that rounding does not break."""
+    root = ridge(sums.without_levels(np.zeros(sums.levels)), penalty).root
+    found: Floats = root.transpose(0, 2, 1) @ root
+    return found
 
 
 def noise_levels(outcomes: Statistics, models: int, *, spent: int = 0) -> Floats:

@@ -36,6 +36,7 @@ wave ahead. It starts with a uniform wave, because nothing distinguishes actions
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -45,6 +46,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.choice import Ties
+from seqbatch.policies.estimation import covariance_root
 from seqbatch.policies.rule import Rule
 
 #: Steps of Frank-Wolfe with features, and of exponentiated gradient without.
@@ -161,12 +163,14 @@ class Lookahead(BasePolicy):
             return replace(state, estimates=(estimate,))
         units, worth = horizon(problem, state.batch + 1, self.after)
         made = replace(state, estimates=(estimate,))
+        # In units of the noise, so that the outcomes' unit of measurement does not matter.
+        noise, known = np.sqrt(known.variance), known.standardised()
         if without_features(evidence):
             chances = best_chances(known, units, worth, self.ties)
             return replace(made, chances=chances, weights=np.zeros(RULES))
         quadratic, weights = best_mixture(known, rows_of(evidence), units, worth)
         return replace(
-            made, quadratic=quadratic, weights=weights, chances=np.zeros(problem.actions)
+            made, quadratic=noise * quadratic, weights=weights, chances=np.zeros(problem.actions)
         )
 
     def rule(self, state: State) -> Rule:
@@ -212,6 +216,16 @@ class Beliefs:
     covariances: Floats
     variance: float
 
+    @cached_property
+    def roots(self) -> Floats:
+        """R of each action, with R' R equal to its covariance."""
+        return covariance_root(self.covariances)
+
+    def standardised(self) -> "Beliefs":
+        """Return the same in units of the noise."""
+        scale = np.sqrt(self.variance)
+        return Beliefs(self.means / scale, self.covariances / self.variance, 1.0)
+
 
 def posterior(evidence: Statistics, penalty: float) -> tuple[Estimate, Beliefs]:
     """Return the ridge regression of each action, as an estimate and as a posterior."""
@@ -233,7 +247,8 @@ def residual_variance(evidence: Statistics) -> float:
     spare = int((evidence.count - fitted.rank).sum())
     rest = total - float(np.einsum("ap,ap->", fitted.theta, evidence.moment))
     # Outcomes without noise leave residuals of rounding errors: a floor keeps divisions safe.
-    return max(rest / spare if spare > 0 else total / units, 1e-9 * total / units)
+    floor = max(1e-9 * total / units, np.finfo(np.float64).tiny)
+    return max(rest / spare if spare > 0 else total / units, floor)
 
 
 def horizon(problem: Problem, batch: int, after: int) -> tuple[int, int]:
@@ -332,11 +347,15 @@ def _spreads(
 ) -> tuple[Floats, Floats, Floats]:
     """Return C, and for each row and action u and s."""
     information = np.einsum("ja,ji,jk->aik", q, rows, rows) * (units / len(rows) / known.variance)
-    before, eye = known.covariances, np.eye(rows.shape[1])
-    # S - C as C (information) S: a small difference of large matrices would be lost.
-    after = np.linalg.solve(eye + before @ information, before)
-    moved = np.einsum("ji,aik,jk->ja", rows, after @ information @ before, rows)
-    return after, rows @ known.means.T, np.sqrt(np.maximum(moved, 0.0))
+    before = known.roots
+    # C = R' (1 + R (information) R')^-1 R by eigenvalues, which rounding cannot make singular: the
+    # units of measurement of features may differ by many orders of magnitude.
+    values, vectors = np.linalg.eigh(before @ information @ before.transpose(0, 2, 1))
+    values = np.maximum(values, 0.0)[:, :, None]
+    turned = vectors.transpose(0, 2, 1) @ before
+    after = turned.transpose(0, 2, 1) @ (turned / (1 + values))
+    moved = np.sqrt(values / (1 + values)) * turned @ rows.T
+    return after, rows @ known.means.T, np.sqrt((moved**2).sum(axis=1).T)
 
 
 def _worth_of_knowing(

@@ -96,6 +96,7 @@ def text(described: Mapping[str, Any]) -> str:
 
 GREEDY = "units get the action that looks best for them so far"
 HOPEFUL = "units get the action that may turn out best for them, which tries little-known actions"
+CHOOSING = "units get the actions that may still be best, so as to find the best one"
 
 #: What each policy does once something is known.
 PLAIN = {
@@ -122,8 +123,12 @@ def plainly(policy: Mapping[str, Any]) -> str:
     'the first wave at random, then units get the action that looks best for them so far'
     >>> plainly({"kind": "UniformRandom"})
     'all units get an action at random'
+    >>> plainly({"kind": "ThompsonSampling", "last": "greedy"}).partition(", ")[2]
+    'but in the last wave the one that looks best'
     """
     begins = {"uniform": "at random", "design": "where it teaches most"}
     known = begins.get(policy.get("first", ""))
     first = "" if known is None else f"the first wave {known}, then "
-    return first + PLAIN[policy["kind"]]
+    rest = CHOOSING if policy.get("objective") == "choose" else PLAIN[policy["kind"]]
+    differs = policy.get("last") == "greedy" and rest != GREEDY
+    return first + rest + (", but in the last wave the one that looks best" if differs else "")

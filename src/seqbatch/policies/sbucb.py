@@ -187,6 +187,10 @@ class SBUCB(EstimatingPolicy, ConfidencePolicy):
         """Whether estimates and widths are those of Algorithm 1."""
         return super().published and self.noise == 1.0
 
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return one estimate, however many groups the evidence has."""
+        return super().prior(problem)[:1]
+
     def refit(self, state: State) -> State:
         """Solve the regression of every model."""
         if self.published:

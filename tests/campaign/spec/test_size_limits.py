@@ -270,8 +270,9 @@ rows = st.lists(st.tuples(extreme, extreme, extreme, extreme), min_size=5, max_s
 POLICIES = [
     *({"kind": name} for name in ("JointRidge", "SBPE", "BPE", "RBGL", "LBGL", "SBUCB")),
     *({"kind": name} for name in ("SupSBUCB", "EpsilonGreedy", "ThompsonSampling")),
-    {"kind": "JointRidge", "waves": "own level"},
+    *({"kind": name, "waves": "own level"} for name in ("JointRidge", "SBUCB", "ThompsonSampling")),
     *({"kind": name, "estimate": "pooled"} for name in ("SBPE", "SBUCB", "ThompsonSampling")),
+    {"kind": "Lookahead"},
 ]
 
 
@@ -280,13 +281,16 @@ POLICIES = [
 @pytest.mark.slow
 def test_no_row_that_is_taken_stops_a_campaign(tmp_path_factory, policy, shared, first, second):
     actions = ["a", "b"]
+    # Lookahead starts at random by itself, and has a model for each action.
+    own = policy["kind"] == "Lookahead"
+    shared = shared and not own
     if shared:
         actions = [{"name": "a", "features": {"p": 0.999e30}}, {"name": "b", "features": {"p": -1}}]
     features = {"numeric": {"x": "raw", "z": "raw", "l": "learn"},
                 "interactions": [["x", "z"], ["x", "l"], ["l", "l"]]}  # fmt: skip
     spec = {**PLAIN, "actions": actions, "model": "shared" if shared else "per-action",
             "features": features, "grid": {"sizes": [5, 5]},
-            "policy": {**policy, "first": "uniform"}}  # fmt: skip
+            "floor": 0.05, "policy": policy if own else {**policy, "first": "uniform"}}  # fmt: skip
     store = open_store(tmp_path_factory.mktemp("c") / "c.db")
     codes = set()
     try:

@@ -91,6 +91,7 @@ KEPT = [
 LOST = [
     {}, {"policy": {"kind": "ThompsonSampling"}},
     {"policy": {"kind": "EpsilonGreedy", "epsilon": 0}},
+    {"policy": {"kind": "EpsilonGreedy", "last": "greedy"}},
     {"policy": {"kind": "FixedAction", "action": 1}},
 ]  # fmt: skip
 
@@ -105,6 +106,21 @@ def test_a_control_that_nobody_may_get_is_refused(settings):
     with refused("invalid-spec", field="control") as caught:
         prepare({**SMALL, "control": "a", **settings})
     assert "Declare randomised" in str(caught.value)
+
+
+@pytest.mark.parametrize("estimate", ["own", "pooled"])
+def test_wave_levels_with_ucb_need_waves_of_several_actions(store, estimate):
+    policy = {"kind": "SBUCB", "waves": "own level", "estimate": estimate}
+    with refused("invalid-spec", field="policy.waves"):
+        prepare({**SMALL, "policy": policy})
+    prepare({**SMALL, "policy": policy, "randomised": 0.1})
+    prepare({**SMALL, "policy": {**policy, "kind": "ThompsonSampling"}})
+    campaign = small(store, policy=policy, floor=0.05)
+    with refused("invalid-argument", field="floor", received="0.0"):
+        campaign.amend(reason="no more", floor=0.0)
+    for wave in (1, 2):
+        small_wave(campaign, wave)
+        assert campaign.verify().sound
 
 
 def test_no_campaign_is_ended_by_sizes_of_no_wave(store):

@@ -12,7 +12,7 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
-from seqbatch.policies import Lookahead, Oracle, ThompsonSampling, registry
+from seqbatch.policies import EpsilonGreedy, Lookahead, Oracle, ThompsonSampling, registry
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL
 
@@ -137,8 +137,9 @@ def _campaign_defaults(
     """Return the settings of a policy for which campaigns have other defaults."""
     names = {field.name for field in fields(kind) if field.init}
     own: dict[str, Any] = {k: value for k, value in CAMPAIGN_DEFAULTS.items() if k in names}
-    # After the last wave of these, what it teaches still counts.
-    if wanted.get("objective") == "choose" or kind is Lookahead:
+    # After the last wave of the first two, what it teaches still counts; the third promises a share
+    # of random actions in every wave.
+    if wanted.get("objective") == "choose" or kind in (Lookahead, EpsilonGreedy):
         own.pop("last", None)
     if "constant" in names and spec.features.intercept:
         own["constant"] = INTERCEPT

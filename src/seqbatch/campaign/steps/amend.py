@@ -24,7 +24,7 @@ from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_W
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
-from seqbatch.campaign.steps.create import keeps_control, require_room
+from seqbatch.campaign.steps.create import keeps_control, lacks_mixing, require_room
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, Remedy
@@ -345,6 +345,11 @@ class Amending:
         require_possible(after)
         if not 0 <= after.floor * count <= 1:
             raise InvalidArgumentError("floor", f"between 0 and 1 / {count}", after.floor)
+        if lacks_mixing(after):
+            raise InvalidArgumentError(
+                "floor", "above 0, because the policy compares actions within waves, and nothing "
+                "else ensures that a wave has several", after.floor,
+            )  # fmt: skip
         # A policy without exploration might never try a new action.
         if added and after.wave > 1 and not (after.floor or after.spec.randomised):
             raise InvalidArgumentError(

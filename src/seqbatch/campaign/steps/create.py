@@ -27,6 +27,7 @@ from seqbatch.errors import (
     UncertainCommitError,
 )
 from seqbatch.output_files import require_target
+from seqbatch.policies.estimation import LeveledPolicy
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,15 @@ def begun(payload: dict[str, Any]) -> Situation:
         raise InvalidSpecError.at(
             ("rows",), f'rows = "elsewhere" needs decisions that SQL can make: {"; ".join(found)}'
         )
+    if lacks_mixing(now):
+        raise InvalidSpecError.at(
+            ("policy", "waves"),
+            f'policy {now.policy["kind"]} has waves = "own level", which compares actions within '
+            "waves, but after the first wave nothing ensures that a wave has several actions: "
+            "upper confidence bounds may give a whole wave one action. Declare randomised (such as "
+            "0.1: a tenth of the units get an action at random) or floor (such as 0.02: every "
+            'action has at least that probability); or set waves = "same level".',
+        )
     if not keeps_control(now):
         raise InvalidSpecError.at(
             ("control",),
@@ -166,6 +176,17 @@ def keeps_control(now: Situation) -> bool:
     by_chance = policy.starts_blind and len(now.sizes) == 1
     always = now.fixed is not None and now.spec.control == names[now.fixed]
     return bool(now.spec.randomised or now.floor or policy.explored or always or by_chance)
+
+
+def lacks_mixing(now: Situation) -> bool:
+    """Return whether waves have levels of their own, but may have one action alone.
+
+    That is so with upper confidence bounds: an action that is not tried within a wave has wide
+    bounds for all of it. Estimates alone differ between units with different features.
+    """
+    policy = now.made_policy()
+    leveled = isinstance(policy, LeveledPolicy) and policy.leveled
+    return leveled and policy.optimistic and not (now.spec.randomised or now.floor)
 
 
 def _require_distinct_columns(now: Situation) -> None:
