@@ -8,7 +8,7 @@ from seqbatch import theory
 from seqbatch.planning.candidate_policies import candidates, preferred
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
-from seqbatch.policies import RBGL, SBPE, SBUCB, ThompsonSampling
+from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
 
 
 class Told:
@@ -18,7 +18,7 @@ class Told:
 
     def __init__(self, number):
         self.lost = {SBPE: number, ThompsonSampling: number + number % 2, SBUCB: 2 * number}
-        self.lost[RBGL] = number - 1
+        self.lost |= {RBGL: number - 1, JointRidge: number - 2}
 
     def regret(self, policy, sizes, random, *, most):  # noqa: ARG002
         return float(self.lost[type(policy)])
@@ -37,8 +37,9 @@ def told(monkeypatch):
 
 def test_errors_are_those_of_a_mean_and_of_paired_differences(told):  # noqa: ARG001
     model = Model(layout="shared", actions=3, dim=20, scenarios=((0.5, 2.0),))
-    greedy, ridge, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
+    greedy, joint, ridge, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
     assert (greedy.regret, greedy.error, greedy.excess, greedy.excess_error) == (11.0, 3.0, 0, 0)
+    assert (joint.regret, joint.excess, joint.excess_error) == (9.0, -2.0, 0.0)
     assert (ridge.regret, ridge.excess, ridge.excess_error) == (10.0, -1.0, 0.0)
     # 120 trials; every other one loses one more: 120 squares of 1/2, over 119, over 120.
     assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 119)))
@@ -51,18 +52,22 @@ def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG
     """Without features the gain is s C_K with C_2 = 1 / sqrt(pi), and so s = 0.5 sqrt(pi)."""
     model = Model(layout="block", actions=2, dim=1, scenarios=((0.5, 2.0),))
     made = candidates(model, costing(11.0, 3.0), seed=0)
-    _, ridge, thompson, ucb = (one.policy for one in made)
+    _, joint, ridge, thompson, ucb = (one.policy for one in made)
     assert (thompson.scale, thompson.ridge) == pytest.approx((2.0, 4 / (0.25 * math.pi)))
     assert ridge.ridge == thompson.ridge
+    assert joint.constant == 0
     assert ucb.gamma == pytest.approx(2 * theory.confidence_multiplier(units=400, actions=2))
 
 
-@pytest.mark.parametrize(("error", "kind"), [(0.4, SBUCB), (0.6, SBPE)])
-def test_the_first_policy_stays_unless_another_is_better_beyond_chance(error, kind):
-    first = Candidate(
-        name="one", policy=SBPE(), regret=9.0, error=1.0, excess=0.0, excess_error=0.0
+@pytest.mark.parametrize(("error", "kind"), [(0.35, SBUCB), (0.45, JointRidge)])
+def test_the_joint_ridge_stays_unless_another_is_better_beyond_chance(error, kind):
+    """The difference is 1, and its standard error the root of 0.3^2 and the other's squares."""
+    told = {"error": 1.0}
+    first = Candidate(name="one", policy=SBPE(), regret=9.0, excess=0.0, excess_error=0.0, **told)
+    usual = Candidate(
+        name="joint ridge", policy=JointRidge(), regret=9.1, excess=0.1, excess_error=0.3, **told
     )
     other = Candidate(
-        name="two", policy=SBUCB(), regret=8.0, error=1.0, excess=-1.0, excess_error=error
+        name="two", policy=SBUCB(), regret=8.1, excess=-0.9, excess_error=error, **told
     )
-    assert isinstance(preferred([first, other]), kind)
+    assert isinstance(preferred([first, usual, other]), kind)
