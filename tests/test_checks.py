@@ -32,7 +32,7 @@ def test_every_policy_of_the_package_is_discovered_with_non_default_settings():
         if isinstance(getattr(policies, name), type)
         and issubclass(getattr(policies, name), BasePolicy)
     ]
-    assert len(names) == 13
+    assert len(names) == 14
     for name in set(names) - {"Oracle", "UniformRandom"}:
         found = [policy for policy in OWN if type(policy).__name__ == name]
         assert len(found) >= 2

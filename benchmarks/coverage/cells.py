@@ -228,6 +228,7 @@ def amounts(rate: float, spread: float, cap: float = 0.0) -> Outcome:
 WIDE = "amounts of spread 1.6 or more need a cap"
 SKEWED = "amounts without zeros as skewed as these"
 HARD_MISSING = "outcomes missing in opposite directions while the model is wrong"
+BENT_MISSING = "outcomes missing by feature while the model is wrong"
 UNEQUAL = "noise ten times larger under one action"
 #: These concern some quantities alone: see the study.
 FEW_SKEWED = "skewed amounts without zeros of a few hundred units"
@@ -358,7 +359,7 @@ def _missing() -> list[Cell]:
         replace(NORMAL, missing=many, lifts=((0.0,), (0.3,)), policy="Thompson"),
         replace(NORMAL, missing=many, units=SMALL, lifts=((0.3,),)),
         replace(NORMAL, missing=feature, slope=0.35),
-        replace(NORMAL, missing=feature, base="convex", lifts=((0.25,),)),
+        replace(NORMAL, missing=feature, base="convex", lifts=((0.25,),), beyond=BENT_MISSING),
         replace(NORMAL, missing=opposite, slope=0.35),
         replace(NORMAL, missing=opposite, base="convex", lifts=((0.0,),), beyond=HARD_MISSING),
         replace(NORMAL, missing=opposite, level=(0.0, 0.4, 0.9), lifts=((0.0,), (0.3,))),

@@ -30,6 +30,7 @@ POLICIES = {
     "LBGL": "#8C6D31",
     "ThompsonSampling": "#7B3294",
     "Lookahead": "#1B4F9C",
+    "JointRidge": "#2CA58D",
     "EpsilonGreedy": "#B8B800",
     "UniformRandom": "#999999",
     "FixedAction": "#5E5E5E",

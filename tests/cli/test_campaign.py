@@ -365,18 +365,6 @@ def test_what_is_said_where_there_is_no_more_wave(folder):
     assert folder.exists()
 
 
-def test_an_assumed_scale_is_said(folder):
-    bare = SPEC.replace('[features.numeric]\nage = "learn"\n', "")
-    Path("spec.toml").write_text(bare, encoding="utf-8")
-    assert "are assumed" not in run("create", "spec.toml").stdout
-    bare = bare.replace("range = [-10, 10]\n", "").replace("spring", "two")
-    Path("two.toml").write_text(bare, encoding="utf-8")
-    shown = run("create", "two.toml").stdout
-    said = " ".join(shown.split())
-    assert "No range was declared for visit, so outcomes are assumed to have noise of" in said
-    assert folder.exists()
-
-
 def test_an_interruption_while_it_starts(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -221,16 +221,6 @@ def create(
         say(line)
     for line in unlooked(now):
         say(f"Note: {line}.")
-    guessed = now.spec.policy is None and now.spec.grid.plan is None
-    if guessed and now.policy["kind"] == "ThompsonSampling" and now.spec.reward.range is None:
-        from seqbatch.campaign.spec.measure import Measure
-
-        scale = Measure.of_objective(now.spec).quantity(f"{now.policy['scale']:g}")
-        unbounded = ", ".join(one.name for one in now.spec.reward.terms if one.limits is None)
-        say(
-            f"No range was declared for {unbounded}, so outcomes are assumed to have noise of "
-            f"scale {scale}. If that is wrong, declare the range, or a policy with its scale."
-        )
     say_next(then)
 
 

@@ -271,7 +271,7 @@ def require_constant(waves: Sequence[Statistics], constant: int) -> None:
     for statistics in waves:
         found, count = statistics.gram[:, constant, constant], statistics.count
         # Simulators weight units, so that counts may be rounded.
-        if not np.allclose(found, count, rtol=1e-6, atol=0.5):
+        if not np.allclose(found, count, rtol=0.01, atol=2.0):
             raise InvalidArgumentError(
                 "constant",
                 "the number of a column that is 1 for every unit",

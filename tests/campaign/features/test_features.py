@@ -211,7 +211,7 @@ def test_one_absurd_age_does_not_destroy_the_feature(store, tmp_path, clip):
 
 
 def test_harmless_aliasing_is_said_once_and_too_little_data_each_time(store):
-    campaign = created(store)
+    campaign = created(store, policy={"kind": "SBPE"})
     notes = []
     for wave, (start, count) in enumerate([(0, 300), (300, 200)], start=1):
         frame = units(count, start=start)
@@ -221,7 +221,7 @@ def test_harmless_aliasing_is_said_once_and_too_little_data_each_time(store):
     assert note.startswith("3 of 11 model columns are redundant")
     assert notes[1] == ()
     assert campaign.status().notes == ()
-    campaign = created(store, name="few", grid={"sizes": [12, 200]}, features={
+    campaign = created(store, name="few", policy={"kind": "SBPE"}, grid={"sizes": [12, 200]}, features={
         "numeric": {"age": "learn", "spend": "learn"}, "categorical": {"zip": ["urban", "moon"]},
     }, on_unseen_category="other", required_outcomes=0.0)  # fmt: skip
     _, closed = run_wave(campaign, units(12), seed=1)
@@ -246,7 +246,9 @@ def test_columns_that_cannot_be_told_apart_are_named(store):
     zips = {"levels": ["urban", "rural", "moon"], "other": True}
     features = {"numeric": {"age": "learn", "half": "learn", "spend": "learn"},
                 "categorical": {"zip": zips}}  # fmt: skip
-    campaign = created(store, features=features, eligible={"call": "zip != 'rural'"})
+    least_squares = {"kind": "SBPE"}
+    rule = {"call": "zip != 'rural'"}
+    campaign = created(store, features=features, eligible=rule, policy=least_squares)
     frame = units(300).with_columns(half=pl.col("age") / 2 + 1)
     _, closed = run_wave(campaign, frame, seed=1)
     notes = [note for note in closed.notes if "do not determine" in note]

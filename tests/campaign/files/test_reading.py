@@ -333,9 +333,8 @@ def test_a_level_may_be_called_other(tmp_path):
 
 def test_constant_and_collinear_columns_work_and_are_said(tmp_path):
     store = open_store(tmp_path / "c.db")
-    campaign = created(
-        store, features={"numeric": {"age": "learn", "twin": "learn", "spend": "learn"}}
-    )
+    numbers = {"age": "learn", "twin": "learn", "spend": "learn"}
+    campaign = created(store, features={"numeric": numbers}, policy={"kind": "SBPE"})
     for start, count in ((0, 300), (300, 200)):
         frame = units(count, start=start).with_columns(spend=pl.lit(0.1), twin=pl.col("age") * 2)
         campaign.record(outcomes(campaign.assign(frame).table))

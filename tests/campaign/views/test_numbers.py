@@ -128,10 +128,8 @@ def test_the_page_shows_the_same_numbers(ages, tmp_path):
 
 def mixed_campaign(store):
     """Run three waves whose probabilities differ from unit to unit and go with the outcomes."""
-    campaign = created(
-        store, control="none", floor=0.01, policy={"kind": "ThompsonSampling", "samples": 32},
-        required_outcomes=0.5,
-    )  # fmt: skip
+    thompson = {"kind": "ThompsonSampling", "samples": 32, "scale": 1.0}
+    campaign = created(store, control="none", floor=0.01, policy=thompson, required_outcomes=0.5)
     run_wave(campaign, 1, start=0, count=300)
     frame = units(200, start=300)
     table = campaign.assign(frame).table

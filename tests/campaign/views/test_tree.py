@@ -18,7 +18,7 @@ SPEC = {
         "numeric": {"age": {"missing": "median"}},
         "categorical": {"zip": {"levels": ["urban", "rural", "coast"], "other": True}},
     },
-    "grid": {"sizes": [900, 600, 900]},
+    "grid": {"sizes": [900, 600, 900]}, "policy": {"kind": "SBPE"},
 }  # fmt: skip
 
 

@@ -37,6 +37,20 @@ class RollOut(SpecPart):
     after: Annotated[Whole, Field(ge=1, le=MOST_UNITS)]
 
 
+def _purpose(given: Any) -> Any:
+    if given in ("earn", "choose") or isinstance(given, RollOut):
+        return given
+    if isinstance(given, Mapping):
+        return RollOut.model_validate(given)
+    raise ValueError(
+        'must be "earn", "choose" or, with the number of units that get the final rule, '
+        "{after = 100000}"
+    )
+
+
+Purpose = Annotated[Literal["earn", "choose"] | RollOut, BeforeValidator(_purpose)]
+
+
 class Objective(SpecPart):
     """What the campaign maximises or minimises, and whether it counts now or afterwards.
 
@@ -58,7 +72,7 @@ class Objective(SpecPart):
     minimise: Weights | None = None
     value: Annotated[Number, Field(gt=0)] | None = None
     less_costs: bool | None = None
-    purpose: Literal["earn", "choose"] | RollOut = "earn"
+    purpose: Purpose = "earn"
 
     @model_validator(mode="after")
     def _one(self) -> "Objective":

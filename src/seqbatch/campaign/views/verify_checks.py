@@ -212,7 +212,17 @@ def _unequal(expected: dict[str, Any], stored: dict[str, Any], name: str) -> boo
     if name not in expected or name not in stored:
         return True
     # Compare texts: 1, 1.0 and True are equal as values.
-    return canonical(expected[name]) != canonical(stored[name])
+    if canonical(expected[name]) == canonical(stored[name]):
+        return False
+    return name != "spec" or canonical(_completed(stored[name])) != canonical(expected[name])
+
+
+def _completed(spec: Any) -> Any:
+    """Return a stored spec with the settings that did not exist when it was stored."""
+    try:
+        return Spec.model_validate(spec).model_dump(mode="json")
+    except ValueError:
+        return None
 
 
 # ----------------------------------------------------------------------
