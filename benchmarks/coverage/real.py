@@ -79,12 +79,15 @@ class RealCell:
     @property
     def spec(self) -> dict[str, Any]:
         """The spec of such a campaign, without name and seed."""
-        kinds = {"greedy": "SBPE", "Thompson": "ThompsonSampling"}
+        policies: dict[str, dict[str, Any]] = {
+            "greedy": {"kind": "SBPE"},
+            "Thompson": {"kind": "ThompsonSampling", "scale": 1.0, "last": "same"},
+        }
         return {
             "unit": "unit",
             "actions": [f"a{action}" for action in range(self.world.actions)],
             "control": "a0",
-            "policy": {"kind": kinds[self.world.policy]},
+            "policy": policies[self.world.policy],
             "randomised": self.world.randomised,
             "floor": self.world.floor,
             "grid": {"sizes": self.world.counts},

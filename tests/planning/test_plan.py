@@ -165,7 +165,7 @@ def test_arbitrary_contexts_get_ucb_in_equal_batches():
 
 
 def test_policies_are_compared_by_simulation(campaign):
-    names = ["pure exploitation", "ridge exploitation", "Thompson", "UCB"]
+    names = ["pure exploitation", "joint ridge", "ridge exploitation", "Thompson", "UCB"]
     assert [one.name for one in campaign.candidates] == names
     assert campaign.policy == preferred(campaign.candidates)
     assert campaign.policy.first == "uniform"

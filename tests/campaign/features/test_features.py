@@ -221,9 +221,9 @@ def test_harmless_aliasing_is_said_once_and_too_little_data_each_time(store):
     assert note.startswith("3 of 11 model columns are redundant")
     assert notes[1] == ()
     assert campaign.status().notes == ()
-    campaign = created(store, name="few", policy={"kind": "SBPE"}, grid={"sizes": [12, 200]}, features={
+    campaign = created(store, name="few", grid={"sizes": [12, 200]}, features={
         "numeric": {"age": "learn", "spend": "learn"}, "categorical": {"zip": ["urban", "moon"]},
-    }, on_unseen_category="other", required_outcomes=0.0)  # fmt: skip
+    }, on_unseen_category="other", required_outcomes=0.0, policy={"kind": "SBPE"})  # fmt: skip
     _, closed = run_wave(campaign, units(12), seed=1)
     assert any(
         "do not determine the whole model" in note and "too few outcomes" in note
