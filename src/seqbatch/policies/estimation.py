@@ -8,7 +8,8 @@ without outcomes gets the common part. In the shared layout there is one model, 
 *Wave levels.* December sells more than January, whatever the offer. If the policy gave one offer to
 most units in December, that offer looks good in sums over both months. With a level for each wave,
 shared by all actions, actions are compared within waves: a constant added to all outcomes of a wave
-changes no decision. Waves must mix actions, so campaigns need a floor or a randomised share.
+changes no decision. Waves must mix actions: different features do, and a floor or a randomised
+share does for certain. UCB may give a wave one action alone: its campaigns need one of the two.
 """
 
 from dataclasses import dataclass
