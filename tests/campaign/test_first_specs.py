@@ -174,13 +174,13 @@ def cases(draw):
     return path, draw(st.just({}) | options(names))
 
 
-@pytest.mark.parametrize("examples", [60, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [60, pytest.param(250, marks=pytest.mark.slow)])
 def test_any_file_with_any_options(tmp_path_factory, examples):
     # Most of them are accepted: a test of refusals alone would say little.
     assert accepted_share(tmp_path_factory.mktemp("any"), examples, cases()) > 0.4
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
 def test_files_as_people_have_them_with_any_options(tmp_path_factory, examples):
     @st.composite
     def usable(draw):

@@ -4,8 +4,6 @@ import gzip
 import re
 import sqlite3
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.files import unpacked_size
@@ -22,6 +21,7 @@ from seqbatch.campaign.record.codec import pack, unpack
 from seqbatch.campaign.spec import input_limits
 from seqbatch.campaign.spec.toml import check_spec, read_spec
 from seqbatch.campaign.steps.create import prepare
+from seqbatch.cli.app import app
 from seqbatch.errors import (
     InvalidFileError,
     SeqbatchError,
@@ -458,21 +458,18 @@ def test_a_database_that_cannot_keep_every_text_is_refused(postgres):
 
 
 @pytest.mark.slow
-def test_the_command_line_warns_of_ids_and_refuses_a_folder(tmp_path, campaign):
+def test_the_command_line_warns_of_ids_and_refuses_a_folder(tmp_path, campaign, monkeypatch):
     assert campaign.status().wave == 1
-    units(2).with_columns(id=pl.Series(["7", "07"])).write_csv(tmp_path / "u.csv")
-    command = [sys.executable, "-c", "from seqbatch.cli import main; main()", "campaign"]
-    store = ["--store", str(tmp_path / "c.db")]
+    monkeypatch.chdir(tmp_path)
+    units(2).with_columns(id=pl.Series(["7", "07"])).write_csv("u.csv")
 
-    def run(*arguments):
-        return subprocess.run(
-            [*command, *arguments, *store], capture_output=True, text=True, cwd=tmp_path
-        )
+    def run(*words):
+        return CliRunner().invoke(app, ["campaign", *words, "--store", "c.db"])
 
     made = run("assign", "spring", "u.csv", "--out", "out.csv")
-    assert made.returncode == 0
+    assert made.exit_code == 0
     assert "'7' and '07'" in made.stderr.replace("\n", " ")
     for call in (("report", "spring"), ("assign", "spring", "u.csv"), ("export", "spring")):
         made = run(*call, "--out", ".")
-        assert made.returncode == 2, made.stderr
+        assert made.exit_code == 2, made.stderr
         assert "Traceback" not in made.stderr

@@ -674,12 +674,19 @@ def test_a_file_needs_the_columns_of_its_metrics(store):
 # Killed, and tried again.
 
 
+@pytest.fixture(scope="module")
+def nursery():
+    made = Nursery()
+    yield made
+    made.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["index_rows", "add_outcomes", "index_outcomes", "add_event",
                                   "commit"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["sqlite", "lake"])
-def test_a_killed_call_that_is_made_again_counts_once(tmp_path, kind, step, when):
+def test_a_killed_call_that_is_made_again_counts_once(nursery, tmp_path, kind, step, when):
     url = f"lake:{tmp_path}/lake" if kind == "lake" else str(tmp_path / "c.db")
     store = open_store(url)
     campaign, draw = shop(store), random.Random(3)
@@ -687,16 +694,12 @@ def test_a_killed_call_that_is_made_again_counts_once(tmp_path, kind, step, when
     campaign.record(frame(rows[:10]))
     store.close()
     frame(rows).write_parquet(tmp_path / "orders.parquet")
-    nursery = Nursery()
     given = {"outcomes": tmp_path / "orders.parquet"}
-    try:
-        [died] = nursery.run(order(url, "record", name="shop", die_at=(step, when), **given))
-        assert died["killed"]
-        for _ in range(2):
-            [done] = nursery.run(order(url, "record", name="shop", **given))
-            assert done["done"]
-    finally:
-        nursery.close()
+    [died] = nursery.run(order(url, "record", name="shop", die_at=(step, when), **given))
+    assert died["killed"]
+    for _ in range(2):
+        [done] = nursery.run(order(url, "record", name="shop", **given))
+        assert done["done"]
     store = open_store(url)
     campaign = Campaign.open("shop", store=store)
     oracle = Orders(dict.fromkeys(IDS, START))
