@@ -1334,7 +1334,7 @@ def inference(kept):
             "anytime": room.anytime(sums, room.Lift(1), plan),
             "together": room.simultaneous_lifts(sums),
             "drift": room.drift(sums),
-            "next": {"rule": room.judge_next_rule(waves[-1], sums[-1])},
+            "next": {"rule": room.judge_next_rule(waves[-1], sums)},
             "segments": [room.within_segments(sums, one, parts) for one in lifts],
             "splits": room.strongest_splits(waves, room.Lift(2)),
             "naive": room.naive_lift(sums[-1], 2),

@@ -345,7 +345,7 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     design = replace(asking.waves[-1].design, units=last.overall.units)
     made = judge_next_rule(
         data.each_wave[-1],
-        last,
+        asking.summaries,
         level=asking.level,
         less=asking.less,
         among=given,
