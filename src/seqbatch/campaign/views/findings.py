@@ -13,6 +13,7 @@ from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.selected_action import SelectedAnswer
 from seqbatch.campaign.views.tree import TreeAnswer, tree_sentences, tree_tables
 from seqbatch.display import sentence
 from seqbatch.document import Document, Part, Section, Table, as_notebook
@@ -385,6 +386,8 @@ class Findings:
         A short form of the rule, if it was asked for.
     recommendation
         What the evidence allows to recommend; None if nothing can be compared.
+    selected
+        What to expect of the best action in a roll-out; None if it had no competitor.
     scarce
         The actions of which hardly any outcome came back for some kinds of units.
     spread
@@ -424,6 +427,7 @@ class Findings:
     drift: tuple[DriftAnswer, ...] = ()
     tree: TreeAnswer | None = None
     recommendation: Recommendation | None = None
+    selected: SelectedAnswer | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
     metrics: tuple[MetricAnswer, ...] = ()

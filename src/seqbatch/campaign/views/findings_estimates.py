@@ -38,6 +38,7 @@ from seqbatch.campaign.views.findings import (
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
+from seqbatch.campaign.views.selected_action import selected_answer
 from seqbatch.campaign.views.tree import given_now, tree_answer
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
@@ -143,7 +144,7 @@ class Asking:
     def lifts(self) -> tuple[Answer, ...]:
         """Return the same lifts with simultaneous intervals, naive ones, and if they are equal."""
         found = []
-        for place, together in enumerate(self._together(), start=1):
+        for place, together in enumerate(self.together, start=1):
             about, lift = self.lift_name(place), Lift(place)
             naive = naive_lift(self.summaries[-1], place, level=self.level)
             found.append(
@@ -169,8 +170,9 @@ class Asking:
         lift = Lift(place)
         return estimate_wave(self.summaries[0], lift, self.data.segment(lift))
 
-    def _together(self) -> Sequence[Interval]:
-        """Return lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
+    @cached_property
+    def together(self) -> Sequence[Interval]:
+        """The lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
         others = range(1, len(self.names))
         every = len({wave.active for wave in self.waves}) == 1
         if every and not self.data.restricted and self.looks is None:
@@ -568,7 +570,11 @@ def _answered(
         drift=drifts(asking) if several else (),
         tree=tree_answer(asking) if tree else None,
     )
-    return replace(found, recommendation=asking.recommendation(found))
+    return replace(
+        found,
+        recommendation=asking.recommendation(found),
+        selected=selected_answer(asking, found),
+    )
 
 
 def asked(data: Logged, events: Sequence[Event], level: float, *, looks: bool = False) -> Asking:
