@@ -10,6 +10,7 @@ from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.views.action_differences import FeatureDifference
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
@@ -388,6 +389,8 @@ class Findings:
         What the evidence allows to recommend; None if nothing can be compared.
     selected
         What to expect of the best action in a roll-out; None if it had no competitor.
+    differences
+        How different the actions are, for the average unit and by feature.
     scarce
         The actions of which hardly any outcome came back for some kinds of units.
     spread
@@ -428,6 +431,7 @@ class Findings:
     tree: TreeAnswer | None = None
     recommendation: Recommendation | None = None
     selected: SelectedAnswer | None = None
+    differences: tuple[FeatureDifference, ...] = ()
     scarce: tuple[str, ...] = ()
     spread: float | None = None
     metrics: tuple[MetricAnswer, ...] = ()

@@ -23,6 +23,7 @@ from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
+from seqbatch.campaign.views.action_differences import action_differences
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
@@ -569,6 +570,7 @@ def _answered(
         splits=splits(asking) if several else (),
         drift=drifts(asking) if several else (),
         tree=tree_answer(asking) if tree else None,
+        differences=action_differences(asking),
     )
     return replace(
         found,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.views.action_differences import differences_table
 from seqbatch.campaign.views.metrics import (
     broken_names,
     broken_sentences,
@@ -65,6 +66,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("stopping", _looks(found)),
         ("quality", _drift(found)),
         ("quality", _quality(found)),
+        ("methods", differences_table(found)),
         ("methods", _naive(found)),
     ]
     return [(section, table) for section, table in made if table.rows]
