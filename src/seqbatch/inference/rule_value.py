@@ -78,8 +78,12 @@ class GreedyRule:
 
     def actions(self, features: Floats, eligible: Bools | None = None) -> Integers:
         """Return the action of each unit, among the eligible ones."""
+        return self.best(self.predictions(features), eligible)
+
+    def best(self, predictions: Floats, eligible: Bools | None = None) -> Integers:
+        """Return the action with the best of these predictions, among the eligible ones."""
         allowed = self.known if eligible is None else self.known & eligible
-        predictions, never = self.predictions(features), np.inf if self.less else -np.inf
+        never = np.inf if self.less else -np.inf
         usable = np.where(allowed, predictions, never)
         best: Integers = usable.argmin(axis=1) if self.less else usable.argmax(axis=1)
         return best
@@ -329,15 +333,34 @@ class _Judge:
         wanted = self.rule.actions(rows.features, rows.eligible)
         given = np.bincount(wanted, minlength=rows.actions_number)
         supported = supports(rows.probabilities, wanted, np.zeros_like(wanted))
-        rows, wanted = rows.some(supported), wanted[supported]
-        q, back = summary.returned.of(rows), rows.returned
-        values = self.model.predictions(rows) + self.shift
-        own = values[np.arange(rows.count), rows.actions]
-        corrections = (rows.outcomes - own) / own_chances(rows, q)
-        values[back, rows.actions[back]] += corrections[back]
-        weighing = Weighing.of(rows, [_over_control(wanted)])
-        columns = ScoreColumns.of(weighing, values, q, usual=summary.usual)
-        return _Judged(columns.tally(), given)
+        contrast = _over_control(wanted[supported])
+        sums = sums_over(rows.some(supported), self.model, self.shift, summary, contrast)
+        return _Judged(sums, given)
+
+
+def sums_over(
+    rows: Rows, model: OutcomeModel, shift: float, summary: WaveSummary, contrast: Contrast
+) -> ScoreSums:
+    """Return the sums of a contrast over units that the model was not fitted to.
+
+    Parameters
+    ----------
+    rows
+        The units.
+    model, shift
+        The model, and the common shift of the wave.
+    summary
+        The wave's summary.
+    contrast
+        The contrast.
+    """
+    q, back = summary.returned.of(rows), rows.returned
+    values = model.predictions(rows) + shift
+    own = values[np.arange(rows.count), rows.actions]
+    corrections = (rows.outcomes - own) / own_chances(rows, q)
+    values[back, rows.actions[back]] += corrections[back]
+    weighing = Weighing.of(rows, [contrast])
+    return ScoreColumns.of(weighing, values, q, usual=summary.usual).tally()
 
 
 def _gain(

@@ -1,8 +1,13 @@
-"""The best of several in findings, and how different the actions are by feature."""
+"""In findings: the best of several, how different actions are by feature, and boosted trees."""
+
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
+from seqbatch.campaign.decide.logged_waves import logged
+from seqbatch.campaign.record.current_situation import situation
 from seqbatch.campaign.views.findings_text import placed
 from seqbatch.campaign.views.recommendation import recommended
 from seqbatch.core.pooled_regression import CONSTANT, FEATURES, MOST_RATIO
@@ -77,3 +82,39 @@ def test_how_different_the_actions_are_agrees_with_the_literal_oracle(store, tmp
     assert table.rows[0][0] == "for the average customer"
     assert table.columns == ("feature", "standard deviation of profit in EUR per customer")
     assert found.plain()["differences"][0]["spread"] == first.spread
+
+
+def test_boosted_trees_are_compared_if_asked_for(store):
+    campaign = run(made(store), missing=0.0)
+    assert campaign.findings().trees is None
+    found = campaign.findings(boosted_trees=True)
+    assert found.trees.units == 230
+    assert found.trees.gain.note == "Both rules give every unit the same action."
+    [said] = [each for each in found.sentences if "rule by trees" in each]
+    assert said.startswith("Whether a rule by trees would have done better is not known.")
+    for low, words in [(0.01, "act in steps or together"), (-0.01, "It has not been shown")]:
+        gain = replace(found.run.value, estimate=0.05, error=0.02, low=low, high=0.09)
+        told = replace(found, trees=replace(found.trees, gain=gain))
+        [said] = [each for each in told.sentences if "rule by trees" in each]
+        assert words in said
+        assert "5.0 more visits per 100 customers than the rule to run next" in said
+
+
+def test_units_of_one_cluster_are_in_one_fold(store):
+    campaign = made(store, unit=["household", "customer"], cluster="household")
+    random = np.random.default_rng(3)
+    units = pl.DataFrame({
+        "household": [f"h{n // 2}" for n in range(90)], "customer": [f"c{n}" for n in range(90)],
+        "age": random.normal(40, 10, 90), "member": random.choice(["yes", "no"], 90),
+    })  # fmt: skip
+    told = pl.from_arrow(campaign.assign(units).table)
+    keys = told.select("household", "customer")
+    campaign.record(keys.with_columns(visit=pl.Series(random.random(90).round())))
+    campaign.close()
+    with store.read(campaign.name) as reader:
+        data = logged(reader, situation(reader.events()))
+        [piece] = list(data.hashed(1))
+    for cluster in np.unique(piece.rows.clusters):
+        assert len(set(piece.folds[piece.rows.clusters == cluster].tolist())) == 1
+    assert len(set(piece.ids.tolist())) == 90
+    assert len(set(piece.clusters.tolist())) == 45

@@ -24,6 +24,7 @@ from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.action_differences import action_differences
+from seqbatch.campaign.views.boosted_trees import trees_answer
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
@@ -471,10 +472,12 @@ def findings(
     at_event: int | None = None,
     at: datetime | None = None,
     tree: bool = False,
+    boosted_trees: bool = False,
 ) -> Findings:
     """Return a campaign's findings, now or right after event number `at_event`.
 
-    With `tree`, fit a tree to all waves but the last, which then judges it.
+    With `tree`, fit a tree to all waves but the last, which then judges it. With `boosted_trees`,
+    compare the rule to run next with a rule by boosted trees.
 
     Units without a value of a metric count as absent if their wait was over at the time `at`; by
     default that of the event, or now.
@@ -491,7 +494,10 @@ def findings(
         if not basis["outcomes"]:
             return Findings(**basis)
         with one_thread():
-            found = _answered(data, events, Findings(**basis), level, tree=tree)
+            asking = asked(data, events, level, looks=bool(basis["stopping"].looks))
+            found = _answered(asking, Findings(**basis), tree=tree)
+            if boosted_trees and not found.all_equal:
+                found = replace(found, trees=trees_answer(asking))
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
@@ -546,11 +552,8 @@ def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:
     )
 
 
-def _answered(
-    data: Logged, events: Sequence[Event], found: Findings, level: float, *, tree: bool
-) -> Findings:
-    asking = asked(data, events, level, looks=bool(found.stopping.looks))
-    summaries = asking.summaries
+def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
+    data, summaries = asking.data, asking.summaries
     found = replace(
         found,
         scarce=_scarce(data, summaries),
