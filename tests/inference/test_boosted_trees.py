@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqbatch.inference import Rows, summarise
-from seqbatch.inference.boosted_trees import HashedRows, sample, trees_beside
+from seqbatch.inference.boosted_trees import MarkedRows, sample, trees_beside
 from tests.inference.campaigns import literal
 from tests.oracles import boosted_trees as oracle
 
@@ -28,7 +28,7 @@ def campaign(seed, sizes=(500, 400, 450), *, steps=0.0, missing=0.1, level=0.0):
         y = 1 + 0.3 * x[:, 1] * (actions == 2) + together + random.standard_normal(n)
         y[random.random(n) < missing] = np.nan
         ids = hashes(random, n)
-        waves.append(HashedRows(Rows.of(x, actions, p, y + level * place), ids, ids))
+        waves.append(MarkedRows(Rows.of(x, actions, p, y + level * place), ids, ids))
     return waves
 
 

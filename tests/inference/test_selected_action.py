@@ -79,6 +79,24 @@ def test_the_selected_action_of_a_campaign(less, tail):
     assert made.interval.estimate == pytest.approx(min(max(values[made.place], low), high))
 
 
+def test_the_better_limit_is_that_of_the_action_that_may_be_best():
+    one = student("lift", 0.5, 0.01, inf, level=0.95)
+    reach = stats.norm.isf(0.8 * 0.025)
+    for other, error, bound in [
+        (0.3, 0.1, 0.5 + 0.1 * reach),
+        (0.45, 0.15, 0.45 + 0.15 * reach),
+        # Of an action that is measured much less precisely, the selected one's own limit is lower.
+        (0.45, 0.5, 0.5 + 0.1 * stats.norm.isf(0.005 / 2)),
+    ]:
+        two = student("lift", other, error**2, inf, level=0.95)
+        made = selected_action([one, two], [0.5, 0.05])
+        assert made.place == 0
+        assert made.interval.high == pytest.approx(bound)
+        turned = [student("lift", -lift.estimate, lift.error**2, inf, level=0.95)
+                  for lift in (one, two)]  # fmt: skip
+        assert selected_action(turned, [0.5, 0.05], less=True).interval.low == pytest.approx(-bound)
+
+
 def test_only_actions_that_compete_are_selected():
     lifts = [student("lift", one, 0.01, inf, level=0.95) for one in (0.5, 0.2, 0.3)]
     loadings = [sqrt(0.5)] * 3

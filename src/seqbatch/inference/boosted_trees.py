@@ -40,7 +40,7 @@ from seqbatch.inference.summary import WaveSummary
 
 
 @dataclass(frozen=True, eq=False)
-class HashedRows:
+class MarkedRows:
     """Units of one wave with 64 bits of a hash each.
 
     Parameters
@@ -58,9 +58,9 @@ class HashedRows:
     ids: AnyArray
     clusters: AnyArray
 
-    def some(self, among: Bools | Integers) -> "HashedRows":
+    def some(self, among: Bools | Integers) -> "MarkedRows":
         """Return some of the units."""
-        return HashedRows(self.rows.some(among), self.ids[among], self.clusters[among])
+        return MarkedRows(self.rows.some(among), self.ids[among], self.clusters[among])
 
     @property
     def folds(self) -> Integers:
@@ -72,7 +72,7 @@ class HashedRows:
 MOST_UNITS = 50_000
 
 
-def sample(pieces: Iterable[HashedRows], units: int, *, most: int = MOST_UNITS) -> HashedRows:
+def sample(pieces: Iterable[MarkedRows], units: int, *, most: int = MOST_UNITS) -> MarkedRows:
     """Return the units of a wave, or those with small hashes if there are too many, sorted by id.
 
     Parameters
@@ -86,7 +86,7 @@ def sample(pieces: Iterable[HashedRows], units: int, *, most: int = MOST_UNITS) 
     """
     bits = min(most / max(units, 1), 1.0) * 2.0**32
     parts = [one.some((one.clusters >> np.uint64(32)).astype(np.float64) < bits) for one in pieces]
-    whole = HashedRows(
+    whole = MarkedRows(
         _joined([one.rows for one in parts]),
         np.concatenate([one.ids for one in parts]),
         np.concatenate([one.clusters for one in parts]),
@@ -203,7 +203,7 @@ class TreesBeside:
 
 
 def trees_beside(
-    waves: Sequence[HashedRows],
+    waves: Sequence[MarkedRows],
     summary: WaveSummary,
     *,
     level: float = 0.95,
@@ -264,7 +264,7 @@ class _Fold:
 
 
 def _fold(
-    waves: Sequence[HashedRows],
+    waves: Sequence[MarkedRows],
     fold: int,
     summary: WaveSummary,
     *,

@@ -47,7 +47,7 @@ from seqbatch.inference import (
     planned_units,
     share_when_assigned,
 )
-from seqbatch.inference.boosted_trees import HashedRows
+from seqbatch.inference.boosted_trees import MarkedRows
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.score_sums import Moments
 from seqbatch.inference.summary import Partition, Segment
@@ -405,14 +405,14 @@ class Logged:
             for start in range(0, rows.count, PIECE):
                 yield rows.some(slice(start, start + PIECE))
 
-    def hashed(self, wave: int) -> Iterator[HashedRows]:
+    def hashed(self, wave: int) -> Iterator[MarkedRows]:
         """Yield a wave's units in chunks, with hashes of their ids and of their clusters."""
         for extent in self.reader.extents(wave=wave):
             [piece] = walk(self.reader, chunks=[extent.chunk], given=True)
             ids = self._hashes(piece.given().column(0).to_pylist())
             rows = self._rows(extent.chunk)
             names = self._cluster_names(piece.given())
-            yield HashedRows(rows, ids, ids if names is None else self._hashes([*map(str, names)]))
+            yield MarkedRows(rows, ids, ids if names is None else self._hashes([*map(str, names)]))
 
     def _hashes(self, names: Sequence[str]) -> AnyArray:
         """Return 64 bits of each name; the draws of the campaign have another key."""
