@@ -1333,6 +1333,9 @@ def inference(kept):
                       for one in lifts for rule in ("obrien-fleming", "pocock", "none")],
             "anytime": room.anytime(sums, room.Lift(1), plan),
             "together": room.simultaneous_lifts(sums),
+            "selected": room.selected_action(
+                room.simultaneous_lifts(sums), room.control_loadings(sums)
+            ),
             "drift": room.drift(sums),
             "next": {"rule": room.judge_next_rule(waves[-1], sums)},
             "segments": [room.within_segments(sums, one, parts) for one in lifts],
