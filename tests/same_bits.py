@@ -1333,8 +1333,11 @@ def inference(kept):
                       for one in lifts for rule in ("obrien-fleming", "pocock", "none")],
             "anytime": room.anytime(sums, room.Lift(1), plan),
             "together": room.simultaneous_lifts(sums),
+            "selected": room.selected_action(
+                room.simultaneous_lifts(sums), room.control_loadings(sums)
+            ),
             "drift": room.drift(sums),
-            "next": {"rule": room.judge_next_rule(waves[-1], sums[-1])},
+            "next": {"rule": room.judge_next_rule(waves[-1], sums)},
             "segments": [room.within_segments(sums, one, parts) for one in lifts],
             "splits": room.strongest_splits(waves, room.Lift(2)),
             "naive": room.naive_lift(sums[-1], 2),

@@ -201,7 +201,7 @@ def _joint(run: Simulated, summaries: tuple[WaveSummary, ...]) -> Printed:
 
 def _next(run: Simulated, summaries: tuple[WaveSummary, ...]) -> Printed:
     planned = planned_units_of_next_rule(run.cell.plan.designs[-1])
-    found = judge_next_rule(run.waves[-1], summaries[-1], planned=planned)
+    found = judge_next_rule(run.waves[-1], summaries, planned=planned)
     if found.gain.low == found.gain.high:
         # The rule is control for all units: there is nothing to judge.
         return Printed(NEXT, nan, nan, 0.0)

@@ -74,3 +74,5 @@ def test_the_rule_to_run_next_is_written_in_three_formats():
     refused = run("rule", "spring", "--kind", "tree", code=3)
     assert "A tree needs two closed waves" in " ".join(refused.output.split())
     assert "There is no tree." in " ".join(run("findings", "spring", "--tree").stdout.split())
+    told = " ".join(run("findings", "spring", "--boosted-trees").stdout.split())
+    assert "Whether a rule by trees would have done better is not known." in told

@@ -459,7 +459,7 @@ def test_the_rule_of_events_for_the_next_rule(case, policy, uniform):
     assert units * back * last.events.share == close(expected["expected"])
     few = few_events(last.events, units, share_returned=back)
     assert (few is None) == expected["printed"]
-    gain = judge_next_rule(rows(case)[-1], last, planned=units).gain
+    gain = judge_next_rule(rows(case)[-1], summaries(case), planned=units).gain
     assert gain.few == few
 
 
@@ -500,8 +500,11 @@ def test_the_campaign_as_run(case):
 @of_all
 def test_the_next_rule(case, charged, less):
     waves, costs = literal(case), CHARGES[: actions(case)] if charged else None
-    last = summaries(case, charged=charged)[-1]
-    made = judge_next_rule(rows(case)[-1], last, level=0.9, less=less)
+    made = judge_next_rule(rows(case)[-1], summaries(case, charged=charged), level=0.9, less=less)
+    fitted = oracle.within_waves(waves)
+    for a, b in enumerate(made.rule.coefficients):
+        known = fitted[a] - (costs[a] if costs else 0.0) * np.eye(len(b))[0]
+        assert b == pytest.approx(known, rel=1e-7, abs=1e-9)
     units = oracle.next_units(waves, costs=costs, less=less)
     given = [sum(unit["pi"] == a for unit in units) / len(units) for a in range(actions(case))]
     assert made.shares == close(tuple(given))

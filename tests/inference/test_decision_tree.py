@@ -16,7 +16,7 @@ from seqbatch.inference.decision_tree import (
 )
 from seqbatch.inference.estimates import estimate_wave
 from seqbatch.inference.rule_value import GreedyRule
-from seqbatch.inference.summary import Declared
+from seqbatch.inference.summary import Declared, statistics_by_wave
 from seqbatch.inference.tree_value import judge_tree
 from tests.inference.campaigns import cut
 from tests.oracles import decision_tree as oracle
@@ -152,7 +152,7 @@ def campaign(seed, *, rate=None, effect=1.0, sizes=(500, 600, 900), K=3, groups=
 
 def judged(waves, **options):
     summaries = summarise(waves)
-    theta = GreedyRule.fitted(summaries[-2].evidence).coefficients
+    theta = GreedyRule.fitted(statistics_by_wave(summaries[:-1])).coefficients
     bins = bins_of(waves[0], [TreeFeature("x", (1,)), TreeFeature("z", (2,))])
     return judge_tree(distil(waves[:-1], theta, bins), waves[-1], summaries, **options)
 

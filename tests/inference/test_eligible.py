@@ -183,7 +183,7 @@ def test_intervals_in_segments_of_the_eligible_cover():
 def test_the_rule_to_run_next_gives_nobody_what_they_may_not_get():
     waves = restricted(2, sizes=(300, 300))
     made = summarise(waves, partitions=[Eligible((0, 2))])
-    judged = judge_next_rule(waves[-1], made[-1])
+    judged = judge_next_rule(waves[-1], made)
     given = judged.rule.actions(waves[-1].features, waves[-1].eligible)
     assert waves[-1].eligible[np.arange(300), given].all()
     assert judged.rule.actions(waves[-1].features).tolist() != given.tolist()

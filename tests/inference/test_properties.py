@@ -80,9 +80,9 @@ def test_neither_order_nor_pieces_matter(clusters, kind):
 
 def test_the_next_rule_does_not_depend_on_pieces():
     waves = campaign(seed=3)
-    one = judge_next_rule(waves[-1], summarise(waves)[-1]).gain
+    one = judge_next_rule(waves[-1], summarise(waves)).gain
     parts = [cut(rows, [7, 19]) for rows in waves]
-    other = judge_next_rule(parts[-1], summarise(parts)[-1]).gain
+    other = judge_next_rule(parts[-1], summarise(parts)).gain
     assert (one.estimate, one.low) == pytest.approx((other.estimate, other.low))
 
 
@@ -101,7 +101,7 @@ def test_memory_does_not_grow_with_the_units():
         waves = [Pieces(count), Pieces(count)]
         tracemalloc.start()
         summaries = summarise(waves, partitions=[Declared("half")])
-        judge_next_rule(waves[-1], summaries[-1])
+        judge_next_rule(waves[-1], summaries)
         lift_coefficients(waves, 1, (0.5, 0.5))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -248,7 +248,7 @@ def test_clusters_widen_every_answer():
 
 
 def _next_rule_error(rows):
-    return judge_next_rule(rows, summarise([rows])[-1]).gain.error
+    return judge_next_rule(rows, summarise([rows])).gain.error
 
 
 def _coefficient_error(rows):
@@ -294,7 +294,7 @@ def test_the_next_rule_is_refused_where_overlap_is_missing():
     p[:, 0] = 1.0
     x = np.column_stack([np.ones(100), random.standard_normal((100, 2))])
     last = Rows.of(x, np.zeros(100, dtype=int), p, random.standard_normal(100))
-    made = judge_next_rule(last, summarise([first, last])[-1])
+    made = judge_next_rule(last, summarise([first, last]))
     assert made.supported < 0.5
     assert "an estimate needs 95%" in made.gain.note
     assert not made.gain.known
@@ -308,7 +308,7 @@ def test_a_rule_that_gives_control_to_all_has_no_gain_to_print():
     for rows in waves:
         # Other actions cost so much that control is best for everybody.
         rows.outcomes[:] = rows.outcomes - 50 * (rows.actions > 0)
-    made = judge_next_rule(waves[-1], summarise(waves)[-1])
+    made = judge_next_rule(waves[-1], summarise(waves))
     assert made.shares == (1.0, 0.0, 0.0)
     assert not made.gain.known
     assert made.gain.note == "The rule gives control to every unit."
@@ -335,7 +335,7 @@ def test_equal_outcomes_are_no_certainty():
     answers = [
         pool(summaries, Lift(1), plan.shares),
         anytime(summaries, Lift(1), plan),
-        judge_next_rule(waves[-1], summaries[-1]).gain,
+        judge_next_rule(waves[-1], summaries).gain,
         *vars(run_value(summaries)).values(),
     ]
     for made in answers:
@@ -516,8 +516,8 @@ def test_outcomes_of_which_less_is_better_are_judged_as_their_mirror_image():
     summaries, mirrored = summarise(waves), summarise(turned)
     gains = [[pool_by_size(made, Gain(a)) for a in range(3)] for made in (summaries, mirrored)]
     rules = (
-        judge_next_rule(waves[-1], summaries[-1]),
-        judge_next_rule(turned[-1], mirrored[-1], less=True),
+        judge_next_rule(waves[-1], summaries),
+        judge_next_rule(turned[-1], mirrored, less=True),
     )
     assert rules[0].shares == rules[1].shares
     assert 0 < rules[0].shares[0] < 1
@@ -545,7 +545,7 @@ def test_results_show_themselves():
     assert "gain of the run over the best single action" in str(run_value(summaries))
     assert "value as run" in run_value(summaries)._repr_html_()
     assert anytime(summaries, Lift(1), plan).high > pooled.high
-    made = judge_next_rule(waves[-1], summaries[-1])
+    made = judge_next_rule(waves[-1], summaries)
     assert "What the rule gives" in made._repr_html_()
     assert "Coefficients of the lift" in lift_coefficients(waves, 1, SHARES)._repr_html_()
     assert "estimate" in made.gain._repr_html_()
@@ -604,7 +604,7 @@ def test_a_wave_without_outcomes_says_nothing_yet():
     assert not pool(nothing, Lift(1), SHARES).known
     assert "unknown" in str(pool(nothing, Lift(1), SHARES))
     assert not simultaneous_lifts(nothing)[0].known
-    assert not judge_next_rule(silent[-1], nothing[-1]).gain.known
+    assert not judge_next_rule(silent[-1], nothing).gain.known
     plan = plan_of_shares([60, 50, 70], actions=3, randomised=0.1, floor=0.02)
     assert not anytime(nothing, Lift(1), plan).known
 
@@ -637,12 +637,31 @@ def test_sums_go_on_from_earlier_waves(kind, from_wave):
         parts = summarise([wave], earlier=parts, charges=(0.0, 0.1, 0.2))
     assert len(parts) == 3
     assert everything_of(parts) == everything_of(whole)
-    rules = [judge_next_rule(waves[-1], made[-1]) for made in (parts, whole)]
+    rules = [judge_next_rule(waves[-1], made) for made in (parts, whole)]
     assert rules[0].gain == rules[1].gain
 
 
 # ----------------------------------------------------------------------
 # Laws: what a change of the data must do to the answers.
+
+
+@pytest.mark.parametrize("less", [False, True])
+@pytest.mark.parametrize("moved", [(0.0, 40.0, -7.0), (3.0, 0.0, 0.0), (5.0, 5.0, 5.0)])
+def test_a_constant_added_to_a_wave_does_not_change_the_rule(less, moved):
+    """The policy gave some actions more units in a good wave; they are no better for that."""
+    waves = campaign(seed=11, sizes=(150, 90, 120))
+    turned = [replace(rows, outcomes=rows.outcomes + more)
+              for rows, more in zip(waves, moved, strict=True)]  # fmt: skip
+    one, other = (judge_next_rule(each[-1], summarise(each), less=less) for each in (waves, turned))
+    differences = [made.rule.coefficients - made.rule.coefficients[0] for made in (one, other)]
+    assert differences[1] == pytest.approx(differences[0], abs=1e-9)
+    assert one.shares == other.shares
+    assert 0 < max(one.shares) < 1
+    # The mean of all outcomes moves, and with it what every action is predicted to bring.
+    counts = [rows.returned.sum() for rows in waves]
+    level = np.average(moved, weights=counts)
+    assert other.rule.coefficients[:, 0] - one.rule.coefficients[:, 0] == pytest.approx(level)
+
 
 CHARGES = (0.05, 0.3, -0.1)
 ALL = (Mean(0), Mean(2), Lift(1), Lift(2), AsRun(), Gain(0), Gain(2), GainOverRandom())
@@ -727,8 +746,8 @@ def test_what_did_not_happen_is_the_mirror_image(kind):
         if not whole:
             assert mirrored.statistic == pytest.approx(-one.statistic, abs=5e-3)
     rules = (
-        judge_next_rule(waves[-1], made[-1]),
-        judge_next_rule(turned[-1], other[-1], less=True),
+        judge_next_rule(waves[-1], made),
+        judge_next_rule(turned[-1], other, less=True),
     )
     assert rules[0].shares == rules[1].shares
     gain = rules[1].gain
@@ -753,8 +772,8 @@ def test_amounts_in_another_currency(kind, factor):
             assert two.statistic == pytest.approx(one.statistic)
             assert two.same_p == pytest.approx(one.same_p)
     rules = [
-        judge_next_rule(waves[-1], made[-1]),
-        judge_next_rule(changed(waves, lambda y: factor * y)[-1], scaled[-1]),
+        judge_next_rule(waves[-1], made),
+        judge_next_rule(changed(waves, lambda y: factor * y)[-1], scaled),
     ]
     assert numbers(rules[1].gain) == pytest.approx(
         tuple(factor * end for end in numbers(rules[0].gain))
@@ -826,7 +845,7 @@ def test_the_rule_of_events_refuses_below_and_prints_above():
         assert f"about {needed - 1} of the {needed}" in few.note
         assert pool_by_size(each, Lift(1), planned=(needed + 1e-6) / share).known
         last = waves[-1] if each is summaries else changed(waves, lambda y: 3.5 * y)[-1]
-        assert judge_next_rule(last, each[-1], planned=(needed - 1e-6) / share).gain.few
+        assert judge_next_rule(last, each, planned=(needed - 1e-6) / share).gain.few
     common = summarise(changed(waves, lambda y: 1 - y))
     assert not pool_by_size(common, Lift(1), planned=4.9 / share).known
     assert pool_by_size(common, Lift(1), planned=5.1 / share).known

@@ -372,6 +372,26 @@ def look_tails(looks, alpha=0.05):
     return [0.2 * alpha / 2 / (looks - 1)] * (looks - 1) + [0.8 * alpha / 2]
 
 
+def within_waves(waves):
+    """Return b of each action by one regression with a dummy for each wave.
+
+    Penalties are those of `ridge`, and 0 on dummies; constants get the mean level of outcomes.
+    """
+    K, P = len(waves[0][0]["p"]), len(waves[0][0]["x"])
+    rows = [(row, m) for m, wave in enumerate(waves) for row in wave if row["y"] is not None]
+    design, y = np.zeros((len(rows), K * P + len(waves))), np.zeros(len(rows))
+    for place, (row, m) in enumerate(rows):
+        design[place, row["a"] * P : (row["a"] + 1) * P] = row["x"]
+        design[place, K * P + m] = 1.0
+        y[place] = row["y"]
+    weights = np.array(([0.001] + [1.0] * (P - 1)) * K + [0.0] * len(waves))
+    # The penalty as further rows, with outcomes of 0.
+    design = np.concatenate([design, np.diag(np.sqrt(weights))])
+    found = np.linalg.lstsq(design, np.append(y, np.zeros(len(weights))), rcond=1e-14)[0]
+    level = np.mean([found[K * P + m] for _, m in rows])
+    return [found[a * P : (a + 1) * P] + level * np.eye(P)[0] for a in range(K)]
+
+
 def next_units(waves, folds=5, costs=None, less=False):
     """Return units of the last wave as `units_of` does, each with its fold, for the next rule.
 
@@ -382,12 +402,14 @@ def next_units(waves, folds=5, costs=None, less=False):
     K = len(last[0]["p"])
     q = [returned(waves, a) for a in range(K)]
     costs = costs or [0.0] * K
-    models, shifts, seen = [], [], []
+    models, rules, shifts, seen = [], [], [], []
     for fold in range(folds):
         held = [row for place, row in enumerate(last) if place % folds == fold]
         others = [row for row in everything if not any(row is one for one in held)]
         seen.append({row["a"] for row in others if row["y"] is not None})
         b = [ridge(others, a) for a in range(K)]
+        kept = [row for place, row in enumerate(last) if place % folds != fold]
+        rules.append(within_waves([*waves[:-1], kept]))
         rest = [
             row["y"] - float(np.dot(row["x"], b[row["a"]]))
             for place, row in enumerate(last)
@@ -399,7 +421,9 @@ def next_units(waves, folds=5, costs=None, less=False):
     for place, row in enumerate(last):
         fold = place % folds
         mu = [float(np.dot(row["x"], b)) for b in models[fold]]
-        net = [one - cost for one, cost in zip(mu, costs, strict=True)]
+        net = [
+            float(np.dot(row["x"], b)) - cost for b, cost in zip(rules[fold], costs, strict=True)
+        ]
         pi = max(sorted(seen[fold]), key=lambda a, net=net: (-net[a] if less else net[a], -a))
         G = [one + shifts[fold] for one in mu]
         pq = [row["p"][a] * q[a](row["x"]) for a in range(K)]

@@ -46,8 +46,11 @@ def test_a_campaign_from_spec_to_report(service):
     assert [wave["closed"] for wave in status["waves"]] == [True, False]
     found = service.get("/v1/campaigns/spring/findings", role="viewer").json()
     assert found["sentences"]
-    asked = service.get("/v1/campaigns/spring/findings?tree=true", role="viewer").json()
+    asked = service.get(
+        "/v1/campaigns/spring/findings?tree=true&boosted_trees=true", role="viewer"
+    ).json()
     assert asked["tree"]["sentences"][0].startswith("There is no tree.")
+    assert asked["trees"]["gain"]["note"]
     for kind, begins in (("json", "{"), ("sql", "-- {"), ("python", '"""Give each unit')):
         rule = service.get(f"/v1/campaigns/spring/rule?format={kind}", role="viewer")
         assert rule.text.startswith(begins)

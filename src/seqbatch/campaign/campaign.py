@@ -190,7 +190,12 @@ class Campaign:
 
     @naming_damage
     def findings(
-        self, *, level: float = 0.95, at_event: int | None = None, tree: bool = False
+        self,
+        *,
+        level: float = 0.95,
+        at_event: int | None = None,
+        tree: bool = False,
+        boosted_trees: bool = False,
     ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
 
@@ -202,9 +207,15 @@ class Campaign:
             Show the campaign as it was right after this event; None means now.
         tree
             Also fit a tree of at most four leaves to all waves but the last, which judges it.
+        boosted_trees
+            Also say whether a rule by boosted trees would have done better than the rule to run
+            next. This takes some seconds.
         """
         at = self._logbook.now() if at_event is None else None
-        return findings(self.store, self.name, level=level, at_event=at_event, at=at, tree=tree)
+        return findings(
+            self.store, self.name, level=level, at_event=at_event, at=at, tree=tree,
+            boosted_trees=boosted_trees,
+        )  # fmt: skip
 
     @naming_damage
     def next_rule(

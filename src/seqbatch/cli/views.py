@@ -65,6 +65,10 @@ def findings(
     tree: Annotated[
         bool, typer.Option("--tree", help="Add a rule in a few words, judged on the last wave.")
     ] = False,
+    boosted_trees: Annotated[
+        bool,
+        typer.Option("--boosted-trees", help="Say if a rule by trees would have done better."),
+    ] = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +77,9 @@ def findings(
     Example: seqbatch campaign findings spring
     """
     with opened(name, store, None, as_json) as campaign:
-        found = campaign.findings(level=level, at_event=at_event, tree=tree)
+        found = campaign.findings(
+            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+        )
     if as_json:
         dump(found.plain())
         return

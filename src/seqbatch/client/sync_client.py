@@ -143,11 +143,21 @@ class RemoteCampaign:
         return found
 
     def findings(
-        self, *, level: float = 0.95, at_event: int | None = None, tree: bool = False
+        self,
+        *,
+        level: float = 0.95,
+        at_event: int | None = None,
+        tree: bool = False,
+        boosted_trees: bool = False,
     ) -> dict[str, Any]:
-        """Return the findings so far, with a rule in a few words if `tree` is true."""
+        """Return the findings so far, with a rule in a few words if `tree` is true.
+
+        With `boosted_trees`, they say whether a rule by trees would have done better.
+        """
         found: dict[str, Any] = self._client.ask(
-            self._calls.view("findings", level=level, at_event=at_event, tree=tree)
+            self._calls.view(
+                "findings", level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+            )
         )
         return found
 

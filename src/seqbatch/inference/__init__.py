@@ -25,7 +25,12 @@ from seqbatch.inference.intervals import FewEvents, Interval
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
 from seqbatch.inference.logged_units import Rows
 from seqbatch.inference.looks import Look, Looks, look
-from seqbatch.inference.multiplicity import dunnett_critical, holm, simultaneous_lifts
+from seqbatch.inference.multiplicity import (
+    control_loadings,
+    dunnett_critical,
+    holm,
+    simultaneous_lifts,
+)
 from seqbatch.inference.plan_of_shares import (
     PlanOfShares,
     plan_of_shares,
@@ -46,6 +51,7 @@ from seqbatch.inference.rule_value import (
     run_value,
 )
 from seqbatch.inference.segments import FoundSplits, Segments, strongest_splits, within_segments
+from seqbatch.inference.selected_action import SelectedAction, selected_action
 from seqbatch.inference.stopping_boundaries import (
     boundaries,
     chances_to_stop,
@@ -92,6 +98,7 @@ __all__ = [
     "Rows",
     "RunValue",
     "Segments",
+    "SelectedAction",
     "Split",
     "TreeFeature",
     "TreeValue",
@@ -102,6 +109,7 @@ __all__ = [
     "bins_of",
     "boundaries",
     "chances_to_stop",
+    "control_loadings",
     "detectable_lift",
     "distil",
     "drift",
@@ -128,6 +136,7 @@ __all__ = [
     "pool",
     "pool_by_size",
     "run_value",
+    "selected_action",
     "share_when_assigned",
     "simultaneous_lifts",
     "spent",

@@ -83,7 +83,7 @@ class Rows:
         _require_levels(named, shared)
         return cls(x, taken, p, y, shared, named, _eligible(eligible, p))
 
-    def some(self, among: Bools | slice) -> "Rows":
+    def some(self, among: Bools | Integers | slice) -> "Rows":
         """Return a subset of the units, in the same order."""
         return Rows(
             self.features[among],

@@ -219,7 +219,7 @@ def simultaneous_lifts(
     if len(known) < len(lifts):
         return tuple(lifts)
     bound = dunnett_critical(
-        [_loading(summaries, action) for action in actions],
+        control_loadings(summaries),
         level=level,
         df=min(lift.df for lift in known),
     )
@@ -233,6 +233,11 @@ def simultaneous_lifts(
     return tuple(made)
 
 
+def control_loadings(summaries: Sequence[WaveSummary]) -> tuple[float, ...]:
+    """Return l_a of each lift: the correlation of the lifts of two actions is l_a l_b."""
+    return tuple(_loading(summaries, a) for a in range(1, len(summaries[0].evidence.zeros)))
+
+
 def _loading(summaries: Sequence[WaveSummary], action: int) -> float:
     """Return the square root of control's part of a lift's variance, over waves by size."""
     own = total = 0.0
@@ -241,4 +246,4 @@ def _loading(summaries: Sequence[WaveSummary], action: int) -> float:
         if control is not None and other is not None:
             own += control.units * control.cost
             total += control.units * (control.cost + other.cost)
-    return sqrt(own / total)
+    return sqrt(own / total) if total else 0.0

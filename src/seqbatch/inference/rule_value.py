@@ -9,17 +9,18 @@ import numpy as np
 
 from seqbatch.core import Statistics, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.joint_regression import JointSums, free_levels, inverse
 from seqbatch.document import Table, shown
 from seqbatch.inference.contrasts import AsRun, Contrast, DesignTerms, Gain, GainOverRandom
 from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel
 from seqbatch.inference.estimates import EQUAL, estimate_tallies, pool_by_size
-from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.evidence import Evidence, penalty
 from seqbatch.inference.intervals import Estimated, Interval, estimated, interval_table, unknown
 from seqbatch.inference.logged_units import Rows, Wave, pieces
 from seqbatch.inference.rare_events import PlannedDesign, few_events, planned_units
 from seqbatch.inference.return_model import own_chances
 from seqbatch.inference.score_sums import ScoreColumns, ScoreSums, Weighing
-from seqbatch.inference.summary import WaveSummary
+from seqbatch.inference.summary import WaveSummary, statistics_by_wave
 
 # ----------------------------------------------------------------------
 # A rule that says which action a unit gets: the one with the best prediction.
@@ -46,17 +47,29 @@ class GreedyRule:
     @classmethod
     def fitted(
         cls,
-        evidence: Evidence,
+        waves: Sequence[Statistics],
         *,
         charges: Floats | None = None,
         among: Bools | None = None,
         less: bool = False,
     ) -> "GreedyRule":
-        """Fit the rule to all outcomes; `charges` are costs, `among` the actions it may give."""
-        coefficients = OutcomeModel.fitted(evidence).coefficients
+        """Fit the rule to the outcomes of all waves, each with a level of its own.
+
+        Parameters
+        ----------
+        waves
+            The sums over each wave's units with outcomes.
+        charges
+            The cost of each action; none by default.
+        among
+            The actions that the rule may give; all by default.
+        less
+            Whether a lower outcome is better.
+        """
+        coefficients = within_waves(waves).coefficients
         if charges is not None:
             coefficients[:, 0] -= charges
-        known = evidence.statistics.count > 0
+        known = np.sum([wave.count for wave in waves], axis=0) > 0
         return cls(coefficients, known if among is None else known & among, less)
 
     def predictions(self, features: Floats) -> Floats:
@@ -65,11 +78,52 @@ class GreedyRule:
 
     def actions(self, features: Floats, eligible: Bools | None = None) -> Integers:
         """Return the action of each unit, among the eligible ones."""
+        return self.best(self.predictions(features), eligible)
+
+    def best(self, predictions: Floats, eligible: Bools | None = None) -> Integers:
+        """Return the action with the best of these predictions, among the eligible ones."""
         allowed = self.known if eligible is None else self.known & eligible
-        predictions, never = self.predictions(features), np.inf if self.less else -np.inf
+        never = np.inf if self.less else -np.inf
         usable = np.where(allowed, predictions, never)
         best: Integers = usable.argmin(axis=1) if self.less else usable.argmax(axis=1)
         return best
+
+
+@dataclass(frozen=True, eq=False)
+class WithinWaves:
+    """A ridge regression per action, with a level for each wave that all actions share.
+
+    Parameters
+    ----------
+    coefficients
+        b_a of each action, shape (K, P); constants hold the mean level of all outcomes.
+    levels
+        How far each wave's level is from that mean.
+    """
+
+    coefficients: Floats
+    levels: Floats
+
+
+def within_waves(waves: Sequence[Statistics]) -> WithinWaves:
+    """Fit the outcomes of all waves such that actions are compared within waves.
+
+    A constant that is added to all outcomes of one wave adds the same to every action's constant,
+    and changes nothing else.
+
+    Parameters
+    ----------
+    waves
+        The sums over each wave's units with outcomes; column 0 is the constant.
+    """
+    sums = JointSums.of(waves, constant=0, levels=range(len(waves)))
+    inner = inverse(sums.gram + penalty(sums.dim))
+    levels, _ = free_levels(sums, inner)
+    coefficients = np.einsum("kpq,kq->kp", inner, sums.without_levels(levels).moment)
+    outcomes = sums.level_count.sum(axis=0)
+    mean = float(outcomes @ levels / max(outcomes.sum(), 1))
+    coefficients[:, 0] += mean
+    return WithinWaves(coefficients, levels - mean)
 
 
 # ----------------------------------------------------------------------
@@ -183,7 +237,7 @@ class NextRule:
 
 def judge_next_rule(
     last: Wave,
-    summary: WaveSummary,
+    summaries: Sequence[WaveSummary],
     *,
     level: float = 0.95,
     less: bool = False,
@@ -199,8 +253,8 @@ def judge_next_rule(
     ----------
     last
         The units of the last wave.
-    summary
-        Its summary.
+    summaries
+        The summaries of all waves.
     level
         The coverage.
     less
@@ -213,9 +267,9 @@ def judge_next_rule(
         for them, the gain is unknown. None does without this rule.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
+    summary, waves = summaries[-1], statistics_by_wave(summaries)
     inside = _folds(last, summary.evidence)
-    wave = reduce(Statistics.merge, (one.statistics for one in inside))
-    judges = [_Judge.of(summary, wave, fold, among=among, less=less) for fold in inside]
+    judges = [_Judge.of(summary, waves, fold, among=among, less=less) for fold in inside]
     judged: list[_Judged | None] = [None] * FOLDS
     for rows, folds in _in_folds(last):
         for fold, judge in enumerate(judges):
@@ -224,7 +278,7 @@ def judge_next_rule(
     done = [one for one in judged if one is not None]
     whole = reduce(_Judged.merge, done)
     return NextRule(
-        rule=GreedyRule.fitted(summary.evidence, charges=summary.charges, among=among, less=less),
+        rule=GreedyRule.fitted(waves, charges=summary.charges, among=among, less=less),
         gain=_gain(whole, done, summary, level, planned),
         supported=whole.support,
         shares=tuple((whole.given / whole.given.sum()).tolist()),
@@ -258,15 +312,16 @@ class _Judge:
     def of(
         cls,
         summary: WaveSummary,
-        wave: Statistics,
+        waves: Sequence[Statistics],
         fold: Evidence,
         *,
         among: Bools | None,
         less: bool,
     ) -> "_Judge":
-        others = summary.evidence.without(fold)
-        model = OutcomeModel.fitted(others)
-        moved = CommonShift.of(wave.subtract(fold.statistics), model)
+        model = OutcomeModel.fitted(summary.evidence.without(fold))
+        last = waves[-1].subtract(fold.statistics)
+        moved = CommonShift.of(last, model)
+        others = [*waves[:-1], last]
         return cls(
             GreedyRule.fitted(others, charges=summary.charges, among=among, less=less),
             model,
@@ -278,15 +333,34 @@ class _Judge:
         wanted = self.rule.actions(rows.features, rows.eligible)
         given = np.bincount(wanted, minlength=rows.actions_number)
         supported = supports(rows.probabilities, wanted, np.zeros_like(wanted))
-        rows, wanted = rows.some(supported), wanted[supported]
-        q, back = summary.returned.of(rows), rows.returned
-        values = self.model.predictions(rows) + self.shift
-        own = values[np.arange(rows.count), rows.actions]
-        corrections = (rows.outcomes - own) / own_chances(rows, q)
-        values[back, rows.actions[back]] += corrections[back]
-        weighing = Weighing.of(rows, [_over_control(wanted)])
-        columns = ScoreColumns.of(weighing, values, q, usual=summary.usual)
-        return _Judged(columns.tally(), given)
+        contrast = _over_control(wanted[supported])
+        sums = sums_over(rows.some(supported), self.model, self.shift, summary, contrast)
+        return _Judged(sums, given)
+
+
+def sums_over(
+    rows: Rows, model: OutcomeModel, shift: float, summary: WaveSummary, contrast: Contrast
+) -> ScoreSums:
+    """Return the sums of a contrast over units that the model was not fitted to.
+
+    Parameters
+    ----------
+    rows
+        The units.
+    model, shift
+        The model, and the common shift of the wave.
+    summary
+        The wave's summary.
+    contrast
+        The contrast.
+    """
+    q, back = summary.returned.of(rows), rows.returned
+    values = model.predictions(rows) + shift
+    own = values[np.arange(rows.count), rows.actions]
+    corrections = (rows.outcomes - own) / own_chances(rows, q)
+    values[back, rows.actions[back]] += corrections[back]
+    weighing = Weighing.of(rows, [contrast])
+    return ScoreColumns.of(weighing, values, q, usual=summary.usual).tally()
 
 
 def _gain(

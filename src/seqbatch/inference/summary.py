@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
+from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast, Lift, Mean, all_contrasts
@@ -209,6 +211,13 @@ class WaveSummary:
             known = ", ".join(one.name for one in columns)
             raise InvalidArgumentError("contrast", f"one of the summary: {known}", contrast)
         return columns.index(contrast)
+
+
+def statistics_by_wave(summaries: Sequence[WaveSummary]) -> tuple[Statistics, ...]:
+    """Return the sums over each wave's own units with outcomes."""
+    sums = [one.evidence.statistics for one in summaries]
+    later = (new.subtract(old) for old, new in pairwise(sums))
+    return (*sums[:1], *later)
 
 
 def of_segments(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:

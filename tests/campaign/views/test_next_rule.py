@@ -100,7 +100,7 @@ def by_encoder(campaign, kind, file):
     if now.encoder().eligibility is not None:
         mask = now.encoder().eligibility.mask(given)
     if kind == "linear":
-        actions = fitted(made, made.summaries[-1].evidence).actions(x, mask)
+        actions = fitted(made, made.summaries).actions(x, mask)
     else:
         p = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1)
         rows = Rows(x, np.zeros(len(x), dtype=np.int64), p, np.zeros(len(x)), eligible=mask)

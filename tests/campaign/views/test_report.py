@@ -141,7 +141,7 @@ def test_every_table_of_the_findings_stands_once_and_in_its_section(store):
         if isinstance(part, Table)
     ]
     found = with_sections(campaign.findings())
-    counts = {"outcomes": 4, "value": 1, "who": 3, "stopping": 1, "quality": 2, "methods": 2}
+    counts = {"outcomes": 4, "value": 1, "who": 3, "stopping": 1, "quality": 2, "methods": 3}
     assert Counter(key for key, _ in found) == counts
     for key, table in found:
         assert [where for where, part in stand if part.title == table.title] == [key]

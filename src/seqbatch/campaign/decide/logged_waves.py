@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
 from seqbatch.campaign.features.date import DateFeature
@@ -30,7 +32,7 @@ from seqbatch.campaign.record.outcomes import (
 from seqbatch.campaign.record.store import Event, OutcomeChunk, Reader
 from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.metrics import Metric
-from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.inference import (
     AmongEligible,
     Declared,
@@ -45,6 +47,7 @@ from seqbatch.inference import (
     planned_units,
     share_when_assigned,
 )
+from seqbatch.inference.boosted_trees import MarkedRows
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.score_sums import Moments
 from seqbatch.inference.summary import Partition, Segment
@@ -402,6 +405,19 @@ class Logged:
             for start in range(0, rows.count, PIECE):
                 yield rows.some(slice(start, start + PIECE))
 
+    def hashed(self, wave: int) -> Iterator[MarkedRows]:
+        """Yield a wave's units in chunks, with hashes of their ids and of their clusters."""
+        for extent in self.reader.extents(wave=wave):
+            [piece] = walk(self.reader, chunks=[extent.chunk], given=True)
+            ids = self._hashes(piece.given().column(0).to_pylist())
+            rows = self._rows(extent.chunk)
+            names = self._cluster_names(piece.given())
+            yield MarkedRows(rows, ids, ids if names is None else self._hashes([*map(str, names)]))
+
+    def _hashes(self, names: Sequence[str]) -> AnyArray:
+        """Return 64 bits of each name; the draws of the campaign have another key."""
+        return draws(0, "samples and folds", names).lot
+
     def _rows(self, number: int) -> Rows:
         """Return the units of a chunk, and cache them if there is room."""
         if number in self._kept:
@@ -531,6 +547,13 @@ class Logged:
 
     def _cluster_numbers(self, given: pa.Table) -> Integers | None:
         """Return the clusters of some units as numbers, in the order of first appearance."""
+        names, met = self._cluster_names(given), self._clusters
+        if names is None:
+            return None
+        return np.array([met.setdefault(name, len(met)) for name in names], dtype=np.int64)
+
+    def _cluster_names(self, given: pa.Table) -> list[Any] | None:
+        """Return the clusters of some units."""
         spec = self.now.spec
         if spec.cluster is None or not self.clustered:
             return None
@@ -538,9 +561,8 @@ class Logged:
             column = id_columns(given.column(0).to_pylist(), spec.unit)[spec.cluster]
         else:
             column = given.column(spec.cluster)
-        met = self._clusters
-        numbers = [met.setdefault(name, len(met)) for name in column.to_pylist()]
-        return np.array(numbers, dtype=np.int64)
+        names: list[Any] = column.to_pylist()
+        return names
 
 
 @dataclass(frozen=True, eq=False)

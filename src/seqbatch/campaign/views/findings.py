@@ -10,9 +10,12 @@ from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
+from seqbatch.campaign.views.action_differences import FeatureDifference
+from seqbatch.campaign.views.boosted_trees import TreesAnswer
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
+from seqbatch.campaign.views.selected_action import SelectedAnswer
 from seqbatch.campaign.views.tree import TreeAnswer, tree_sentences, tree_tables
 from seqbatch.display import sentence
 from seqbatch.document import Document, Part, Section, Table, as_notebook
@@ -385,6 +388,12 @@ class Findings:
         A short form of the rule, if it was asked for.
     recommendation
         What the evidence allows to recommend; None if nothing can be compared.
+    selected
+        What to expect of the best action in a roll-out; None if it had no competitor.
+    differences
+        How different the actions are, for the average unit and by feature.
+    trees
+        What a rule by boosted trees would have brought, if it was asked for.
     scarce
         The actions of which hardly any outcome came back for some kinds of units.
     spread
@@ -424,6 +433,9 @@ class Findings:
     drift: tuple[DriftAnswer, ...] = ()
     tree: TreeAnswer | None = None
     recommendation: Recommendation | None = None
+    selected: SelectedAnswer | None = None
+    differences: tuple[FeatureDifference, ...] = ()
+    trees: TreesAnswer | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
     metrics: tuple[MetricAnswer, ...] = ()

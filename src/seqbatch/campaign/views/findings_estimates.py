@@ -23,6 +23,8 @@ from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
+from seqbatch.campaign.views.action_differences import action_differences
+from seqbatch.campaign.views.boosted_trees import trees_answer
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
@@ -38,6 +40,7 @@ from seqbatch.campaign.views.findings import (
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
+from seqbatch.campaign.views.selected_action import selected_answer
 from seqbatch.campaign.views.tree import given_now, tree_answer
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
@@ -143,7 +146,7 @@ class Asking:
     def lifts(self) -> tuple[Answer, ...]:
         """Return the same lifts with simultaneous intervals, naive ones, and if they are equal."""
         found = []
-        for place, together in enumerate(self._together(), start=1):
+        for place, together in enumerate(self.together, start=1):
             about, lift = self.lift_name(place), Lift(place)
             naive = naive_lift(self.summaries[-1], place, level=self.level)
             found.append(
@@ -169,8 +172,9 @@ class Asking:
         lift = Lift(place)
         return estimate_wave(self.summaries[0], lift, self.data.segment(lift))
 
-    def _together(self) -> Sequence[Interval]:
-        """Return lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
+    @cached_property
+    def together(self) -> Sequence[Interval]:
+        """The lifts with simultaneous intervals: by Dunnett, or by Bonferroni."""
         others = range(1, len(self.names))
         every = len({wave.active for wave in self.waves}) == 1
         if every and not self.data.restricted and self.looks is None:
@@ -345,7 +349,7 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
     design = replace(asking.waves[-1].design, units=last.overall.units)
     made = judge_next_rule(
         data.each_wave[-1],
-        last,
+        asking.summaries,
         level=asking.level,
         less=asking.less,
         among=given,
@@ -468,10 +472,12 @@ def findings(
     at_event: int | None = None,
     at: datetime | None = None,
     tree: bool = False,
+    boosted_trees: bool = False,
 ) -> Findings:
     """Return a campaign's findings, now or right after event number `at_event`.
 
-    With `tree`, fit a tree to all waves but the last, which then judges it.
+    With `tree`, fit a tree to all waves but the last, which then judges it. With `boosted_trees`,
+    compare the rule to run next with a rule by boosted trees.
 
     Units without a value of a metric count as absent if their wait was over at the time `at`; by
     default that of the event, or now.
@@ -488,7 +494,10 @@ def findings(
         if not basis["outcomes"]:
             return Findings(**basis)
         with one_thread():
-            found = _answered(data, events, Findings(**basis), level, tree=tree)
+            asking = asked(data, events, level, looks=bool(basis["stopping"].looks))
+            found = _answered(asking, Findings(**basis), tree=tree)
+            if boosted_trees and not found.all_equal:
+                found = replace(found, trees=trees_answer(asking))
     return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
 
 
@@ -543,11 +552,8 @@ def _stopping(now: Situation, events: Sequence[Event]) -> StoppingAnswer:
     )
 
 
-def _answered(
-    data: Logged, events: Sequence[Event], found: Findings, level: float, *, tree: bool
-) -> Findings:
-    asking = asked(data, events, level, looks=bool(found.stopping.looks))
-    summaries = asking.summaries
+def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
+    data, summaries = asking.data, asking.summaries
     found = replace(
         found,
         scarce=_scarce(data, summaries),
@@ -567,8 +573,13 @@ def _answered(
         splits=splits(asking) if several else (),
         drift=drifts(asking) if several else (),
         tree=tree_answer(asking) if tree else None,
+        differences=action_differences(asking),
     )
-    return replace(found, recommendation=asking.recommendation(found))
+    return replace(
+        found,
+        recommendation=asking.recommendation(found),
+        selected=selected_answer(asking, found),
+    )
 
 
 def asked(data: Logged, events: Sequence[Event], level: float, *, looks: bool = False) -> Asking:

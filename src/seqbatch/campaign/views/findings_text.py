@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.views.action_differences import differences_table
+from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.metrics import (
     broken_names,
     broken_sentences,
@@ -65,6 +67,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("stopping", _looks(found)),
         ("quality", _drift(found)),
         ("quality", _quality(found)),
+        ("methods", differences_table(found)),
         ("methods", _naive(found)),
     ]
     return [(section, table) for section, table in made if table.rows]
@@ -308,7 +311,7 @@ def sentences(found: "Findings") -> tuple[str, ...]:
     said = [_headline(found)]
     said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
     said += [*broken_sentences(found), *recommended(found, ended=found.ended)]
-    return (*said, *_rule_sentences(found), *_stopping(found))
+    return (*said, *_rule_sentences(found), *trees_sentences(found), *_stopping(found))
 
 
 def _headline(found: "Findings") -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from seqbatch.campaign.views.metrics import broken_names, guardrails_of
+from seqbatch.campaign.views.selected_action import roll_out
 from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import percent
 from seqbatch.inference import FewEvents, Guarded, Interval, Verdict
@@ -89,7 +90,7 @@ def recommended(found: "Findings", *, ended: bool) -> list[str]:
     made = found.recommendation
     if made is None:
         return []
-    said = [*_barred(found), _words(found, made, ended=ended)]
+    said = [*_barred(found), _words(found, made, ended=ended), *roll_out(found)]
     return [*said, *_guardrails(found, made), *_finer(found)]
 
 

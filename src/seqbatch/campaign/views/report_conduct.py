@@ -115,6 +115,13 @@ def methods(of: Material) -> Section:
         "The gain of the rule to run next is estimated from the last wave by cross-fitting: each "
         "fifth of it is evaluated with a rule fitted to the rest. It is approximate.",
     ]
+    if of.found.differences:
+        said.append(
+            "How different the actions are is estimated from all waves together. For the average "
+            f"{of.found.measure.of} it is how far what an action brings lies from what all "
+            "bring, typically; for a feature, how much its values add to that. A feature with a "
+            "small number matters little for who should get what."
+        )
     if of.found.outcomes < of.found.units:
         said.append(
             "Missing outcomes are corrected for by the action and the features of their units."

@@ -1,5 +1,6 @@
 """The tree in findings: who should get what in a few words, judged on the last wave alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,8 @@ from seqbatch.display import percent
 from seqbatch.document import Table
 from seqbatch.inference import Interval
 from seqbatch.inference.decision_tree import DecisionTree, bins_of, distil
-from seqbatch.inference.evidence import Evidence
 from seqbatch.inference.rule_value import GreedyRule
+from seqbatch.inference.summary import WaveSummary, statistics_by_wave
 from seqbatch.inference.tree_value import LeafFinding, judge_tree
 
 if TYPE_CHECKING:
@@ -113,10 +114,10 @@ def given_now(asking: "Asking") -> Bools:
     return np.array([number not in data.now.retired for number in data.order])
 
 
-def fitted(asking: "Asking", evidence: Evidence) -> GreedyRule:
-    """Return the fit behind every rule by features, from the evidence of some waves."""
+def fitted(asking: "Asking", summaries: Sequence[WaveSummary]) -> GreedyRule:
+    """Return the fit behind every rule by features, to the outcomes of some waves."""
     return GreedyRule.fitted(
-        evidence,
+        statistics_by_wave(summaries),
         charges=np.array(asking.data.charges),
         among=given_now(asking),
         less=asking.less,
@@ -137,7 +138,7 @@ def fit_tree(asking: "Asking") -> FittedTree | str:
     data = asking.data
     if len(asking.summaries) < 2:
         return ONE_WAVE
-    fit = fitted(asking, asking.summaries[-2].evidence)
+    fit = fitted(asking, asking.summaries[:-1])
     if not fit.known.any():
         return NO_OUTCOMES
     every = dividers(data.now.encoder(), data.columns)
@@ -155,7 +156,7 @@ def fit_tree(asking: "Asking") -> FittedTree | str:
 
 def fit_linear(asking: "Asking") -> ExportedRule | str:
     """Return the linear rule by all waves, or why there is none."""
-    fit, columns = fitted(asking, asking.summaries[-1].evidence), asking.data.columns
+    fit, columns = fitted(asking, asking.summaries), asking.data.columns
     if not fit.known.any():
         return "No action that is still given has an outcome."
     coefficients = {

@@ -65,11 +65,17 @@ async def findings(
     tree: Annotated[
         bool, Query(description="Add a rule in a few words, judged on the last wave.")
     ] = False,
+    boosted_trees: Annotated[
+        bool, Query(description="Say if a rule by trees would have done better.")
+    ] = False,
 ) -> Response:
     """The intervals are valid after adaptive waves."""
     campaign = Campaign(request.app.state.store, name)
     found = await bounded(
-        request, lambda: campaign.findings(level=level, at_event=at_event, tree=tree)
+        request,
+        lambda: campaign.findings(
+            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+        ),
     )
     return sent(as_json(found.plain()))
 

@@ -1,0 +1,86 @@
+"""The selected action in findings: what to expect of the best of several in a roll-out."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seqbatch.inference import Interval, Verdict
+from seqbatch.inference.multiplicity import control_loadings
+from seqbatch.inference.selected_action import selected_action
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.views.findings import Findings
+    from seqbatch.campaign.views.findings_estimates import Asking
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedAnswer:
+    """What to expect of the action with the best lift, if it is given to every unit.
+
+    Parameters
+    ----------
+    action, competing
+        The action, and how many competed.
+    raw
+        Its lift as estimated, which is too good on average.
+    expected
+        The lift drawn towards that of all actions, with an interval that covers the lift of
+        whichever action is selected.
+    common, spread
+        The common part of all lifts, and the standard deviation of true lifts around it.
+    """
+
+    action: str
+    competing: int
+    raw: float
+    expected: Interval
+    common: float
+    spread: float
+
+
+def selected_answer(asking: "Asking", found: "Findings") -> SelectedAnswer | None:
+    """Return what to expect of the action that looks best; None if it had no competitor.
+
+    Actions compete if they are still given and break no guardrail. Lifts over different units or
+    waves cannot be compared, so all must have been open to every unit in every wave.
+    """
+    waves = {wave.active for wave in asking.waves}
+    if len(waves) > 1 or asking.data.restricted:
+        return None
+    out = {*found.retired, *found.barred}
+    made = selected_action(
+        asking.together,
+        control_loadings(asking.summaries),
+        among=[name not in out for name in asking.names[1:]],
+        tail=asking.looks,
+        less=asking.less,
+    )
+    if made is None:
+        return None
+    place = 1 + made.place
+    about = f"{asking.lift_name(place)}, as the best of several"
+    return SelectedAnswer(
+        action=asking.names[place],
+        competing=made.competing,
+        raw=asking.scale * made.raw,
+        expected=asking.named(made.interval, about),
+        common=asking.scale * made.common,
+        spread=asking.scale * made.spread,
+    )
+
+
+#: Verdicts under which an action may be given with the lift that it had over the campaign.
+AS_BEFORE = (Verdict.GIVE, Verdict.UNCONFIRMED, Verdict.NOT_CLEAR)
+
+
+def roll_out(found: "Findings") -> list[str]:
+    """Say what to expect of the best action in a roll-out, if several competed."""
+    made, one = found.recommendation, found.selected
+    if made is None or one is None or made.code not in AS_BEFORE or made.action != one.action:
+        return []
+    measure = found.measure
+    amount = measure.amount(one.expected.estimate, one.expected.error)
+    return [
+        f"From a roll-out of {one.action} expect about {amount} than {found.control} "
+        f"({measure.between(one.expected)}): the best of {one.competing} estimates is too good on "
+        "average."
+    ]
