@@ -20,14 +20,49 @@ def nobody_said(spec: Spec) -> str:
 
 
 def balance_said(spec: Spec) -> list[str]:
-    """Describe balanced draws; nothing if draws are independent."""
+    """Describe how actions are balanced; nothing if draws are independent."""
     if not spec.balanced:
         return []
+    if spec.in_order:
+        return [*_in_order_said(spec)]
     within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
     return [
         "Draws are balanced: all units of a file are drawn together, and the number of units "
-        f"that get an action, in total{within}, is the expected number rounded up or down."
+        f"that get an action, in total{within}, is the expected number rounded up or down. Units "
+        "that come in several files or calls are balanced within each of them only."
     ]
+
+
+def _in_order_said(spec: Spec) -> Iterator[str]:
+    """Describe draws that balance units as they come, without the sizes of blocks.
+
+    Whoever knows the sizes and the earlier actions of a stratum can foresee the end of a block.
+    """
+    if spec.draw == "blocks":
+        within = f" within each {' x '.join(spec.strata)}" if spec.strata else ""
+        yield (
+            f"Units are drawn in permuted blocks{within}, in the order in which they come, over "
+            "all files and calls of a wave: a full block has every action equally often. Blocks "
+            "have the sizes that the spec declares, in random order."
+        )
+    else:
+        yield (
+            "Units are minimised (Pocock and Simon) in the order in which they come, over all "
+            "files and calls of a wave: an action scores the number of units that it has among "
+            f"those with the same {_and(spec.strata)}, added up. The action with the lowest score, "
+            f"or one of them at random, has the probability {spec.favour:g}; the others share "
+            "the rest."
+        )
+    yield (
+        "Every wave begins anew, and all actions are treated in the same way, so before a wave "
+        "begins every action is equally likely for each of its units: this is the probability that "
+        "is logged. If a policy prefers actions, the part of a unit's probability that all actions "
+        "have in common is drawn like this, and the rest by itself."
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def limits_said(spec: Spec) -> list[str]:
