@@ -176,7 +176,7 @@ def begun(payload: dict[str, Any]) -> Situation:
 
 
 def has_equal_draws(now: Situation) -> bool:
-    """Return whether some actions are drawn with equal probabilities, in the first wave at least."""
+    """Return whether any wave draws some actions with equal probabilities."""
     policy = now.made_policy()
     blind = policy.starts_blind and now.fixed is None
     return bool(now.spec.randomised or now.floor or policy.explored or blind)
