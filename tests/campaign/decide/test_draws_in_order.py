@@ -251,7 +251,7 @@ def test_ids_as_strata_are_refused(store, monkeypatch):
 
 
 def test_sql_refuses_and_small_calls_of_a_balanced_draw_warn(store):
-    with pytest.raises(InvalidSpecError, match='order in which they come .draw = "blocks"'):
+    with pytest.raises(InvalidSpecError, match=r'order in which they come \(draw = "blocks"\)'):
         trial(
             store, "blocks", rows="elsewhere", draws="md5", sums="exact", **about("y", range=[0, 9])
         )
