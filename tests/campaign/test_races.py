@@ -135,7 +135,7 @@ def test_units_balanced_in_order_by_two_processes(store_url, nursery, tmp_path, 
     everyone = units(24)
     for start in range(0, 24, 3):
         everyone[start : start + 3].write_parquet(tmp_path / f"{start}.parquet")
-    changes = {"draw": draw, "strata": ["zip"], "name": f"race-{draw}"}
+    changes = {"draw": draw, "strata": ["zip"], "name": f"race-{draw}", "draws": "md5"}
     campaign = created(store, **changes)
     results = nursery.run(*(
         order(
