@@ -105,7 +105,8 @@ def drawn(
         ]
         return np.concatenate([call.actions for call in calls])
     if kind == "independent":
-        return np.minimum((own.choice[:, np.newaxis] >= table.cumsum(axis=1)).sum(axis=1), ARMS - 1)
+        above: Integers = (own.choice[:, np.newaxis] >= table.cumsum(axis=1)).sum(axis=1)
+        return np.minimum(above, ARMS - 1)
     here = now[kind]
     seeded = replace(here, spec=here.spec.model_copy(update={"seed": key}), wave=wave + 1)
     return draw_in_order(seeded, table, own, patients.strata(wave)).actions
@@ -268,7 +269,7 @@ def main() -> None:
     part = 10 if "quick" in sys.argv[1:] else 1
     balance(2_000 // part)
     print()
-    coverage(4_000 // part)
+    coverage(2_000 // part)
     print()
     speed(10_000 // part, 100)
 

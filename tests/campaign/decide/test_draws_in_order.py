@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide import decision
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.draws_in_order import block, draw_in_order
 from seqbatch.campaign.record.current_situation import situation
+from seqbatch.campaign.views.history import public
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
@@ -237,6 +239,42 @@ def test_a_unit_without_a_stratum_is_refused(store):
         campaign.assign(frame)
     with refused("invalid-rows", match="sex"):
         campaign.assign(frame.drop("sex"))
+
+
+def test_only_minimisation_has_more_combinations_than_units(store):
+    levels = {name: [f"{name}{n}" for n in range(6)] for name in ("country", "stage")}
+    changes = {"strata": [*levels], "features": {"categorical": levels}, "grid": {"sizes": [20]}}
+    with refused("invalid-spec", match="36 combinations"):
+        trial(store, "blocks", **changes)
+    random = np.random.default_rng(1)
+    columns = {name: random.choice(own, 20) for name, own in levels.items()}
+    campaign = trial(store, "minimise", **changes)
+    assert campaign.assign(patients(20).with_columns(**columns)).assigned == 20
+
+
+def test_a_place_that_was_not_the_next_one_is_named(store, monkeypatch):
+    campaign = trial(store, "blocks")
+    campaign.assign(patients(5))
+
+    def jumping(*given):
+        found = draw_in_order(*given)
+        after = {key: (number + 1, 0) for key, (number, _) in found.strata.items()}
+        return replace(found, strata=after)
+
+    monkeypatch.setattr(decision, "draw_in_order", jumping)
+    campaign.assign(patients(5, start=5))
+    monkeypatch.undo()
+    assert {each.place for each in campaign.verify().findings} == {"strata"}
+
+
+def test_viewers_cannot_read_the_sizes_of_blocks_or_the_open_places(store, tmp_path):
+    campaign = trial(store, "blocks", block_sizes=[39, 51])
+    campaign.assign(patients(5))
+    shown = [str((event.counts, public(event).payload)) for event in campaign.events()] + [
+        campaign.protocol(tmp_path / f"p.{kind}").read_text() for kind in ("md", "json")
+    ]
+    assert not any(word in text for text in shown for word in ("[39", "(39", "'strata': {"))
+    assert "permuted blocks within each centre x sex" in shown[-2]
 
 
 def test_ids_as_strata_are_refused(store, monkeypatch):

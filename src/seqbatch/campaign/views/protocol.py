@@ -167,7 +167,7 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
-              "spec": declared.spec.model_dump(mode="json", exclude={"seed"})},
+              "spec": declared.spec.model_dump(mode="json", exclude={"seed", "block_sizes"})},
     )  # fmt: skip
 
 
