@@ -233,11 +233,10 @@ def speed(units: int, calls: int) -> None:
     random = np.random.default_rng(23)
     print("one unit a call (ms, median)")
     for kind in ("independent", "blocks", "minimise"):
-        strata = {} if kind == "independent" else {"strata": ["centre", "sex"]}
+        strata = [] if kind == "independent" else ["centre", "sex"]
         with tempfile.TemporaryDirectory() as folder:
             store = open_store(Path(folder) / "campaigns.db")
-            made = spec(draw=kind, grid={"sizes": [units + 2 * calls]})
-            declared = {**made, "strata": [], "columns": {}} | strata
+            declared = spec(draw=kind, strata=strata, grid={"sizes": [units + 2 * calls]})
             campaign = Campaign.create(declared, store=store)
             early = _timed(campaign, random, 0, calls)
             campaign.assign(_table(random, calls, units))
