@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.draws_in_order`` simulates trials of 600 patients in three arms and three
 waves of 200, from 20 centres of unequal size; half of the outcomes' variance lies in centres and
-sexes, and the model knows the sex and one number. Balance is that of a whole trial, drawn patient
-by patient. Findings are the lift of one arm over control, averaged over all patients, as a campaign
-reports it; in the adaptive trial, waves 2 and 3 prefer the arm that looks best for each patient,
-and 30% of them are randomised.
+sexes. The model knows the sex and one number, or the centre, too. Balance is that of a whole trial,
+drawn patient by patient. Findings are the lift of one arm over control, averaged over all patients,
+as a campaign reports it; in the adaptive trial, waves 2 and 3 prefer the arm that looks best for
+each patient, and 30% of them are randomised.
 """
 
 import sys
@@ -76,6 +76,8 @@ class Patients:
         # The arms differ between patients, and not on average.
         self.outcomes = (level + noise)[:, np.newaxis] + np.outer(self.number, [0.0, 0.2, -0.2])
         self.columns = np.column_stack([np.ones(count), self.sex, self.number])
+        centres = self.centre[:, np.newaxis] == np.arange(1, CENTRES)
+        self.with_centres = np.column_stack([self.columns, centres])
 
     def strata(self, wave: int) -> list[pa.ChunkedArray]:
         """Return the strata of a wave's patients, as text."""
@@ -189,7 +191,9 @@ def preferred(patients: Patients, actions: Integers, wave: int) -> Floats:
     return table
 
 
-def findings(kind: str, now: dict[str, Situation], trial: int, *, adaptive: bool) -> Any:
+def findings(
+    kind: str, now: dict[str, Situation], trial: int, *, adaptive: bool, centres: bool
+) -> Any:
     """Run a trial, and return the interval of the lift of the second arm over control."""
     patients = Patients(np.random.default_rng([22, trial]))
     actions = np.zeros(0, dtype=np.int64)
@@ -200,7 +204,8 @@ def findings(kind: str, now: dict[str, Situation], trial: int, *, adaptive: bool
         own = drawn(drawing, now, table, patients, wave=wave, key=trial)
         rows = np.arange(wave * SIZE, (wave + 1) * SIZE)
         logged = coins(own, patients, wave) if kind == WEIGHTED else table
-        waves.append(Rows.of(patients.columns[rows], own, logged, patients.outcomes[rows, own]))
+        columns = patients.with_centres if centres else patients.columns
+        waves.append(Rows.of(columns[rows], own, logged, patients.outcomes[rows, own]))
         actions = np.concatenate([actions, own])
     return pool_by_size(summarise(waves), Lift(1))
 
@@ -210,18 +215,21 @@ def coverage(trials: int) -> None:
     now = situations()
     print(f"95% intervals of a lift ({trials:,} trials)")
     print(f"{'':43}{'cover':>8}{'width':>8}{'error':>8}")
-    for adaptive in (False, True):
-        kinds = [each for each in KINDS if each != "balanced, each call alone"]
-        for kind in kinds if adaptive else [*kinds, WEIGHTED]:
+    kinds = [each for each in KINDS if each != "balanced, each call alone"]
+    for label, adaptive, centres in (
+        ("randomised", False, False),
+        ("randomised, centres known", False, True),
+        ("adaptive", True, False),
+    ):
+        for kind in [*kinds, WEIGHTED] if label == "randomised" else kinds:
             rows = []
             for trial in range(trials):
-                found = findings(kind, now, trial, adaptive=adaptive)
+                found = findings(kind, now, trial, adaptive=adaptive, centres=centres)
                 rows.append((found.estimate, found.low, found.high))
             estimates, low, high = np.array(rows).T
-            covers = float(((low <= 0) & (high >= 0)).mean())
-            label = f"{'adaptive' if adaptive else 'randomised'}, {kind}"
-            width = float((high - low).mean())
-            print(f"{label:43}{covers:8.3f}{width:8.3f}{float(estimates.std()):8.3f}", flush=True)
+            covers, width = ((low <= 0) & (high >= 0)).mean(), (high - low).mean()
+            named = f"{label}, {kind}"
+            print(f"{named:43}{covers:8.3f}{width:8.3f}{estimates.std():8.3f}", flush=True)
 
 
 # ----------------------------------------------------------------------

@@ -46,23 +46,19 @@ def _in_order_said(spec: Spec) -> Iterator[str]:
             "have the sizes that the spec declares, in random order."
         )
     else:
+        alike = " plus those with the same ".join(spec.strata)
         yield (
             "Units are minimised (Pocock and Simon) in the order in which they come, over all "
-            "files and calls of a wave: an action scores the number of units that it has among "
-            f"those with the same {_and(spec.strata)}, added up. The action with the lowest score, "
-            f"or one of them at random, has the probability {spec.favour:g}; the others share "
-            "the rest."
+            f"files and calls of a wave: an action scores its units with the same {alike}. The "
+            "action with the lowest score, or one of them at random, has the probability "
+            f"{spec.favour:g}; the others share the rest."
         )
     yield (
-        "Every wave begins anew, and all actions are treated in the same way, so before a wave "
-        "begins every action is equally likely for each of its units: this is the probability that "
-        "is logged. If a policy prefers actions, the part of a unit's probability that all actions "
-        "have in common is drawn like this, and the rest by itself."
+        "Every wave begins anew, and all actions are treated in the same way. Before a wave "
+        "begins, every action is therefore equally likely for each unit that is drawn like this, "
+        "and the logged probability says so. If a policy prefers actions, the part of a unit's "
+        "probability that all actions have in common is drawn like this, and the rest by itself."
     )
-
-
-def _and(names: Sequence[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def limits_said(spec: Spec) -> list[str]:
