@@ -127,7 +127,7 @@ def block(
     >>> block(7, "trial", wave=1, stratum="a", number=0, sizes=[4, 6], actions=2)
     [1, 1, 0, 1, 0, 0]
     >>> block(7, "trial", wave=1, stratum="a", number=1, sizes=[4, 6], actions=2)
-    [0, 1, 1, 0]
+    [1, 0, 0, 1]
     """
     text = f"block\n{seed}\n{wave}\n{number}\n{stratum}\n{campaign}"
     lots = np.frombuffer(shake_256(text.encode()).digest(8 * (1 + actions + max(sizes))), "<u8")
