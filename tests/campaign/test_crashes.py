@@ -126,6 +126,38 @@ def test_verify_after_a_crash(stages, nursery, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_killed_call_takes_no_place_in_a_block(nursery, tmp_path):
+    """Calls of two units are killed before or after they are stored; then all are repeated."""
+    changes = {"draw": "blocks", "strata": ["zip"], "grid": {"sizes": [12, 12]}}
+    everyone = units(12)
+    store = open_store(tmp_path / "whole.db")
+    whole = created(store, **changes).assign(everyone).table
+    store.close()
+    path = tmp_path / "killed.db"
+    store = open_store(path)
+    campaign = created(store, **changes)
+    ends = [
+        ("add_units", "after"),
+        ("commit", "before"),
+        ("commit", "after"),
+        ("publish", "before"),
+    ]
+    for number, start in enumerate(range(0, 12, 2)):
+        part = tmp_path / f"{start}.parquet"
+        everyone[start : start + 2].write_parquet(part)
+        out = tmp_path / f"out-{start}.parquet"
+        if number < len(ends):
+            die_at = ends[number]
+            [result] = nursery.run(order(path, "assign", die_at=die_at, units=part, out=out))
+            assert result["killed"]
+        campaign.assign(part, out=out, force=True)
+    answers = [pl.read_parquet(tmp_path / f"out-{start}.parquet") for start in range(0, 12, 2)]
+    assert pl.concat(answers)["action"].to_list() == whole["action"].to_pylist()
+    assert campaign.verify().sound
+    store.close()
+
+
+@pytest.mark.slow
 def test_killed_on_postgresql(postgres_url, nursery, tmp_path):
     """The same on a server: it sees a client vanish, and forgets what was not committed."""
     store = open_store(postgres_url)

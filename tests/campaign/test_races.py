@@ -4,6 +4,8 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack
+from seqbatch.campaign.record.decisions import Decided
 from seqbatch.errors import CampaignStateError
 from seqbatch.storage import open_store
 from tests.campaign.crashing import Nursery, order
@@ -122,6 +124,45 @@ def test_assigning_while_closing(store_url, nursery, files):
         waves |= set(answers["wave"])
         assert campaign.verify().sound
     assert waves <= {1, 2}
+    store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", ["blocks", "minimise"])
+def test_units_balanced_in_order_by_two_processes(store_url, nursery, tmp_path, draw):
+    """Whoever comes first: the actions are those of one call with the units in the stored order."""
+    store = open_store(store_url)
+    everyone = units(24)
+    for start in range(0, 24, 3):
+        everyone[start : start + 3].write_parquet(tmp_path / f"{start}.parquet")
+    changes = {"draw": draw, "strata": ["zip"], "name": f"race-{draw}", "draws": "md5"}
+    campaign = created(store, **changes)
+    results = nursery.run(*(
+        order(
+            store_url,
+            *(
+                ("assign", {"units": tmp_path / f"{start}.parquet",
+                            "out": tmp_path / f"out-{start}.parquet", "force": True})
+                for start in range(side, 24, 6)
+            ),
+            name=f"race-{draw}",
+        )
+        for side in (0, 3)
+    ))  # fmt: skip
+    assert [result.get("done") for result in results] == [True, True]
+    stored = {}
+    with store.read(f"race-{draw}") as reader:
+        for chunk in reader.unit_chunks(given=True):
+            actions = Decided.of(unpack(chunk.decided)).actions.tolist()
+            stored |= zip(unpack(chunk.given).column(0).to_pylist(), actions, strict=True)
+    assert len(stored) == 24
+    assert campaign.verify().sound
+    other = open_store(tmp_path / "again.db")
+    in_order = pl.DataFrame({"id": list(stored)}).join(everyone, on="id", maintain_order="left")
+    again = created(other, **changes).assign(in_order).table
+    other.close()
+    names = ["none", "mail", "call"]
+    assert again["action"].to_pylist() == [names[action] for action in stored.values()]
     store.close()
 
 

@@ -1,5 +1,6 @@
 """Calls that arrive together share a transaction, and none of them spoils another."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -75,6 +76,24 @@ def test_where_the_wave_has_room_for_some_they_get_in(service):
         )
     codes = [each.status_code for each in found]
     assert (codes.count(200), codes.count(409)) == (10, 14)
+    assert Campaign(service.store, "spring").verify().sound
+
+
+def test_patients_who_are_enrolled_at_once_fill_blocks(service):
+    """Whoever comes first, and whatever is refused between them, every block is filled."""
+    service.campaign(draw="blocks", block_sizes=[6], grid={"sizes": [200, 200]})
+    actions = len(Campaign(service.store, "spring").situation().actions)
+    assert 6 % actions == 0
+    calls = [{"unit": f"u{n}", "age": n} for n in range(24) for _ in range(2)]
+    calls += [{"unit": f"w{n}", "age": "old"} for n in range(6)]
+    with ThreadPoolExecutor(16) as threads:
+        found = list(threads.map(lambda unit: service.post(ASSIGN, {"units": [unit]}), calls))
+    assert [each.status_code for each in found] == [200] * 48 + [422] * 6
+    given = {}
+    for answer in found[:48]:
+        [row] = answer.json()["assignments"]
+        given[row["unit"]] = row["action"]
+    assert set(Counter(given.values()).values()) == {24 // actions}
     assert Campaign(service.store, "spring").verify().sound
 
 

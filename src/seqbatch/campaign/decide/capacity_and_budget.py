@@ -182,7 +182,8 @@ def _problems(now: Situation, wave: int) -> Iterator[InvalidSpecError]:
     if not now.spec.eligible:
         yield from _by_chance(now, most, size=size, where=where)
         yield from _too_dear(now, size=size, where=where)
-    if (strata := known_strata(now.spec)) > size:
+    # Minimisation balances the columns one by one, and never their combinations.
+    if now.spec.draw != "minimise" and (strata := known_strata(now.spec)) > size:
         yield InvalidSpecError.at(
             ("strata",),
             f"strata: {', '.join(now.spec.strata)} have {strata:,} combinations of levels, but "

@@ -1,7 +1,7 @@
 """Choose actions from a policy's probabilities, and log the exact probability of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +12,7 @@ from seqbatch.allocation import Limited, limited, rounded
 from seqbatch.allocation.rounding import as_floats, whole_parts
 from seqbatch.campaign.decide.capacity_and_budget import limits_left
 from seqbatch.campaign.decide.draws import UnitDraws, all_of, draws
+from seqbatch.campaign.decide.draws_in_order import draw_in_order
 from seqbatch.campaign.files.column_values import Texts
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import Decided
@@ -149,14 +150,8 @@ def decide_by(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> 
     """Decide for each unit of the open wave with its own draws; see :func:`weigh`."""
     said = weigh(now, rule, given, draws)
     count, options = said.probabilities.shape
-    share, floor = now.randomised, now.floor
-    # Reserve K floors first: every action then has at least its floor, whatever the policy does.
-    mixed = floor + (1 - options * floor) * said.probabilities
-    even: float | Floats = share / options
-    if said.eligible is not None:
-        among = said.eligible / said.eligible.sum(axis=1, keepdims=True)
-        mixed = options * floor * among + (1 - options * floor) * said.probabilities
-        even = share * among
+    share = now.randomised
+    mixed, total = mixture(now, said)
     # Use a separate draw: whether a unit is randomised must not depend on the draw of its action.
     randomised = draws.randomised < share
     actions = np.where(
@@ -164,7 +159,20 @@ def decide_by(now: Situation, rule: Rule, given: pa.Table, draws: UnitDraws) -> 
         uniformly(count, options, draws.choice, said.eligible)[0],
         pick(mixed, draws.choice)[0],
     )
-    return decided(now, said, actions, even + (1 - share) * mixed, randomised)
+    return decided(now, said, actions, total, randomised)
+
+
+def mixture(now: Situation, said: Weighed) -> tuple[Floats, Floats]:
+    """Return the probabilities of a unit that is not randomised, and those of every unit."""
+    options, share, floor = said.probabilities.shape[1], now.randomised, now.floor
+    # Reserve K floors first: every action then has at least its floor, whatever the policy does.
+    mixed = floor + (1 - options * floor) * said.probabilities
+    even: float | Floats = share / options
+    if said.eligible is not None:
+        among = said.eligible / said.eligible.sum(axis=1, keepdims=True)
+        mixed = options * floor * among + (1 - options * floor) * said.probabilities
+        even = share * among
+    return mixed, even + (1 - share) * mixed
 
 
 def decided(
@@ -199,10 +207,21 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Balanced:
-    """The decisions for a file, and the shadow prices of its limits (None without limits)."""
+    """The decisions for a file, and what they leave behind.
+
+    Parameters
+    ----------
+    decided
+        The decisions.
+    prices
+        The shadow prices of limits; None without limits.
+    strata
+        What changed of :attr:`~seqbatch.campaign.record.current_situation.Situation.by_stratum`.
+    """
 
     decided: Decided
-    prices: Limited | None
+    prices: Limited | None = None
+    strata: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def plain(self, now: Situation) -> dict[str, Any]:
         """Return the event's entry on limits: the value of one more unit of each limit."""
@@ -247,9 +266,25 @@ class JointDecision:
         Another machine may round prices differently. The draw itself uses integers, and gives the
         same result on every machine.
         """
-        strata = strata_of(self._now.spec.strata, self._given)
         said, drawn = gathered(self._said), all_of(self._draws)
+        if self._now.spec.in_order:
+            return decide_in_order(self._now, said, drawn, self._given)
+        strata = strata_of(self._now.spec.strata, self._given)
         return decide_together(self._now, said, drawn, strata, logged)
+
+
+def decide_in_order(
+    now: Situation, said: Weighed, drawn: UnitDraws, given: Sequence[pa.Table]
+) -> Balanced:
+    """Decide for new units in their order; splitting them into files does not change the result.
+
+    `given` has the columns of the strata.
+    """
+    _, total = mixture(now, said)
+    values = [stratum_texts(column, given) for column in now.spec.strata]
+    found = draw_in_order(now, total, drawn, values)
+    randomised = drawn.randomised < now.randomised
+    return Balanced(decided(now, said, found.actions, total, randomised), strata=found.strata)
 
 
 def decide_together(
@@ -348,14 +383,17 @@ def strata_of(columns: Sequence[str], given: Sequence[pa.Table]) -> Integers | N
         return None
     levels: list[Integers] = []
     for column in columns:
-        texts = pa.chunked_array(
-            [_texts(table.column(column)) for table in given], type=pa.string()
-        )
+        texts = stratum_texts(column, given)
         found, codes = np.unique(texts.fill_null("").to_numpy(), return_inverse=True)
         above = levels[-1] if levels else np.zeros(len(codes), dtype=np.int64)
         # Renumber at each level: the product of many columns' levels could overflow.
         levels.append(np.unique(above * len(found) + codes, return_inverse=True)[1])
     return np.column_stack(levels)
+
+
+def stratum_texts(column: str, given: Sequence[pa.Table]) -> pa.ChunkedArray:
+    """Return the units' values of a stratum column."""
+    return pa.chunked_array([_texts(table.column(column)) for table in given], type=pa.string())
 
 
 def _texts(column: pa.ChunkedArray) -> pa.Array:

@@ -51,6 +51,13 @@ REWRITE = (
     "declare the right format in the spec before you create the campaign, or write the numbers "
     "without thousands separators and with two decimals"
 )
+#: Why a unit without a stratum is refused, where its place in the stratum's order matters.
+NO_STRATUM = Reason(
+    "is missing",
+    '; it is one of strata, and draw = "blocks" or "minimise" needs a value of each: write one, '
+    "such as unknown",
+    "missing",
+)
 #: The bytes of checked units that are held in memory before they go to disk.
 SMALL = 1 << 20
 
@@ -122,6 +129,7 @@ def read_units(
     report: Callable[[int], None],
     *,
     strata: Sequence[str] = (),
+    complete: bool = False,
     with_columns: Sequence[str] = (),
 ) -> Iterator[CheckedUnits]:
     """Check a whole file of units and store it temporarily; refuse it with all its problems.
@@ -134,6 +142,9 @@ def read_units(
         Called now and then with the number of rows read.
     strata
         The columns within whose values actions are balanced.
+    complete
+        Whether every unit needs a value in these columns; otherwise, units without one are a
+        stratum.
     with_columns
         The columns that are copied to the assignments.
     """
@@ -153,7 +164,8 @@ def read_units(
         odd: OddRows | None = None
         sums: dict[str, Summed] = {}
         unclear = UnclearDots(source, _unspelled(encoder))
-        read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64))
+        needed = tuple(strata) if complete else ()
+        read = _Reading(source, encoder, np.frombuffer(os.urandom(16), dtype=np.uint64), needed)
         for piece in over(read.checked, _placed(batches)):
             unclear.look(piece.batch, start)
             problems.found.extend(piece.problems[: max(MOST_PROBLEMS - len(problems.found), 0)])
@@ -210,6 +222,7 @@ class _Reading:
     source: Source
     encoder: Encoder
     key: AnyArray
+    needed: tuple[str, ...] = ()
 
     def checked(self, piece: tuple[int, Any]) -> _Checked:
         """Check a piece, given with the number of rows before it."""
@@ -219,6 +232,7 @@ class _Reading:
         ids, given = self.source.reading(partial(encoder.prepared, whole, start, problems))
         given = _with_clusters(given, whole, encoder, start, problems)
         given = _with_beside(given, whole, encoder, start, problems)
+        _refuse_without(self.needed, given, start, problems)
         _refuse_unfit_ids(whole.column(encoder.unit), ids, start, encoder.unit, problems)
         names = file_columns(encoder)
         odd = OddRows.of(whole, start, names=names, ids=names[:1])
@@ -295,6 +309,15 @@ def _with_beside(
     if encoder.eligibility is not None and len(problems.found) == before:
         problems.add(start, encoder.unit, encoder.eligibility.nothing(given))
     return given
+
+
+def _refuse_without(needed: Sequence[str], given: pa.Table, start: int, problems: Problems) -> None:
+    """Refuse units without a value in a column that every unit needs."""
+    told = {(each.row, each.column) for each in problems.found}
+    for column in needed:
+        missing = np.flatnonzero(np.asarray(given.column(column).is_null()))
+        new = [row for row in missing.tolist() if (start + row + 1, column) not in told]
+        problems.add(start, column, dict.fromkeys(new, NO_STRATUM))
 
 
 def _refuse_unfit_ids(

@@ -96,6 +96,11 @@ class Situation:
     key, unmasked
         The fingerprint of a masked campaign's key ("" if it was never masked), and whether the
         campaign was unmasked.
+    by_stratum
+        What the next action of each stratum of the open wave depends on, by the stratum's keyed
+        hash, if units are balanced in order. For blocks: the number of the open block, and how many
+        of its places are taken. For minimisation: how many units each action has, for each value
+        of a stratum column.
     prices
         The shadow prices of limits in the open wave's newest assignment; empty without limits.
     proposal
@@ -134,6 +139,7 @@ class Situation:
     stop: str = ""
     in_wave: dict[str, int] = field(default_factory=dict)
     in_all: dict[str, int] = field(default_factory=dict)
+    by_stratum: dict[str, tuple[int, ...]] = field(default_factory=dict)
     prices: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     unmasked: bool = False
@@ -232,6 +238,7 @@ class Situation:
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
                 "waiting": _waiting(plain["waiting"]),
+                "by_stratum": _strata(plain.get("by_stratum", {})),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
             }
         )
@@ -399,6 +406,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 reading=payload.get("reading", {}),
                 in_wave=_more(now.in_wave, more),
                 in_all=_more(now.in_all, more),
+                by_stratum=now.by_stratum | _strata(payload.get("strata", {})),
                 prices=payload.get("limits", {}),
                 proposal=None,
             )
@@ -430,6 +438,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 clipped=_clipped(now, event),
                 observed=0,
                 in_wave={},
+                by_stratum={},
                 prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(payload.get("stopping")),
@@ -474,6 +483,10 @@ def _stop(look: dict[str, Any] | None) -> str:
     """Return the verdict of a look if it is to stop, otherwise ""."""
     verdict = "" if look is None else str(look["verdict"])
     return verdict if verdict in STOPS else ""
+
+
+def _strata(plain: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    return {stratum: tuple(numbers) for stratum, numbers in plain.items()}
 
 
 def _waiting(plain: Iterable[Any]) -> tuple[tuple[int, int], ...]:

@@ -158,12 +158,58 @@ def check_constraints(spec: "Spec") -> None:
             'fix how many units get an action. Use draw = "balanced", or leave draw out',
             "draw",
         )
+    _check_in_order(spec)
     if spec.masked:
         _check_masked(spec)
     _check_budget(spec)
     _check_fallback(spec, names)
     _check_rules(spec)
     _check_strata(spec)
+
+
+def _check_in_order(spec: "Spec") -> None:
+    """Refuse blocks and minimisation that could not treat all actions in the same way."""
+    for setting, draw in (("block_sizes", "blocks"), ("biased_coin", "minimise")):
+        if getattr(spec, setting) not in ((), None) and spec.draw != draw:
+            raise SettingError(f'{setting} is only for draw = "{draw}"', setting, "draw")
+    if not spec.in_order:
+        return
+    if spec.limited or spec.eligible:
+        given = "capacity" if spec.capacity else "budget" if spec.budget else "eligible"
+        why = "limits change the probabilities of actions from file to file"
+        if given == "eligible":
+            why = "some units may not get every action"
+        raise SettingError(
+            f'draw = "{spec.draw}" cannot be combined with {given}: it balances actions that are '
+            f'equally likely for every unit, but {why}. Use draw = "balanced", which balances the '
+            "units of each file",
+            "draw",
+        )
+    count = len(spec.actions)
+    if spec.draw == "blocks":
+        distinct(tuple(map(str, spec.block_sizes)), "block_sizes", "block_sizes")
+        if odd := [size for size in spec.block_sizes if size % count]:
+            least = -(-odd[0] // count) * count
+            raise SettingError(
+                f"block_sizes must be multiples of {count}, the number of actions, so that a block "
+                f"has every action equally often; received {odd[0]}: write {least}",
+                "block_sizes",
+            )
+        return
+    if not spec.strata:
+        raise SettingError(
+            'draw = "minimise" needs strata: the columns within whose values the actions are '
+            'balanced, as in strata = ["centre", "sex"]. Without any, use draw = "blocks"',
+            "strata",
+            "draw",
+        )
+    if not 1 / count < spec.favour < 1:
+        raise SettingError(
+            "biased_coin is the probability of the action that balances best: it must be above "
+            f"1 / {count}, which would not balance, and below 1, which would leave nothing to "
+            f"chance; received {spec.favour:g}. The usual value is 0.8",
+            "biased_coin",
+        )
 
 
 def _check_masked(spec: "Spec") -> None:

@@ -20,14 +20,45 @@ def nobody_said(spec: Spec) -> str:
 
 
 def balance_said(spec: Spec) -> list[str]:
-    """Describe balanced draws; nothing if draws are independent."""
+    """Describe how actions are balanced; nothing if draws are independent."""
     if not spec.balanced:
         return []
+    if spec.in_order:
+        return [*_in_order_said(spec)]
     within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
     return [
         "Draws are balanced: all units of a file are drawn together, and the number of units "
-        f"that get an action, in total{within}, is the expected number rounded up or down."
+        f"that get an action, in total{within}, is the expected number rounded up or down. Units "
+        "that come in several files or calls are balanced within each of them only."
     ]
+
+
+def _in_order_said(spec: Spec) -> Iterator[str]:
+    """Describe draws that balance units as they come, without the sizes of blocks.
+
+    Whoever knows the sizes and the earlier actions of a stratum can foresee the end of a block.
+    """
+    if spec.draw == "blocks":
+        within = f" within each {' x '.join(spec.strata)}" if spec.strata else ""
+        yield (
+            f"Units are drawn in permuted blocks{within}, in the order in which they come, over "
+            "all files and calls of a wave: a full block has every action equally often. Blocks "
+            "have the sizes that the spec declares, in random order."
+        )
+    else:
+        alike = " plus those with the same ".join(spec.strata)
+        yield (
+            "Units are minimised (Pocock and Simon) in the order in which they come, over all "
+            f"files and calls of a wave: an action scores its units with the same {alike}. The "
+            "action with the lowest score, or one of them at random, has the probability "
+            f"{spec.favour:g}; the others share the rest."
+        )
+    yield (
+        "Every wave begins anew, and all actions are treated in the same way. Before a wave "
+        "begins, every action is therefore equally likely for each unit that is drawn like this, "
+        "and the logged probability says so. If a policy prefers actions, the part of a unit's "
+        "probability that all actions have in common is drawn like this, and the rest by itself."
+    )
 
 
 def limits_said(spec: Spec) -> list[str]:

@@ -54,6 +54,11 @@ MOST_UNIT_COLUMNS = 8
 MOST_METRICS = 50
 #: Columns within which units are balanced.
 MOST_STRATA = 8
+#: Strata of a wave whose units are balanced in order: the campaign's state has an entry for each.
+MOST_STRATA_COUNTED = 10_000
+#: Units of a permuted block, and sizes that blocks may have.
+LARGEST_BLOCK = 10_000
+MOST_BLOCK_SIZES = 20
 #: Levels of one category, each a column of the model.
 MOST_LEVELS = 10_000
 #: The most sums of products that are stored: half a gigabyte in each state.

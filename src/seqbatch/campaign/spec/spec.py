@@ -26,7 +26,9 @@ from seqbatch.campaign.spec.checks import (
 from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import (
+    LARGEST_BLOCK,
     MOST_ACTIONS,
+    MOST_BLOCK_SIZES,
     MOST_METRICS,
     MOST_STRATA,
     MOST_UNIT_COLUMNS,
@@ -197,7 +199,11 @@ class Spec(SpecPart):
     floor: Number = Field(default=0.0, ge=0)
     required_outcomes: Share = 0.9
     on_unseen_category: Literal["error", "other"] = "error"
-    draw: Literal["independent", "balanced"] | None = None
+    draw: Literal["independent", "balanced", "blocks", "minimise"] | None = None
+    block_sizes: tuple[Annotated[Whole, Field(ge=2, le=LARGEST_BLOCK)], ...] = Field(
+        default=(), max_length=MOST_BLOCK_SIZES
+    )
+    biased_coin: Number | None = None
     draws: Literal["blake2", "md5"] = "blake2"
     sums: Literal["floating", "exact"] = "floating"
     rows: Literal["here", "elsewhere"] = "here"
@@ -321,8 +327,23 @@ class Spec(SpecPart):
 
     @property
     def balanced(self) -> bool:
-        """Whether units of a file are drawn jointly, which makes counts match their expectation."""
-        return self.draw == "balanced" or self.limited or bool(self.strata)
+        """Whether units of a file are decided as a whole: by one joint draw, or in order."""
+        return self.draw == "balanced" or self.in_order or self.limited or bool(self.strata)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether units are balanced as they come, over all files and calls of a wave."""
+        return self.draw in ("blocks", "minimise")
+
+    @property
+    def sizes_of_blocks(self) -> tuple[int, ...]:
+        """The sizes of permuted blocks: as declared, or two and three units for each action."""
+        return self.block_sizes or (2 * len(self.actions), 3 * len(self.actions))
+
+    @property
+    def favour(self) -> float:
+        """The probability of the action that minimises imbalance, if units are minimised."""
+        return 0.8 if self.biased_coin is None else self.biased_coin
 
     def outcomes_needed(self, units: int) -> int:
         """Return how many outcomes a wave of `units` units needs before it can be closed."""

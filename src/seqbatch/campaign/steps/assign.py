@@ -35,6 +35,7 @@ from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.unknown_ids import SAMPLE, NewIds
 from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Integers, Places
+from seqbatch.display import counted
 from seqbatch.errors import (
     CampaignStateError,
     Doubt,
@@ -423,12 +424,27 @@ class Assigning:
             doubts=(
                 *checked.doubts,
                 *self._new_ids.doubts(self.change, before=self.now.assigned),
+                *self._few_to_balance(),
             ),
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
             limits=self._limits,
         )
+
+    def _few_to_balance(self) -> Iterator[Doubt]:
+        """Doubt that units which come a few at a time are balanced, where that was declared."""
+        spec = self.now.spec
+        declared = spec.draw == "balanced" or bool(spec.strata)
+        before = self.now.units[self.now.last_opened - 1]
+        few = 0 < self._new < len(self.now.active)
+        if declared and not spec.in_order and few and before:
+            said = (
+                f"{counted(self._new, 'unit')} came after {before:,} others of the wave: each call "
+                "is balanced by itself, so calls with fewer units than actions are not. draw = "
+                '"blocks" or "minimise" would balance units that come one at a time'
+            )
+            yield Doubt("few-to-balance", (said,), rows=self._new)
 
     @property
     def _limits(self) -> dict[str, Any] | None:
@@ -571,6 +587,8 @@ class Assigning:
             }  # fmt: skip
         if self._limits is not None:
             payload["limits"] = self._limits
+        if self._together is not None and self._together.strata:
+            payload["strata"] = self._together.strata
         event = self.logbook.write(
             self.change,
             self.now,
@@ -685,10 +703,12 @@ def assign(
             spill = stack.enter_context(made)
         # Check outside the transaction: a large file then does not block other processes.
         counting = partial_call(report, "checking")
-        encoder, strata = now.encoder(wave=now.wave), now.spec.strata
         checked = stack.enter_context(
-            read_units(units, encoder, counting, strata=strata, with_columns=answers.with_columns)
-        )
+            read_units(
+                units, now.encoder(wave=now.wave), counting, strata=now.spec.strata,
+                complete=now.spec.in_order, with_columns=answers.with_columns,
+            )
+        )  # fmt: skip
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, units.file)
             result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))

@@ -156,6 +156,14 @@ def begun(payload: dict[str, Any]) -> Situation:
             "0.1: a tenth of the units get an action at random) or floor (such as 0.02: every "
             'action has at least that probability); or set waves = "same level".',
         )
+    if now.spec.in_order and not has_equal_draws(now):
+        raise InvalidSpecError.at(
+            ("draw",),
+            f'draw = "{now.spec.draw}" balances actions that are equally likely, but policy '
+            f"{now.policy['kind']} prefers actions for every unit. Declare randomised (such as "
+            '0.1: a tenth of the units get an action at random), or policy.kind = "UniformRandom"; '
+            "or leave draw out.",
+        )
     if not keeps_control(now):
         raise InvalidSpecError.at(
             ("control",),
@@ -165,6 +173,13 @@ def begun(payload: dict[str, Any]) -> Situation:
             "(such as 0.02: every action has at least that probability); or leave control out.",
         )
     return now
+
+
+def has_equal_draws(now: Situation) -> bool:
+    """Return whether any wave draws some actions with equal probabilities."""
+    policy = now.made_policy()
+    blind = policy.starts_blind and now.fixed is None
+    return bool(now.spec.randomised or now.floor or policy.explored or blind)
 
 
 def keeps_control(now: Situation) -> bool:

@@ -20,10 +20,10 @@ PUBLIC = frozenset((
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
-    "actions", "budget", "capacity", "cluster", "columns", "control", "currency", "draw", "draws",
-    "eligible", "fallback", "features", "floor", "grid", "masked", "metrics", "model", "name",
-    "objective", "on_unseen_category", "policy", "randomised", "report", "required_outcomes",
-    "rows", "start", "stopping", "strata", "sums", "unit",
+    "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
+    "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "masked", "metrics",
+    "model", "name", "objective", "on_unseen_category", "policy", "randomised", "report",
+    "required_outcomes", "rows", "start", "stopping", "strata", "sums", "unit",
 ))  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
-              "spec": declared.spec.model_dump(mode="json", exclude={"seed"})},
+              "spec": declared.spec.model_dump(mode="json", exclude={"seed", "block_sizes"})},
     )  # fmt: skip
 
 
@@ -310,10 +310,13 @@ class _Writing:
         who = "Verification computes it again."
         if spec.rows == "elsewhere":
             who = "The database that keeps the rows computes it; no row is kept here."
+        order = "The draw does not depend on the order of units."
+        if spec.in_order:
+            order = "Blocks and coins follow the order in which units are stored."
         yield (
             f"An action is drawn by a keyed hash ({spec.draws}) of the unit's id, the campaign's "
             "name and its seed. The seed is not printed here, because it would reveal future "
-            f"actions. The draw does not depend on the order of units. {who}"
+            f"actions. {order} {who}"
         )
 
     def _limits(self) -> Iterator[Part]:

@@ -719,7 +719,12 @@ class DecisionChecks:
             rows = np.arange(start, start + len(piece.units))
             self._compare(piece.event, now, piece.units, piece.stored, again.decided.take(rows))
             start += len(piece.units)
-        said = self._past.events[piece.event - 1].payload.get("limits")
+        payload = self._past.events[piece.event - 1].payload
+        strata = {stratum: list(numbers) for stratum, numbers in again.strata.items()}
+        if (kept := payload.get("strata", {})) != strata:
+            problem = f"a replay counts {strata}, the record has {kept}"
+            self._findings.add(piece.event, "strata", problem)
+        said = payload.get("limits")
         if said is not None and again.prices is not None and not _same(said, again.plain(now)):
             problem = f"a replay gives the prices {again.plain(now)}, the record has {said}"
             self._findings.add(piece.event, "limits", problem)

@@ -116,7 +116,10 @@ def inexpressible(now: Situation) -> list[str]:
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
     reasons = {
         'draws do not use md5 (declare draws = "md5")': spec.draws != "md5",
-        "units are drawn together (a balanced draw, strata, capacities or a budget)": spec.balanced,
+        f'units are balanced in the order in which they come (draw = "{spec.draw}")': spec.in_order,
+        "units are drawn together (a balanced draw, strata, capacities or a budget)": (
+            spec.balanced and not spec.in_order
+        ),
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
         f"the policy is {now.policy['kind']}: {', '.join(beyond)}": bool(beyond),
