@@ -1,4 +1,4 @@
-"""Starting from an earlier campaign: its sums as a prior, ignored, or just added to the new ones."""
+"""Starting from an earlier campaign: its sums as a prior, ignored, or simply added."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -9,7 +9,7 @@ from numpy.random import Generator, SeedSequence
 from benchmarks.learning.table import Claim, Measured, against, compared
 from benchmarks.progress import say
 from seqbatch.core import Contexts, Problem, Statistics
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies import Feedback, History, JointRidge
 from seqbatch.policies.base import State
 
@@ -25,7 +25,7 @@ IGNORED, NEW = "ignored", "learned, wave 1 from history"
 class World:
     """The earlier campaign's units, and the new one's with the outcome of every action."""
 
-    before: tuple[Floats, Floats, Floats]
+    before: tuple[Floats, Floats, Integers]
     rows: Floats
     means: Floats
     table: Floats
@@ -98,8 +98,9 @@ def _policies(world: World, drift: float) -> dict[str, tuple[JointRidge, State]]
     start = states["sums added"]
     folds = np.arange(EARLIER) % added.folds
     for fold in range(added.folds):
-        part = tuple(values[folds == fold] for values in world.before)
-        start = added.absorb(start, fold, zero.add(*part))
+        old, got, given = world.before
+        part = folds == fold
+        start = added.absorb(start, fold, zero.add(old[part], got[part], given[part]))
     states["sums added"] = added.refit(start)
     return {name: (policy, states[name]) for name, policy in made.items()}
 

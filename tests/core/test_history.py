@@ -45,10 +45,10 @@ def dummies(batch, first):
 def both(leveled, seed=1):
     """Return an earlier regression, and both experiments as rows and as sums."""
     *old, batch, before = experiment(seed, 2, shock=1.5 * leveled)
-    levels = dict(constant=0, levels=(1,)) if leveled else {}
+    levels = {"constant": 0, "levels": (1,)} if leveled else {}
     earlier = JointSums.of(before, **levels)
     *new, wave, parts = experiment(seed + 50, 2, units=50, shock=-2.0 * leveled)
-    sums = JointSums.of(parts, **(dict(constant=0, levels=(0, 1)) if leveled else {}))
+    sums = JointSums.of(parts, **({"constant": 0, "levels": (0, 1)} if leveled else {}))
     fit = joint_fit(earlier, deviations=DEVIATIONS**-2, common=np.full(P, OPEN))
     rows = (
         (*old, dummies(batch, 1 if leveled else 2)),

@@ -42,20 +42,20 @@ class _Law:
     """The columns: common part, old levels, old deviations, drifts, new levels."""
 
     def __init__(self, old, new, K, *, drift, deviations, open_sd, variance):
-        p, m, l = old[0].shape[1], old[3].shape[1], new[3].shape[1]
+        p, m, last = old[0].shape[1], old[3].shape[1], new[3].shape[1]
         first, second = (design(x, actions, K) for x, actions, _, _ in (old, new))
         n1, n2 = len(first), len(second)
         self.rows = np.block([
-            [first[:, :p], old[3], first[:, p:], np.zeros((n1, K * p)), np.zeros((n1, l))],
+            [first[:, :p], old[3], first[:, p:], np.zeros((n1, K * p)), np.zeros((n1, last))],
             [second[:, :p], np.zeros((n2, m)), second[:, p:], second[:, p:], new[3]],
         ])  # fmt: skip
         sds = [
             np.full(p, open_sd), np.full(m, np.inf), np.tile(deviations, K),
-            np.full(K * p, drift * np.sqrt(variance)), np.full(l, np.inf),
+            np.full(K * p, drift * np.sqrt(variance)), np.full(last, np.inf),
         ]  # fmt: skip
         self.precision = np.diag(1 / np.concatenate(sds) ** 2)
         self.level = np.isinf(np.concatenate(sds))
         each = np.eye(K * p)
         self.theta = np.hstack(
-            [np.tile(np.eye(p), (K, 1)), np.zeros((K * p, m)), each, each, np.zeros((K * p, l))]
+            [np.tile(np.eye(p), (K, 1)), np.zeros((K * p, m)), each, each, np.zeros((K * p, last))]
         )

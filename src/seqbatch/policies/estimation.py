@@ -12,7 +12,6 @@ changes no decision. Waves must mix actions: different features do, and a floor 
 share does for certain. UCB may give a wave one action alone: its campaigns need one of the two.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
@@ -160,18 +159,8 @@ class LeveledPolicy(LinearPolicy):
             for trial in range(trials)
         ]
 
-    def from_history(
-        self, state: State, alone: Callable[[], PooledRegression]
-    ) -> tuple[PooledRegression, dict[float | None, float]]:
-        """Return the estimate from the history and all outcomes, and the weight of each drift.
-
-        Parameters
-        ----------
-        state
-            The state.
-        alone
-            Returns the estimate from the outcomes alone.
-        """
+    def from_history(self, state: State) -> tuple[PooledRegression, dict[float | None, float]]:
+        """Return the estimate from the history and all outcomes, and the weight of each drift."""
         assert self.history is not None
         [every], [rest] = self.joint_sums(state, every_level=True), self.joint_sums(state)
         return combined(
@@ -180,12 +169,16 @@ class LeveledPolicy(LinearPolicy):
             leveled=self.leveled,
             sums=reduce(JointSums.plus, every),
             alone=reduce(JointSums.plus, rest),
-            fitted=alone,
+            fitted=lambda: self.without_history(state)[0],
         )
+
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the estimate of each trial from the outcomes alone."""
+        raise NotImplementedError
 
     def drifts(self, state: State) -> dict[float | None, float]:
         """Return the weight of each drift of the history, and of None: no history."""
-        return {}
+        return {} if self.history is None else self.from_history(state)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,17 +215,11 @@ class EstimatingPolicy(LeveledPolicy):
     def pooled(self, state: State) -> list[PooledRegression]:
         """Return the pooled regression of each trial."""
         if self.history is not None:
-            return [self.from_history(state, lambda: self._alone(state)[0])[0]]
-        return self._alone(state)
+            return [self.from_history(state)[0]]
+        return self.without_history(state)
 
-    def drifts(self, state: State) -> dict[float | None, float]:
-        """Return the weight of each drift of the history, and of None: no history."""
-        if self.history is None:
-            return {}
-        return self.from_history(state, lambda: self._alone(state)[0])[1]
-
-    def _alone(self, state: State) -> list[PooledRegression]:
-        """Return the pooled regression of each trial, without the history."""
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the pooled regression of each trial from the outcomes alone."""
         return [
             pooled_regression(reduce(JointSums.plus, folds), constant=self.constant)
             for folds in self.joint_sums(state)

@@ -23,11 +23,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seqbatch.core import Estimate, Problem, arguments
+from seqbatch.core import Problem, arguments
 from seqbatch.core.cross_validation import cross_validated
 from seqbatch.core.pooled_regression import PooledRegression
 from seqbatch.policies.base import First, State
-from seqbatch.policies.estimation import LeveledPolicy
+from seqbatch.policies.estimation import LeveledPolicy, without_widths
 from seqbatch.policies.rule import Rule
 
 FOLDS = 5
@@ -105,26 +105,17 @@ class JointRidge(LeveledPolicy):
 
     def refit(self, state: State) -> State:
         """Choose the penalty and solve the regression of each trial."""
-        if self.history is not None:
-            fits = [self.from_history(state, lambda: self._alone(state))[0].fit]
-        else:
-            fits = [
-                cross_validated(folds, constant=self.constant).fit
-                for folds in self.joint_sums(state)
-            ]
-        theta = np.concatenate([one.theta for one in fits])
-        cells, dim = theta.shape
-        estimate = Estimate(theta, np.zeros((0, 0, 0)), np.full(cells, dim), np.full(cells, np.nan))
-        return replace(state, estimates=(estimate,))
-
-    def drifts(self, state: State) -> dict[float | None, float]:
-        """Return the weight of each drift of the history, and of None: no history."""
         if self.history is None:
-            return {}
-        return self.from_history(state, lambda: self._alone(state))[1]
+            fits = self.without_history(state)
+        else:
+            fits = [self.from_history(state)[0]]
+        return replace(state, estimates=(without_widths(fits),))
 
-    def _alone(self, state: State) -> PooledRegression:
-        """Return the regression without the history."""
-        [folds] = self.joint_sums(state)
-        fit = cross_validated(folds, constant=self.constant).fit
-        return PooledRegression(1.0, np.zeros(0), fit, ())
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the regression of each trial from the outcomes alone."""
+        return [
+            PooledRegression(np.nan, np.zeros(0), found.fit, ())
+            for found in (
+                cross_validated(folds, constant=self.constant) for folds in self.joint_sums(state)
+            )
+        ]

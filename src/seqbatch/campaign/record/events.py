@@ -246,7 +246,10 @@ def _read(reader: Reader, newest: str) -> Situation:
     if fold is not None and fold.hash == _fold_hash(newest, fold.content):
         # A fold stored by another version may lack fields that this version needs.
         with contextlib.suppress(KeyError, TypeError, InvalidSpecError):
-            found = Situation.of(json.loads(fold.content))
+            plain = json.loads(fold.content)
+            if plain["history"] is not None:
+                plain["history"] = reader.event(1).payload["history"]
+            found = Situation.of(plain)
             if found.hash == newest:
                 return found
     return situation(reader.events())

@@ -8,6 +8,7 @@ from math import isfinite
 from seqbatch.campaign.decide.logged_waves import kept_up, planned
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
+from seqbatch.campaign.record.earlier_campaign import about, history_said
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import (
     balance_said,
@@ -167,7 +168,8 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
-              "spec": declared.spec.model_dump(mode="json", exclude={"seed"})},
+              "spec": declared.spec.model_dump(mode="json", exclude={"seed"}),
+              **({} if declared.history is None else {"history": about(declared.history)})},
     )  # fmt: skip
 
 
@@ -300,6 +302,14 @@ class _Writing:
     def assignment(self) -> Iterator[Part]:
         now, spec = self.now, self.spec
         yield f"Policy {text(now.policy)}: {plainly(now.policy)}."
+        yield from history_said(now.history, spec)
+        if now.history is not None:
+            yield (
+                f"These sums are of event {now.history['event']} of that campaign, whose hash is "
+                f"{now.history['hash']}; their own is {now.history['fingerprint']}. They are stored "
+                "with this campaign, and verification uses them again. Findings do not: they are "
+                "about this campaign's units alone."
+            )
         yield (
             f"With K = {len(now.actions)} actions, of which a unit may get m, the randomised share "
             f"r = {spec.randomised:g}, the floor f = {now.floor:g} and the policy's probability q, "

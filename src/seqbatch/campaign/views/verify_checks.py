@@ -504,7 +504,7 @@ class StateChecks:
         now = self._past.after(event.sequence - 1)
         if (said := event.payload.get("elsewhere")) is not None:
             return self._closed_elsewhere(event, now, said)
-        if now.wave == 1:
+        if now.wave == 1 and now.history is None:
             learned = learn(
                 now.encoder(),
                 lambda: (piece.given() for piece in walk(self._reader, wave=1, given=True)),

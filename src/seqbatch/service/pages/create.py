@@ -48,7 +48,7 @@ from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
-from seqbatch.service.routes.campaigns import created
+from seqbatch.service.routes.campaigns import created, sources_of
 from seqbatch.storage import open_store
 from seqbatch.storage.tokens import Token
 
@@ -526,7 +526,10 @@ def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
         scratch = open_store(folder / "scratch.db")
         try:
             existing = store if token.sees(spec.name) else None
-            found = validate(spec, file.source, scratch=scratch, existing=existing, report=report)
+            found = validate(
+                spec, file.source, scratch=scratch, existing=existing, report=report,
+                sources=sources_of(store, token),
+            )  # fmt: skip
         finally:
             scratch.close()
     prepared = found.prepared
