@@ -305,10 +305,10 @@ class _Writing:
         yield from history_said(now.history, spec)
         if now.history is not None:
             yield (
-                f"These sums are of event {now.history['event']} of that campaign, whose hash is "
-                f"{now.history['hash']}; their own is {now.history['fingerprint']}. They are stored "
-                "with this campaign, and verification uses them again. Findings do not: they are "
-                "about this campaign's units alone."
+                f"The sums are those after event {now.history['event']} of that campaign, whose "
+                f"hash is {now.history['hash']}; their own is {now.history['fingerprint']}. They "
+                "are stored with this campaign, and verification uses them again. Findings do "
+                "not: they are about this campaign's units alone."
             )
         yield (
             f"With K = {len(now.actions)} actions, of which a unit may get m, the randomised share "

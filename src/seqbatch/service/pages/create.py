@@ -13,6 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Validated, validate
 from seqbatch.campaign.decide.stopping import unlooked
+from seqbatch.campaign.record.earlier_campaign import history_said
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
@@ -92,6 +93,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
         *objective_said(now.spec),
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
+        *history_said(now.history, now.spec),
         *constraints_said(now.spec),
         *(f"Note: {line}." for line in unlooked(now)),
     ]
