@@ -2,7 +2,7 @@
 
 The coefficients of an action are those of the earlier experiment plus a drift N(0, w^2) for each
 coefficient and action, with w in units of the noise. The posterior of the earlier experiment's
-joint regression is then a prior, N(m_a, V_a + w^2), in which actions are tied together by the
+joint ridge regression is then a prior, N(m_a, V_a + w^2), in which actions are tied together by the
 common part as they were there. With w = 0 the result is the regression on the sums of both.
 
 How large w is, is learned: a few drifts and "no history" are weighed by how likely they make the
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from seqbatch.core.arrays import Floats
+from seqbatch.core.cross_validation import COMMON, TRIED, common_penalties
 from seqbatch.core.joint_regression import (
     OPEN,
     JointFit,
@@ -25,7 +26,12 @@ from seqbatch.core.joint_regression import (
     joint_fit,
     pseudo_inverse,
 )
-from seqbatch.core.pooled_regression import PooledRegression, Scales, scale_grid
+from seqbatch.core.pooled_regression import (
+    PooledRegression,
+    Scales,
+    residual_variance,
+    scale_grid,
+)
 from seqbatch.core.regression import noise_variance
 from seqbatch.core.statistics import Statistics
 
@@ -34,6 +40,25 @@ DRIFTS = (0.01, 0.03, 0.07, 0.15, 0.3)
 GUESS = 0.15
 #: Without history, the prior standard deviation of a common coefficient is one of the noise.
 UNIT = 1.0
+
+
+def likeliest_ridge(sums: JointSums, *, constant: int | None = None) -> tuple[JointFit, float]:
+    """Return the joint ridge regression under which outcomes are most likely, and its penalty.
+
+    The penalties are those that :func:`~seqbatch.core.cross_validation.cross_validated` tries. None
+    is so large that actions are treated as equal: a prior that is too narrow costs more than one
+    that is too wide.
+    """
+    variance = residual_variance(sums)
+    size = float(np.einsum("app->", sums.gram)) / (float(sums.count.sum()) * sums.dim) or 1.0
+    found: list[tuple[float, JointFit, float]] = []
+    for penalty in (size * tried for tried in TRIED):
+        common = common_penalties(sums.dim, constant, COMMON * penalty)
+        fit = joint_fit(sums, deviations=np.full(sums.dim, penalty), common=common)
+        log = fit.log_evidence(variance) + 0.5 * float(np.log(common[common > 0]).sum())
+        found.append((log, fit, penalty))
+    _, fit, penalty = max(found, key=lambda each: each[0])
+    return fit, penalty
 
 
 def drifted_fit(

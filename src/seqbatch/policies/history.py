@@ -23,10 +23,11 @@ from seqbatch.core.history import (
     evidence_alone,
     joint_noise,
     levelled,
+    likeliest_ridge,
     weights_of,
 )
 from seqbatch.core.joint_regression import JointFit, JointSums
-from seqbatch.core.pooled_regression import PooledRegression, pooled_regression
+from seqbatch.core.pooled_regression import PooledRegression
 from seqbatch.errors import InvalidArgumentError
 
 Drift = float | Literal["learn"]
@@ -177,7 +178,7 @@ class History:
         return all(place >= 0 and self.sums.count[place] > 0 for place in self.places)
 
     def regression(self, constant: int | None, *, leveled: bool) -> tuple[JointSums, JointFit]:
-        """Return the earlier experiment's sums, and their pooled regression.
+        """Return the earlier experiment's sums, and their joint ridge regression.
 
         The last row of the regression is that of an action without outcomes.
 
@@ -205,9 +206,8 @@ def _regression(
         sums.gram, sums.moment, sums.squares, sums.count,
         sums.crossed[:, seen], sums.level_moment[:, seen], sums.level_count[:, seen],
     )  # fmt: skip
-    pooled = pooled_regression(kept, constant=constant)
-    fit = pooled.fit
-    deviations = np.diag(pooled.scales**2 / pooled.variance)
+    fit, penalty = likeliest_ridge(kept, constant=constant)
+    deviations = np.eye(sums.dim) / penalty
     common = np.eye(sums.dim, fit.carried.shape[2])
     return kept, replace(
         fit,
