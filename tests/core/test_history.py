@@ -11,6 +11,7 @@ from seqbatch.core.history import (
     evidence_alone,
     joint_noise,
     levelled,
+    likeliest_ridge,
     weights_of,
 )
 from seqbatch.core.joint_regression import OPEN, JointSums, joint_fit
@@ -186,3 +187,32 @@ def test_noise_of_both():
         left += np.sum((y - X @ solved) ** 2)
         freedom += len(y) - rank
     assert joint_noise([earlier, without_first(sums)]) == pytest.approx(left / freedom)
+
+
+@pytest.mark.parametrize("leveled", [False, True])
+def test_earlier_regression(leveled):
+    """Its penalty is the likeliest one, by dense normal laws of the outcomes."""
+    _, rows, earlier, _ = both(leveled)
+    x, actions, y, levels = rows[0]
+    fit, penalty = likeliest_ridge(earlier, constant=0)
+    X = pooling.design(x, actions, K, levels if leveled else ())
+    variance = joint_noise([earlier])
+
+    def density(tried):
+        prior = np.full(X.shape[1], variance / tried)
+        prior[:P] = 4 * variance / tried
+        prior[0] = 1e8
+        prior[P : X.shape[1] - K * P] = 1e8
+        covariance = (X * prior) @ X.T + variance * np.eye(len(X))
+        return -0.5 * (np.linalg.slogdet(covariance)[1] + y @ np.linalg.solve(covariance, y))
+
+    size = np.mean(x**2)
+    tried = [size * 10 ** (power / 2) for power in range(-4, 5)]
+    assert penalty == pytest.approx(max(tried, key=density))
+    common = np.full(P, penalty / 4)
+    common[0] = 0.0
+    theta, _ = pooling.joint_ridge(
+        x, actions, y, K, common=common, deviations=np.full(P, penalty),
+        levels=levels if leveled else (),
+    )  # fmt: skip
+    assert np.allclose(fit.theta, theta, atol=1e-8)
