@@ -192,9 +192,11 @@ def history_said(document: Document | None, spec: Spec) -> list[str]:
     if document is None or spec.history is None:
         return []
     drift = spec.history.drift
-    far = f"{drift:g} standard deviations of the noise, as declared"
-    if drift == LEARN:
-        far = f"learned from the outcomes; before any, {GUESS:g} standard deviations of the noise"
+    far = (
+        f"learned from the outcomes; before any, {GUESS:g} standard deviations of the noise"
+        if drift == LEARN
+        else f"{drift:g} standard deviations of the noise, as declared"
+    )
     names = [action.name for action in spec.actions]
     said = [
         f"Starts from the sums of campaign {document['campaign']}: "
