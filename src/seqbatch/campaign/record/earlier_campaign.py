@@ -200,7 +200,7 @@ def history_said(document: Document | None, spec: Spec) -> list[str]:
     names = [action.name for action in spec.actions]
     said = [
         f"Starts from the sums of campaign {document['campaign']}: "
-        f"{counted(document['units'], 'unit')} of its {counted(len(document['waves']), 'wave')}. "
+        f"{counted(document['units'], 'unit')} of {counted(len(document['waves']), 'wave')}. "
         f"Features have the scales of that campaign. How far actions have drifted since: {far}."
     ]
     if new := [name for name in names if name not in known_actions(document)]:
