@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.campaign.record import events
 from seqbatch.campaign.record.earlier_campaign import fingerprint
 from seqbatch.campaign.record.events import canonical
@@ -73,6 +74,8 @@ def test_a_campaign_from_its_history(winter, tmp_path):
     assert now.policy["first"] == "fixed"
     before = Campaign(winter, "winter").situation()
     assert now.encoder(wave=1).learned == before.learned
+    # No wave is planned to be more precise than another one of its size.
+    assert planned(now).shares == pytest.approx((150 / 240, 90 / 240))
     answers = run(spring, wave=1, count=150, level=30.0)
     # The first wave is no longer random: most units get what their age asks for.
     units = people("spring", 1, 150)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
 
-from seqbatch.campaign.decide.logged_waves import kept_up, planned
+from seqbatch.campaign.decide.logged_waves import kept_up, planned, uniform_waves
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.earlier_campaign import about, history_said
@@ -265,6 +265,7 @@ class _Writing:
         error = planned_error(
             now.sizes, actions=len(now.active), randomised=uniform, floor=floor,
             columns=now.encoder().dim, noise=noise, returned=returned,
+            uniform=uniform_waves(now),
         )  # fmt: skip
         measured, shown = "standard deviations of the outcome", 1.0
         if stated is not None:
