@@ -41,7 +41,10 @@ OUTCOMES = "outcomes"
 #: The policies that can start from an earlier experiment.
 WITH_HISTORY = (
     "JointRidge",
-    *(f'{kind} with estimate = "pooled"' for kind in ("SBPE", "RBGL", "SBUCB", "ThompsonSampling")),
+    *(
+        f'{kind} with estimate = "pooled"'
+        for kind in ("SBPE", "RBGL", "EpsilonGreedy", "SBUCB", "ThompsonSampling")
+    ),
 )
 
 

@@ -172,11 +172,6 @@ class History:
                 f"{found[0]} actions and vectors of length {found[1]}",
             )
 
-    @property
-    def complete(self) -> bool:
-        """Whether every action has outcomes in it."""
-        return all(place >= 0 and self.sums.count[place] > 0 for place in self.places)
-
     def regression(self, constant: int | None, *, leveled: bool) -> tuple[JointSums, JointFit]:
         """Return the earlier experiment's sums, and their joint ridge regression.
 

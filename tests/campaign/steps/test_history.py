@@ -238,6 +238,7 @@ def test_what_has_no_history(winter, tmp_path):
         ({"policy": {"kind": "SBPE", "estimate": "own"}}, "policy.history"),
         ({"history": {"campaign": "winter", "file": "x"}}, "history.campaign"),
         ({"history": {}}, "history.campaign"),
+        ({"policy": {"kind": "JointRidge", "history": {}}}, "policy.history"),
         ({"history": {"campaign": "autumn"}}, "history.campaign"),
         ({"history": {"campaign": "winter", "drift": -1}}, "history.drift.constrained-float"),
         ({"history": {"file": "nothing.json"}}, "history.file"),

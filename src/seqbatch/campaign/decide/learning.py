@@ -411,14 +411,21 @@ def drift_said(now: Situation, policy: BasePolicy, state: Any) -> list[str]:
         return [f"{head} counts with the {how} drift, {drift:g} standard deviations of the noise"]
     best = max((each for each in weights if each is not None), key=lambda each: weights[each])
     every = ", ".join(
-        f"{weight:.0%} {'no history' if drift is None else f'{drift:g}'}"
+        f"{_roughly(weight)} {'no history' if drift is None else f'{drift:g}'}"
         for drift, weight in weights.items()
     )
     return [
-        f"{head} has {1 - weights[None]:.0%} of the weight in the estimate, the outcomes of this "
-        f"campaign alone {weights[None]:.0%}; its most likely drift is {best:g} standard "
+        f"{head} has {_roughly(1 - weights[None])} of the weight in the estimate, the outcomes of "
+        f"this campaign alone {_roughly(weights[None])}; its most likely drift is {best:g} standard "
         f"deviations of the noise (weights: {every})"
     ]
+
+
+def _roughly(weight: float) -> str:
+    """Return a weight in whole percent."""
+    if 0 < weight < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 <= weight < 1 else f"{weight:.0%}"
 
 
 #: The number of columns that a note names.

@@ -189,6 +189,12 @@ def chosen_policy(
             f"history: policy {wanted['kind']} cannot start from an earlier campaign. These can: "
             f"{', '.join(WITH_HISTORY)}. Leave [policy] out, or declare one of them.",
         )
+    if "history" in wanted:
+        raise InvalidSpecError.at(
+            ("policy", "history"),
+            "policy.history: a campaign's history is declared in a table of its own: [history] "
+            'with campaign = "NAME", or with file = "NAME-sums.json".',
+        )
     own = _campaign_defaults(spec, kind, wanted, known=set(known))
     # A declared policy overrides the campaign's defaults; a planned or recommended one does not.
     settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
