@@ -414,10 +414,11 @@ def drift_said(now: Situation, policy: BasePolicy, state: Any) -> list[str]:
         f"{_roughly(weight)} {'no history' if drift is None else f'{drift:g}'}"
         for drift, weight in weights.items()
     )
+    trusted, alone = _roughly(1 - weights[None]), _roughly(weights[None])
     return [
-        f"{head} has {_roughly(1 - weights[None])} of the weight in the estimate, the outcomes of "
-        f"this campaign alone {_roughly(weights[None])}; its most likely drift is {best:g} standard "
-        f"deviations of the noise (weights: {every})"
+        f"{head} has {trusted} of the weight in the estimate, the outcomes of this campaign alone "
+        f"{alone}; its most likely drift is {best:g} standard deviations of the noise (weights: "
+        f"{every})"
     ]
 
 
