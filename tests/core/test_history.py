@@ -5,7 +5,7 @@ import pytest
 
 from seqbatch.core import Statistics, least_squares
 from seqbatch.core.history import (
-    Weighed,
+    WeighedFit,
     averaged,
     drifted_fit,
     evidence_alone,
@@ -164,7 +164,7 @@ def test_average():
     """It has the mean and the covariance of draws from its parts."""
     fit, _, _, sums = both(False)
     parts = [drifted_fit(fit, range(K), sums, drift) for drift in (0.01, 1.0)]
-    made = averaged([Weighed(0.3, parts[0]), Weighed(0.7, parts[1])], 4.0)
+    made = averaged([WeighedFit(0.3, parts[0]), WeighedFit(0.7, parts[1])], 4.0)
     theta = 0.3 * parts[0].theta + 0.7 * parts[1].theta
     assert np.allclose(made.fit.theta, theta)
     spread = np.zeros((K, P, P))

@@ -185,7 +185,7 @@ def weights_of(logs: Sequence[float]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Weighed:
+class WeighedFit:
     """A regression and its weight in an average.
 
     Parameters
@@ -203,7 +203,7 @@ class Weighed:
     grid: tuple[Scales, ...] | None = None
 
 
-def averaged(parts: Sequence[Weighed], variance: float) -> PooledRegression:
+def averaged(parts: Sequence[WeighedFit], variance: float) -> PooledRegression:
     """Return the average of regressions: its mean and covariance, and all of them for draws."""
     kept = [part for part in parts if part.weight > 0]
     if len(kept) == 1:

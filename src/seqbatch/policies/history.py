@@ -17,7 +17,7 @@ from seqbatch.core import Problem, Statistics, arguments
 from seqbatch.core.history import (
     DRIFTS,
     GUESS,
-    Weighed,
+    WeighedFit,
     averaged,
     drifted_fit,
     evidence_alone,
@@ -241,12 +241,12 @@ def combined(
     logs = [fit.log_evidence(variance) for fit in fits]
     if constant is not None and leveled:
         fits = [levelled(fit, constant) for fit in fits]
-    parts = [Weighed(1.0, fit) for fit in fits]
+    parts = [WeighedFit(1.0, fit) for fit in fits]
     kinds: list[float | None] = [*drifts]
     if learning:
         logs.append(evidence_alone(alone, variance, constant, leveled=leveled))
         without = fitted()
-        parts.append(Weighed(1.0, without.fit, without.grid))
+        parts.append(WeighedFit(1.0, without.fit, without.grid))
         kinds.append(None)
     weights = weights_of(logs).tolist()
     weighed = [replace(part, weight=weight) for part, weight in zip(parts, weights, strict=True)]
