@@ -9,7 +9,7 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from benchmarks.learning import choosing, exploring, first_batch, pooling
+from benchmarks.learning import choosing, earlier, exploring, first_batch, pooling
 from benchmarks.learning.table import Table
 from seqbatch.errors import RankDeficiencyWarning
 
@@ -110,6 +110,22 @@ TABLES = (
         ),
         measure=pooling.leveled,
         runs=60,
+        quick=2,
+    ),
+    Table(
+        name="earlier-campaign",
+        title="Starting from an earlier campaign",
+        text=(
+            "{runs:,} runs of each row: 1,200 units in three equal waves, 3 actions, a constant "
+            "and 4 normal features, noise 1. Each coefficient has a common part with standard "
+            "deviation 0.17 and a deviation for each action with 0.1. An earlier campaign gave "
+            "600 units an action at random; since then every coefficient of every action has "
+            "drifted, by a normal number with standard deviation *drift*, in units of 0.1. All "
+            "policies are the joint ridge: it ignores the earlier campaign, adds its sums to its "
+            "own, or learns how far to trust it; *drift known* is told the drift. Regret per unit."
+        ),
+        measure=earlier.measure,
+        runs=400,
         quick=2,
     ),
     Table(

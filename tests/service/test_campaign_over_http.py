@@ -318,3 +318,33 @@ def test_what_a_body_must_hold_is_said_where_it_is_needed(service):
         if not methods.get("post", {}).get("requestBody", {"required": True})["required"]
     }
     assert optional == {"/v1/campaigns/{name}/close"}
+
+
+def test_a_campaign_starts_from_an_earlier_one(service):
+    service.post("/v1/campaigns", {"spec": SPEC})
+    service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+    service.post("/v1/campaigns/spring/outcomes", {"outcomes": OUTCOMES})
+    service.post(CLOSE, {})
+    service.post("/v1/campaigns/spring/abort", {"reason": "enough"})
+    sums = service.get("/v1/campaigns/spring/export?what=sums")
+    assert sums.headers["content-type"] == "application/json"
+    assert sums.json()["units"] == 4
+    later = {**SPEC, "name": "summer", "history": {"campaign": "spring"}}
+    found = service.post("/v1/campaigns/validate", {"spec": later, "units": UNITS}).json()
+    assert found["sound"], found
+    assert service.post("/v1/campaigns", {"spec": later}).status_code == 201
+    assert service.post("/v1/campaigns/summer/assignments", {"units": UNITS}).status_code == 200
+    for history, field in (({"file": "/etc/passwd"}, "file"), ({"campaign": "x"}, "campaign")):
+        refused = service.post(
+            "/v1/campaigns", {"spec": {**later, "name": "y", "history": history}}
+        )
+        assert refused.status_code == 422
+        assert refused.json()["field"] == f"history.{field}"
+    # A token that may not see the earlier campaign cannot start from it either.
+    secret = service.token("apart", role="admin", campaigns=("autumn",))
+    refused = service.client.post(
+        "/v1/campaigns",
+        json={"spec": {**later, "name": "autumn"}},
+        headers={"authorization": f"Bearer {secret}"},
+    )
+    assert (refused.status_code, refused.json()["field"]) == (422, "history.campaign")

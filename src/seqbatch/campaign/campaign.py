@@ -17,6 +17,7 @@ from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
 from seqbatch.campaign.steps.create import Prepared, create, prepare
 from seqbatch.campaign.steps.delete import delete
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.campaign.steps.unmask import unmask
@@ -136,7 +137,11 @@ class Campaign:
         CampaignStateError
             If the name is taken.
         """
-        prepared = spec if isinstance(spec, Prepared) else prepare(spec, defaults=store.defaults)
+        if isinstance(spec, Prepared):
+            prepared = spec
+        else:
+            sources = Sources(lambda: store)
+            prepared = prepare(spec, defaults=store.defaults, sources=sources)
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
         create(store, campaign._logbook, prepared, key=key)
         return campaign
@@ -377,7 +382,8 @@ class Campaign:
             The file.
         what
             units (with features, decisions and outcomes), outcomes (every version), rows (those
-            that outcomes were combined from), held, events.
+            that outcomes were combined from), held, events; or sums: a .json file from which a
+            later campaign can start.
         at_event
             Export the campaign as it was right after this event; None means now.
         file_format

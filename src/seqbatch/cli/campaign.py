@@ -1,7 +1,7 @@
 """The commands that run a campaign: init, create, assign, record, close."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -185,10 +185,15 @@ def create(
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.campaign.steps.create import prepare
+        from seqbatch.campaign.steps.earlier import Sources
         from seqbatch.storage import defaults_of, open_store
 
         # Check the spec before opening the store, so a refused spec leaves no file behind.
-        declared = prepare(spec, defaults=defaults_of(store))
+        with ExitStack() as opened_stores:
+            sources = Sources(
+                lambda: opened_stores.enter_context(closing(open_store(store, create=False)))
+            )
+            declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, who=who)
         now = campaign.situation()
@@ -201,6 +206,7 @@ def create(
         dump({**made, "next": then})
         return
     from seqbatch.campaign.decide.stopping import unlooked
+    from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.campaign.spec.measure import objective_said
     from seqbatch.policies.registry import plainly
@@ -217,7 +223,7 @@ def create(
     for line in objective_said(now.spec):
         say(line)
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
-    for line in constraints_said(now.spec):
+    for line in (*history_said(now.history, now.spec), *constraints_said(now.spec)):
         say(line)
     for line in unlooked(now):
         say(f"Note: {line}.")

@@ -284,7 +284,7 @@ def export(
     name: Name,
     out: Annotated[str, typer.Option(help="File to write, or - for standard output.")],
     what: Annotated[
-        str, typer.Option(help="What to export: units, outcomes, rows, held or events.")
+        str, typer.Option(help="What to export: units, outcomes, rows, held, events or sums.")
     ] = "units",
     at_event: AtEvent = None,
     file_format: Format = None,
@@ -293,6 +293,8 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Export units with decisions and outcomes, outcomes, logged or held rows, or events to a file.
+
+    A later campaign can start from the sums of this one: [history] in its spec.
 
     Example: seqbatch campaign export spring --out spring.parquet
     """
@@ -303,7 +305,8 @@ def export(
     if as_json and out != "-":
         dump({"rows": count, "out": out})
     elif out != "-":
-        say(f"Wrote {counted(count, 'row')} to {out}.")
+        rows = counted(count, "row") if what != "sums" else f"the sums of {counted(count, 'unit')}"
+        say(f"Wrote {rows} to {out}.")
 
 
 @app.command()

@@ -209,7 +209,7 @@ class AsyncRemoteCampaign:
         at_event: int | None = None,
         file_format: str = "csv",
     ) -> Path:
-        """Export stored data to a file: units, outcomes, held or events."""
+        """Export stored data to a file: units, outcomes, held, events or sums."""
         call = self._calls.document("export", what=what, format=file_format, at_event=at_event)
         return written(out, await self._client.ask(call))
 

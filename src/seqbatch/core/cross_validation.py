@@ -70,11 +70,12 @@ def _fit(sums: JointSums, penalty: float, constant: int | None) -> JointFit:
     return joint_fit(
         sums,
         deviations=np.full(sums.dim, penalty),
-        common=_common(sums.dim, constant, COMMON * penalty),
+        common=common_penalties(sums.dim, constant, COMMON * penalty),
     )
 
 
-def _common(dim: int, constant: int | None, penalty: float) -> Floats:
+def common_penalties(dim: int, constant: int | None, penalty: float) -> Floats:
+    """Return the penalty of each common coefficient; the constant has none."""
     common = np.full(dim, penalty)
     if constant is not None:
         common[constant] = 0.0
@@ -88,7 +89,7 @@ def _errors(rest: JointSums, fold: JointSums, penalties: Floats, constant: int |
     # If every unit of the rest is in a wave with a level, these levels leave the constant open.
     open_constant = constant is not None and rest.count.sum() <= rest.level_count.sum()
     for place, penalty in enumerate(penalties):
-        common = _common(rest.dim, constant, COMMON * float(penalty))
+        common = common_penalties(rest.dim, constant, COMMON * float(penalty))
         if open_constant:
             common[constant] = 1.0
         theta, levels = path.solution(float(penalty), common)

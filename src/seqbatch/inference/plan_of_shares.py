@@ -74,7 +74,7 @@ def plan_of_shares(
 ) -> PlanOfShares:
     """Fix each wave's share of the variance, before the first outcome.
 
-    D_1 = K, because the first wave is uniform. Later waves have
+    D_1 = K, if the first wave is uniform. Later waves have
     D_m = (1/K)/high + (1 - 1/K)/low, with low = h/K + (1-h) f and high = 1 - (K-1) low; under
     Thompson sampling, the geometric mean of K and this. share_m = (n_m/D_m) / sum_j (n_j/D_j).
 
@@ -106,7 +106,7 @@ def plan_of_shares(
     f = arguments.number("floor", floor, at_least=0, at_most=1 / K)
     arguments.choice("policy", policy, POLICIES)
     units = tuple(arguments.integer("sizes", size) for size in sizes)
-    blind = min(arguments.integer("uniform", uniform), len(units))
+    blind = min(arguments.integer("uniform", uniform, at_least=0), len(units))
     low = h / K + (1 - h) * f
     if low <= 0 and len(units) > blind:
         raise InvalidArgumentError(

@@ -19,6 +19,7 @@ def planned_error(
     noise: float,
     returned: float = 1.0,
     lift_variance: float = 0.0,
+    uniform: int = 1,
 ) -> float:
     """Return the approximate standard error of a pooled lift over control.
 
@@ -26,7 +27,7 @@ def planned_error(
 
     Parameters
     ----------
-    sizes, actions, randomised, floor
+    sizes, actions, randomised, floor, uniform
         See :func:`~seqbatch.inference.estimates.plan_of_shares`.
     columns, noise, returned, lift_variance
         See :func:`planned_path`.
@@ -40,7 +41,9 @@ def planned_error(
     >>> round(error, 3), round(detectable_lift(error), 2)
     (0.05, 0.14)
     """
-    plan = plan_of_shares(sizes, actions=actions, randomised=randomised, floor=floor)
+    plan = plan_of_shares(
+        sizes, actions=actions, randomised=randomised, floor=floor, uniform=uniform
+    )
     path = planned_path(
         plan,
         actions=actions,

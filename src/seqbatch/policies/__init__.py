@@ -5,6 +5,7 @@ from seqbatch.policies.bpe import BPE
 from seqbatch.policies.design import design_of
 from seqbatch.policies.epsilon_greedy import EpsilonGreedy
 from seqbatch.policies.fixed_action import FixedAction
+from seqbatch.policies.history import History
 from seqbatch.policies.joint_ridge import JointRidge
 from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
@@ -28,6 +29,7 @@ __all__ = [
     "EpsilonGreedy",
     "Feedback",
     "FixedAction",
+    "History",
     "JointRidge",
     "LinUCB",
     "Lookahead",

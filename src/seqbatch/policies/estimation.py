@@ -12,7 +12,7 @@ changes no decision. Waves must mix actions: different features do, and a floor 
 share does for certain. UCB may give a wave one action alone: its campaigns need one of the two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
@@ -30,6 +30,7 @@ from seqbatch.core.pooled_regression import PooledRegression, pooled_regression
 from seqbatch.core.regression import noise_variance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.history import History, combined
 from seqbatch.policies.rule import Intervals
 
 Levels = Literal["same level", "own level"]
@@ -37,6 +38,14 @@ SAME_LEVEL: Levels = "same level"
 OWN_LEVEL: Levels = "own level"
 #: The noise level is that of the outcomes so far.
 OUTCOMES = "outcomes"
+#: The policies that can start from an earlier experiment.
+WITH_HISTORY = (
+    "JointRidge",
+    *(
+        f'{kind} with estimate = "pooled"'
+        for kind in ("SBPE", "RBGL", "EpsilonGreedy", "SBUCB", "ThompsonSampling")
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +59,29 @@ class LeveledPolicy(LinearPolicy):
         may be higher or lower for all actions together; needs `constant`.
     constant
         The number of the column that is 1 for every unit, from 0; None if there is none.
+    history
+        The sums of an earlier experiment, to start from; a
+        :class:`~seqbatch.policies.history.History` or its plain values. Use ``first="fixed"`` with
+        it: the first batch then follows from the history. Needs a pooled estimate.
     first, ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
     """
 
     waves: Levels = SAME_LEVEL
     constant: int | None = None
+    history: History | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.history is not None:
+            object.__setattr__(self, "history", History.read(self.history))
+            if not self.pooling:
+                raise InvalidArgumentError(
+                    "history",
+                    f'left out for {type(self).__name__} without estimate = "pooled"',
+                    "a history",
+                    f"Policies that can start from one: {', '.join(WITH_HISTORY)}.",
+                )
         arguments.choice("waves", self.waves, (SAME_LEVEL, OWN_LEVEL))
         if self.constant is not None:
             constant = arguments.integer("constant", self.constant, at_least=0)
@@ -86,7 +109,17 @@ class LeveledPolicy(LinearPolicy):
             raise InvalidArgumentError(
                 "constant", f"below {problem.dim}, the length of a context vector", self.constant
             )
+        if self.history is not None:
+            self.history.require(problem)
         return super().begin(problem)
+
+    def prior(self, problem: Problem) -> tuple[Estimate, ...]:
+        """Return the estimates before any data: from the history, if there is one."""
+        if self.history is None:
+            return super().prior(problem)
+        none = Statistics.zero(problem.models, problem.dim)
+        evidence = (none,) * self.groups(problem)
+        return self.refit(State(problem, 0, evidence, (), ())).estimates
 
     def groups(self, problem: Problem) -> int:
         """Keep waves apart if they have levels, and folds if there are several."""
@@ -108,8 +141,11 @@ class LeveledPolicy(LinearPolicy):
         """Return all evidence."""
         return reduce(Statistics.merge, state.evidence)
 
-    def joint_sums(self, state: State) -> list[list[JointSums]]:
-        """Return the sums of each fold, for each trial of the state (one, except in simulators)."""
+    def joint_sums(self, state: State, *, every_level: bool = False) -> list[list[JointSums]]:
+        """Return the sums of each fold, for each trial of the state (one, except in simulators).
+
+        With `every_level` the first wave has a level, too.
+        """
         models = state.problem.models
         if self.constant is not None:
             require_constant(state.evidence, self.constant)
@@ -118,13 +154,34 @@ class LeveledPolicy(LinearPolicy):
         counts = np.array([part.count for part in state.evidence])
         by_wave = counts.reshape(-1, self.folds, counts.shape[1]).sum(axis=(1, 2))
         seen = np.flatnonzero(by_wave) if self.leveled else np.zeros(1, dtype=np.int64)
-        levels = seen[1:].tolist()
+        levels = seen[int(not every_level or not self.leveled) :].tolist()
         folds = [JointSums.of(some, constant=self.constant, levels=levels) for some in waves]
         trials = folds[0].count.shape[0] // models
         return [
             [fold.part(slice(trial * models, (trial + 1) * models)) for fold in folds]
             for trial in range(trials)
         ]
+
+    def from_history(self, state: State) -> tuple[PooledRegression, dict[float | None, float]]:
+        """Return the estimate from the history and all outcomes, and the weight of each drift."""
+        assert self.history is not None
+        [every], [rest] = self.joint_sums(state, every_level=True), self.joint_sums(state)
+        return combined(
+            self.history,
+            constant=self.constant,
+            leveled=self.leveled,
+            sums=reduce(JointSums.plus, every),
+            alone=reduce(JointSums.plus, rest),
+            fitted=lambda: self.without_history(state)[0],
+        )
+
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the estimate of each trial from the outcomes alone."""
+        raise NotImplementedError
+
+    def drifts(self, state: State) -> dict[float | None, float]:
+        """Return the weight of each drift of the history, and of None: no history."""
+        return {} if self.history is None else self.from_history(state)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +217,12 @@ class EstimatingPolicy(LeveledPolicy):
 
     def pooled(self, state: State) -> list[PooledRegression]:
         """Return the pooled regression of each trial."""
+        if self.history is not None:
+            return [self.from_history(state)[0]]
+        return self.without_history(state)
+
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the pooled regression of each trial from the outcomes alone."""
         return [
             pooled_regression(reduce(JointSums.plus, folds), constant=self.constant)
             for folds in self.joint_sums(state)

@@ -23,10 +23,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seqbatch.core import Estimate, Problem, arguments
+from seqbatch.core import Problem, arguments
 from seqbatch.core.cross_validation import cross_validated
+from seqbatch.core.pooled_regression import PooledRegression
 from seqbatch.policies.base import First, State
-from seqbatch.policies.estimation import LeveledPolicy
+from seqbatch.policies.estimation import LeveledPolicy, without_widths
 from seqbatch.policies.rule import Rule
 
 FOLDS = 5
@@ -46,7 +47,7 @@ class JointRidge(LeveledPolicy):
         assigned. The first batch always is.
     ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
-    waves, constant
+    waves, constant, history
         See :class:`~seqbatch.policies.estimation.LeveledPolicy`.
 
     Examples
@@ -104,10 +105,17 @@ class JointRidge(LeveledPolicy):
 
     def refit(self, state: State) -> State:
         """Choose the penalty and solve the regression of each trial."""
-        fits = [
-            cross_validated(folds, constant=self.constant).fit for folds in self.joint_sums(state)
+        if self.history is None:
+            fits = self.without_history(state)
+        else:
+            fits = [self.from_history(state)[0]]
+        return replace(state, estimates=(without_widths(fits),))
+
+    def without_history(self, state: State) -> list[PooledRegression]:
+        """Return the regression of each trial from the outcomes alone."""
+        return [
+            PooledRegression(np.nan, np.zeros(0), found.fit, ())
+            for found in (
+                cross_validated(folds, constant=self.constant) for folds in self.joint_sums(state)
+            )
         ]
-        theta = np.concatenate([one.theta for one in fits])
-        cells, dim = theta.shape
-        estimate = Estimate(theta, np.zeros((0, 0, 0)), np.full(cells, dim), np.full(cells, np.nan))
-        return replace(state, estimates=(estimate,))

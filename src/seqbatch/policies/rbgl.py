@@ -25,7 +25,7 @@ class RBGL(EstimatingPolicy, GreedyPolicy):
         lambda, the penalty; 1 by default.
     first, ties, unknown, last
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
-    estimate, waves, constant
+    estimate, waves, constant, history
         See :class:`~seqbatch.policies.estimation.EstimatingPolicy`; a pooled estimate has no
         lambda.
 

@@ -10,6 +10,7 @@ import numpy as np
 from seqbatch import policies
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import BasePolicy, Policy
+from seqbatch.policies.history import History
 
 
 def kinds() -> dict[str, type[BasePolicy]]:
@@ -66,9 +67,11 @@ def describe(policy: Policy) -> dict[str, Any]:
     names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         value = getattr(policy, name)
-        # Long and rare: a policy without a first batch by design is described without it.
-        if name == "design" and value is None:
+        # Long and rare: a policy without them is described without them.
+        if name in ("design", "history") and value is None:
             continue
+        if isinstance(value, History):
+            value = value.plain()
         described[name] = value.item() if isinstance(value, np.generic) else value
     return described
 

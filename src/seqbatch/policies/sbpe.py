@@ -31,7 +31,7 @@ class SBPE(EstimatingPolicy, GreedyPolicy):
     ----------
     first, ties, unknown, last
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
-    estimate, waves, constant
+    estimate, waves, constant, history
         See :class:`~seqbatch.policies.estimation.EstimatingPolicy`.
 
     Examples

@@ -149,7 +149,7 @@ class SBUCB(EstimatingPolicy, ConfidencePolicy):
     noise
         The multiplier of gamma: the noise level, 1 in the paper. ``"outcomes"``: the residual
         standard deviation of the outcomes so far.
-    estimate, waves, constant
+    estimate, waves, constant, history
         See :class:`~seqbatch.policies.estimation.EstimatingPolicy`. With wave levels UCB may stop
         giving an action within a wave, and then fail completely: keep a floor.
     first, ties, last

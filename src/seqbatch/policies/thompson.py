@@ -60,7 +60,7 @@ class ThompsonSampling(EstimatingPolicy):
     objective
         ``"earn"``: what units earn counts, as published. ``"choose"``: only the action that is
         chosen at the end counts; see above.
-    estimate, waves, constant
+    estimate, waves, constant, history
         See :class:`~seqbatch.policies.estimation.EstimatingPolicy`. Draws of a pooled estimate are
         from its joint posterior, over all scales that the outcomes leave possible.
     first, ties, last
@@ -109,7 +109,9 @@ class ThompsonSampling(EstimatingPolicy):
         return super().numbers_kept(problem) + self.samples * problem.models * problem.dim
 
     def prior(self, problem: Problem) -> tuple[Estimate, ...]:
-        """Return theta = 0 and A = ridge I, with draws from that posterior."""
+        """Return theta = 0 and A = ridge I, with draws from that posterior; or the history."""
+        if self.history is not None:
+            return super().prior(problem)
         posterior = ridge(Statistics.zero(problem.models, problem.dim), self.ridge)
         scale = 1.0 if self.scale == OUTCOMES else self.scale
         return posterior, self._draws(posterior, problem, batch=1, scale=np.full(1, scale))
@@ -166,7 +168,9 @@ class ThompsonSampling(EstimatingPolicy):
         """Return draws of each trial from the joint posterior of common part and deviations."""
         problem, half = state.problem, self.samples // 2
         normals = self._normals(problem, state.batch + 1, 1 + problem.models)
-        level = np.zeros(max(len(one.fit.levels) for one in fits))
+        # With a history, the free part is longer, and its length depends on the drift.
+        free_parts = max(len(each.fit.outer) for one in fits for each in one.grid)
+        level = np.zeros(free_parts - problem.dim)
         # Levels affect no choice, but are correlated with what does.
         waves = np.random.Generator(np.random.Philox(key=[state.batch + 1, 1]))
         free = np.column_stack([normals[:, 0], waves.standard_normal((half, len(level)))])
@@ -187,7 +191,7 @@ def _draws_of(one: PooledRegression, scale: float, free: Floats, own: Floats) ->
     for place in np.unique(places):
         fit, rows = one.grid[place].fit, places == place
         means[rows] = fit.theta
-        shared = free[rows] @ covariance_root(fit.outer[None])[0]
+        shared = free[rows][:, : len(fit.outer)] @ covariance_root(fit.outer[None])[0]
         spread[rows] = scale * (
             np.einsum("apf,sf->sap", fit.carried, shared)
             + np.einsum("sai,aij->saj", own[rows], covariance_root(fit.inner))

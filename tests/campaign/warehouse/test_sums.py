@@ -346,3 +346,24 @@ def test_a_number_that_no_statement_returns_is_refused(store, folder, column, va
     counts = ["units", "distinct_units", "absent", "randomised"]
     floats = texts.with_columns(pl.col(name) + ".0" for name in counts)
     assert sum(campaign.record_sums(floats, statement=path).assigned.values()) == 600
+
+
+def test_a_wave_elsewhere_that_starts_from_a_history(store, folder):
+    """A database decides the first wave, too, and nothing is learned but sums."""
+    base = {**ELSEWHERE, "policy": {"kind": "JointRidge", "waves": "own level"}}
+    old = Campaign.create({**base, "rows": "here", "name": "old"}, store=store)
+    table = pl.from_arrow(old.assign(customers(600, seed=1)).table)
+    old.record(visits(table["id"], table["action"], seed=1))
+    old.close()
+    old.abort(reason="enough")
+    later = {**base, "history": {"campaign": "old"}}
+    here = Campaign.create({**later, "rows": "here", "name": "here"}, store=store)
+    units = customers(600, seed=2)
+    found = in_duckdb(here.sql(units="units"), units=units)
+    same = pl.from_arrow(here.assign(units).table).join(found, on="id", suffix=" in SQL")
+    assert (same["action"] == same["action in SQL"]).all()
+    assert same["action"].value_counts()["count"].max() > 300
+    afar = Campaign.create(later, store=store)
+    closed = wave(afar, folder, 600, 3)
+    assert any("campaign old, 600 units" in note for note in closed.notes)
+    assert afar.verify().sound

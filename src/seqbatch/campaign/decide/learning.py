@@ -23,8 +23,9 @@ from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.exact_sums import ExactSums, Scale, Vectors
 from seqbatch.errors import RankDeficiencyWarning
-from seqbatch.policies import Feedback
+from seqbatch.policies import Feedback, UniformRandom
 from seqbatch.policies.base import BasePolicy, State
+from seqbatch.policies.estimation import LeveledPolicy
 
 # ----------------------------------------------------------------------
 # Learning from sums that do not depend on order or machine (sums = "exact").
@@ -191,6 +192,26 @@ def relearned(now: Situation, reader: Reader, known: Ledger, *, waves: int) -> A
     return state
 
 
+def wave_statistics(now: Situation, reader: Reader, known: Ledger, wave: int) -> Statistics:
+    """Return the sums over a wave's outcomes, one cell per action, whatever the policy."""
+    policy, problem = UniformRandom(), now.problem()
+    state = policy.begin(problem)
+    sums, total = _sums(now, state), Statistics.zero(problem.models, problem.dim)
+    for piece in walk(reader, known, wave=wave, given=True):
+        if not len(piece.known):
+            continue
+        rows = _Rows.of(now, policy, state, piece, piece.rows)
+        rewards = rows.learned(now, piece.known.values)
+        if sums is None:
+            for part, own in rows.pieces(now):
+                total = total.add(own, rewards[part], rows.actions[part])
+            continue
+        for part, taken in rows.summands(now, sums.room):
+            actions = rows.actions[part]
+            sums.add(taken, actions, np.zeros_like(actions), rewards[part])
+    return total if sums is None else sums.groups[0].statistics()
+
+
 def still_used(now: Situation, state: Any, decided: Decided) -> Bools:
     """Return for each unit whether a later estimate would use an outcome recorded now."""
     used = now.made_policy().still_used(state, decided.groups)
@@ -353,6 +374,7 @@ def notes(now: Situation, state: Any) -> list[str]:
         if number.sd == 0
     ]
     policy, encoder = now.made_policy(), now.encoder()
+    said += drift_said(now, policy, state)
     determined = policy.determined(state)
     if determined is None or (determined == encoder.dim).all():
         return said
@@ -374,6 +396,37 @@ def notes(now: Situation, state: Any) -> list[str]:
         "Undetermined effects count as 0 until more outcomes are recorded"
         for why, models in told.items()
     ]
+
+
+def drift_said(now: Situation, policy: BasePolicy, state: Any) -> list[str]:
+    """Say how far the history was trusted after the outcomes so far; nothing without history."""
+    if now.history is None or not isinstance(policy, LeveledPolicy):
+        return []
+    weights = policy.drifts(state)
+    name, units = now.history["campaign"], now.history["units"]
+    head = f"the history (campaign {name}, {units:,} units)"
+    if len(weights) == 1:
+        [drift] = weights
+        how = "declared" if now.spec.history and now.spec.history.drift != "learn" else "assumed"
+        return [f"{head} counts with the {how} drift, {drift:g} standard deviations of the noise"]
+    best = max((each for each in weights if each is not None), key=lambda each: weights[each])
+    every = ", ".join(
+        f"{_roughly(weight)} {'no history' if drift is None else f'{drift:g}'}"
+        for drift, weight in weights.items()
+    )
+    trusted, alone = _roughly(1 - weights[None]), _roughly(weights[None])
+    return [
+        f"{head} has {trusted} of the weight in the estimate, the outcomes of this campaign alone "
+        f"{alone}; its most likely drift is {best:g} standard deviations of the noise (weights: "
+        f"{every})"
+    ]
+
+
+def _roughly(weight: float) -> str:
+    """Return a weight in whole percent."""
+    if 0 < weight < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 <= weight < 1 else f"{weight:.0%}"
 
 
 #: The number of columns that a note names.

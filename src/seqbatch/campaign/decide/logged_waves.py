@@ -106,7 +106,16 @@ def planned(then: Situation) -> PlanOfShares:
         floor=floor,
         policy=policy.sharing,
         ends_greedily=policy.ends_greedily,
+        uniform=uniform_waves(then),
     )
+
+
+def uniform_waves(then: Situation) -> int:
+    """Return how many waves are uniform whatever the outcomes, as the plan of shares has it.
+
+    It is the first wave, but not if a policy follows a history from the start.
+    """
+    return int(then.history is None or then.made_policy().starts_blind)
 
 
 def kept_up(then: Situation) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
+from seqbatch.campaign.record.earlier_campaign import Document, history_of, learned_of
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec
@@ -27,6 +28,7 @@ from seqbatch.errors import (
 )
 from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.history import History
 
 #: The verdicts that stop a campaign.
 STOPS = SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
@@ -108,6 +110,8 @@ class Situation:
     explored
         The share of the open wave that an adopted proposal assigns at random, if it exceeds the
         share in the spec.
+    history
+        The sums of the earlier campaign from which it starts; None without one.
     """
 
     spec: Spec
@@ -145,6 +149,7 @@ class Situation:
     unmasked: bool = False
     proposal: dict[str, Any] | None = None
     explored: float = 0.0
+    history: Document | None = None
 
     @property
     def name(self) -> str:
@@ -213,12 +218,17 @@ class Situation:
         return np.searchsorted(np.cumsum(self.units), numbers, side="right") + 1
 
     def plain(self) -> dict[str, Any]:
-        """Return the state as plain values; :meth:`of` is the inverse."""
+        """Return the state as plain values; :meth:`of` is the inverse.
+
+        In place of a history it has its fingerprint: the history is in the first event, and this
+        is stored with every event.
+        """
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         own["spec"] = self.spec.model_dump(mode="json")
         own["actions"] = [action.model_dump(mode="json") for action in self.actions]
         own["retired"] = sorted(self.retired)
         own["learned"] = None if self.learned is None else self.learned.plain()
+        own["history"] = None if self.history is None else self.history["fingerprint"]
         return own
 
     @classmethod
@@ -254,7 +264,8 @@ class Situation:
 
     def encoder(self, *, wave: int | None = None) -> Encoder:
         """Return the encoder for learning now, or the one used for decisions in a wave."""
-        return self._first_encoder if wave == 1 or self.learned is None else self._encoder
+        first = self.learned is None or (wave == 1 and self.history is None)
+        return self._first_encoder if first else self._encoder
 
     @cached_property
     def _first_encoder(self) -> Encoder:
@@ -280,11 +291,21 @@ class Situation:
 
     def made_policy(self) -> BasePolicy:
         """Return the policy; a fixed action is numbered among the active actions."""
+        if self.history is not None:
+            return registry.make(**self.policy, history=self._history)
         if (fixed := self.fixed) is None:
             return registry.make(**self.policy)
         # Policies number the active actions only; the spec numbers all, including retired ones.
         place = sum(number < fixed for number in self.active)
         return registry.make(**{**self.policy, "action": place})
+
+    @cached_property
+    def _history(self) -> History:
+        """The history for the active actions."""
+        assert self.history is not None
+        assert self.spec.history is not None
+        names = [self.actions[number].name for number in self.active]
+        return history_of(self.history, names, drift=self.spec.history.drift)
 
     def require_open(self) -> None:
         """Raise an error unless the campaign is open."""
@@ -376,6 +397,7 @@ def after(now: Situation | None, event: Event) -> Situation:
 
 def _created(payload: dict[str, Any]) -> Situation:
     spec = check_spec(payload["spec"])
+    history = payload.get("history")
     return Situation(
         spec=spec,
         actions=spec.actions,
@@ -387,6 +409,8 @@ def _created(payload: dict[str, Any]) -> Situation:
         listed=payload.get("file", ""),
         reading=payload.get("reading", {}),
         key=payload.get("key", ""),
+        history=history,
+        learned=None if history is None else learned_of(history),
     )
 
 

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 from seqbatch.campaign.record.current_situation import Situation, after, situation
+from seqbatch.campaign.record.earlier_campaign import Document, fingerprint
 from seqbatch.campaign.record.store import (
     Change,
     Event,
@@ -29,7 +30,7 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.core import arguments
-from seqbatch.errors import EVENTS_MISSING, InvalidSpecError, StoreError
+from seqbatch.errors import DAMAGED, EVENTS_MISSING, InvalidSpecError, StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
@@ -246,10 +247,25 @@ def _read(reader: Reader, newest: str) -> Situation:
     if fold is not None and fold.hash == _fold_hash(newest, fold.content):
         # A fold stored by another version may lack fields that this version needs.
         with contextlib.suppress(KeyError, TypeError, InvalidSpecError):
-            found = Situation.of(json.loads(fold.content))
+            plain = json.loads(fold.content)
+            if plain["history"] is not None:
+                plain["history"] = _history(reader, plain["history"])
+            found = Situation.of(plain)
             if found.hash == newest:
                 return found
     return situation(reader.events())
+
+
+def _history(reader: Reader, known: str) -> Document:
+    """Return the history in the first event, whose fingerprint is known."""
+    found: Document | None = reader.event(1).payload.get("history")
+    if found is None or fingerprint(found) != known:
+        raise StoreError(
+            f"campaign {reader.name}: the sums of the earlier campaign, in event 1, were changed. "
+            "Restore the database; verify the campaign to list all damage.",
+            code=DAMAGED,
+        )
+    return found
 
 
 def _remember(now: Situation) -> None:

@@ -63,6 +63,33 @@ def _check_purpose(spec: "Spec") -> None:
         )
 
 
+def check_history(spec: "Spec") -> None:
+    """Refuse a history where it would not fit, or would tell what a mask hides."""
+    if spec.history is None:
+        return
+    if spec.masked:
+        raise SettingError(
+            "history cannot be combined with masked = true: what is known of each action would "
+            "show which code it has",
+            "history",
+            "masked",
+        )
+    if spec.model == "shared":
+        raise SettingError(
+            "history needs a model for each action, because its sums are by action: leave out "
+            'model = "shared", or history',
+            "history",
+            "model",
+        )
+    if isinstance(spec.objective.purpose, RollOut):
+        raise SettingError(
+            "objective.purpose = {after = ...} chooses the policy Lookahead, which cannot start "
+            'from a history: leave one of the two out, or choose "earn" or "choose"',
+            "history",
+            ("objective", "purpose"),
+        )
+
+
 def _check_subtracted(spec: "Spec") -> None:
     """Refuse to subtract costs from something that is not money."""
     reward, objective, currency = spec.reward, spec.objective, spec.money

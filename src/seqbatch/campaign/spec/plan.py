@@ -1,5 +1,6 @@
 """Choose wave sizes and policy: as the spec declares, or from a plan."""
 
+from collections.abc import Collection
 from dataclasses import fields
 from inspect import signature
 from typing import Any
@@ -14,7 +15,7 @@ from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import EpsilonGreedy, Lookahead, Oracle, ThompsonSampling, registry
 from seqbatch.policies.base import BasePolicy
-from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL
+from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL, WITH_HISTORY
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
 #: in a declared last wave, and outcomes have the noise that they have.
@@ -119,20 +120,26 @@ def recommended_policy(spec: Spec) -> dict[str, Any]:
     If units have features, this is the joint ridge with a level for each wave: it needs no guess of
     the noise, and contexts explore. Without features pure exploitation would never discover an
     early mistake, so this is lookahead, which explores as far as later waves gain by it. If only
-    the choice at the end counts, it is exploration sampling; for a roll-out, lookahead.
+    the choice at the end counts, it is exploration sampling; for a roll-out, lookahead. Without
+    features but with a history it is Thompson sampling.
     """
     purpose = spec.objective.purpose
+    levels = OWN_LEVEL if spec.features.intercept else SAME_LEVEL
+    if spec.history is not None and (purpose == "choose" or not spec.features.columns):
+        # Lookahead cannot start from a history.
+        objective = {"objective": "choose"} if purpose == "choose" else {}
+        return {"kind": "ThompsonSampling", "waves": levels, **objective}
     if purpose == "choose":
         return {"kind": "ThompsonSampling", "objective": "choose"}
     if isinstance(purpose, RollOut):
         return {"kind": "Lookahead", "after": purpose.after}
     if spec.features.columns or spec.model == "shared":
-        return {"kind": "JointRidge", "waves": OWN_LEVEL if spec.features.intercept else SAME_LEVEL}
+        return {"kind": "JointRidge", "waves": levels}
     return {"kind": "Lookahead"}
 
 
 def _campaign_defaults(
-    spec: Spec, kind: type[BasePolicy], wanted: dict[str, Any]
+    spec: Spec, kind: type[BasePolicy], wanted: dict[str, Any], *, known: set[str]
 ) -> dict[str, Any]:
     """Return the settings of a policy for which campaigns have other defaults."""
     names = {field.name for field in fields(kind) if field.init}
@@ -145,18 +152,28 @@ def _campaign_defaults(
         own["constant"] = INTERCEPT
     if kind is ThompsonSampling and "scale" not in wanted:
         own["scale"] = OUTCOMES
+    if spec.history is not None:
+        if "estimate" in names:
+            own["estimate"] = "pooled"
+        # Greedily, an action that is new would never be tried: the first wave tries it.
+        if not kind.greedy or known >= {action.name for action in spec.actions}:
+            own["first"] = "fixed"
     return own
 
 
-def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
+def chosen_policy(
+    spec: Spec, planned: dict[str, Any] | None, *, known: Collection[str] = frozenset()
+) -> dict[str, Any]:
     """Return the policy's name and all of its parameters, including defaults.
+
+    `known` are the actions with outcomes in the history.
 
     A campaign's defaults sometimes differ from the published algorithms: the first wave is
     assigned at random, ties are broken at random, and greedy policies avoid actions without data.
     Otherwise such an action would look best whenever all rewards are negative.
     """
-    # A plan is about what the campaign itself earns.
-    earns = spec.objective.purpose == "earn"
+    # A plan is about what the campaign itself earns, and knows no history.
+    earns = spec.objective.purpose == "earn" and spec.history is None
     wanted = planned if planned and earns else recommended_policy(spec)
     if spec.policy is not None:
         wanted = spec.policy.model_dump()
@@ -166,7 +183,19 @@ def chosen_policy(spec: Spec, planned: dict[str, Any] | None) -> dict[str, Any]:
         raise InvalidSpecError.at(
             ("policy", "kind"), f"policy.kind must be one of {known}; received {wanted['kind']!r}."
         )
-    own = _campaign_defaults(spec, kind, wanted)
+    if spec.history is not None and "history" not in {field.name for field in fields(kind)}:
+        raise InvalidSpecError.at(
+            ("history",),
+            f"history: policy {wanted['kind']} cannot start from an earlier campaign. These can: "
+            f"{', '.join(WITH_HISTORY)}. Leave [policy] out, or declare one of them.",
+        )
+    if "history" in wanted:
+        raise InvalidSpecError.at(
+            ("policy", "history"),
+            "policy.history: a campaign's history is declared in a table of its own: [history] "
+            'with campaign = "NAME", or with file = "NAME-sums.json".',
+        )
+    own = _campaign_defaults(spec, kind, wanted, known=set(known))
     # A declared policy overrides the campaign's defaults; a planned or recommended one does not.
     settings = {**wanted, **own} if spec.policy is None else {**own, **wanted}
     try:

@@ -21,6 +21,7 @@ from seqbatch.campaign.spec.checks import (
     check_constraints,
     check_elsewhere,
     check_exact,
+    check_history,
     check_objective,
 )
 from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
@@ -151,6 +152,36 @@ class FileReading(SpecPart):
     dedupe: Name | None = None
 
 
+class EarlierCampaign(SpecPart):
+    """The campaign whose sums this one starts from, and how far to trust them.
+
+    Parameters
+    ----------
+    campaign
+        A closed campaign of the same store.
+    file
+        A file of sums, as an export wrote it.
+    drift
+        ``"learn"``, or by how much each coefficient has drifted since, as a standard deviation in
+        units of the noise.
+    """
+
+    campaign: Name | None = None
+    file: Annotated[str, Field(min_length=1, max_length=LONGEST_FILE)] | None = None
+    drift: Annotated[Number, Field(ge=0)] | Literal["learn"] = "learn"
+
+    @model_validator(mode="after")
+    def _one(self) -> "EarlierCampaign":
+        if (self.campaign is None) == (self.file is None):
+            raise SettingError(
+                "exactly one of campaign and file is needed: a closed campaign of the same store, "
+                "or a file of its sums",
+                "campaign",
+                "file",
+            )
+        return self
+
+
 class PolicyChoice(SpecPart):
     """A policy's name and parameters."""
 
@@ -193,6 +224,7 @@ class Spec(SpecPart):
     objective: Objective
     grid: WaveGrid
     policy: PolicyChoice | None = None
+    history: EarlierCampaign | None = None
     stopping: StoppingRule = StoppingRule()
     report: Reported = Reported()
     randomised: Share = 0.0
@@ -255,6 +287,7 @@ class Spec(SpecPart):
                 ("grid", "adaptive"),
             )
         check_objective(self)
+        check_history(self)
         self._check_columns(names)
         self._check_segments()
         check_constraints(self)

@@ -351,7 +351,8 @@ class Amending:
                 "else ensures that a wave has several", after.floor,
             )  # fmt: skip
         # A policy without exploration might never try a new action.
-        if added and after.wave > 1 and not (after.floor or after.spec.randomised):
+        tried = after.wave == 1 and after.made_policy().starts_blind
+        if added and not tried and not (after.floor or after.spec.randomised):
             raise InvalidArgumentError(
                 "floor", "above 0 to add an action if no units are randomised", after.floor,
                 "Otherwise the new action might never be tried.",

@@ -587,8 +587,11 @@ class RowEvidence:
         )
 
     def _learned(self) -> LearnedFeatures | None:
-        """Return the feature scales learned from the first wave; None for later waves."""
-        if self.now.wave > 1:
+        """Return the feature scales learned from the first wave; None for later waves.
+
+        With a history they are those of the earlier campaign.
+        """
+        if self.now.wave > 1 or self.now.history is not None:
             return None
         return learn(
             self.now.encoder(),

@@ -10,6 +10,7 @@ from typing import Any
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import Situation, situation
+from seqbatch.campaign.record.earlier_campaign import known_actions
 from seqbatch.campaign.record.events import Logbook, sealed
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.campaign.spec.checks import check_exact
@@ -18,6 +19,7 @@ from seqbatch.campaign.spec.masking import Key, masked
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
+from seqbatch.campaign.steps.earlier import Sources, earlier_campaign, require_same_columns
 from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import (
     InvalidArgumentError,
@@ -28,6 +30,9 @@ from seqbatch.errors import (
 )
 from seqbatch.output_files import require_target
 from seqbatch.policies.estimation import LeveledPolicy
+
+#: A spec alone: files may be read, but no store is looked into.
+NO_STORE = Sources()
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,10 @@ class Prepared:
 
 
 def prepare(
-    spec: str | Path | Mapping[str, Any] | Spec, *, defaults: Mapping[str, str] | None = None
+    spec: str | Path | Mapping[str, Any] | Spec,
+    *,
+    defaults: Mapping[str, str] | None = None,
+    sources: Sources = NO_STORE,
 ) -> Prepared:
     """Check a spec with its waves and its policy, before there is a store.
 
@@ -63,6 +71,8 @@ def prepare(
         The declared spec.
     defaults
         The store's defaults for fields that the spec leaves out.
+    sources
+        Where to find the earlier campaign, if the spec names one.
 
     Raises
     ------
@@ -70,22 +80,26 @@ def prepare(
         If the spec breaks a rule; the message quotes the offending lines.
     """
     # The text is kept for messages: an error about a grid quotes the line that sets it.
-    text, name = "", "spec"
+    text, name, folder = "", "spec", Path()
     if isinstance(spec, Mapping):
         spec = check_spec(spec)
     elif not isinstance(spec, Spec):
-        text, name = read_text(spec), str(spec)
+        text, name, folder = read_text(spec), str(spec), Path(spec).parent
         spec = parse_spec(text, name=name)
     spec = _completed(spec, defaults or {})
     part = "grid"
     try:
+        earlier = earlier_campaign(spec, sources, folder=folder)
         sizes, planned = wave_sizes(spec)
         part = "policy"
-        policy = chosen_policy(spec, planned)
+        known = [] if earlier is None else known_actions(earlier)
+        policy = chosen_policy(spec, planned, known=known)
         payload = {
             "spec": spec.model_dump(mode="json"), "sizes": list(sizes), "policy": policy,
             "salt": fresh_salt(),
         }  # fmt: skip
+        if earlier is not None:
+            payload["history"] = earlier
         if text and spec.file:
             payload["file"] = spec.file
             if reading := spec.reading.model_dump(exclude_none=True):
@@ -133,8 +147,9 @@ def begun(payload: dict[str, Any]) -> Situation:
     require_room(now)
     require_possible(now)
     _require_distinct_columns(now)
+    require_same_columns(now)
     learning = now.spec.features.learning
-    if learning and not now.made_policy().starts_blind:
+    if learning and now.history is None and not now.made_policy().starts_blind:
         raise InvalidSpecError.at(
             ("features",),
             "features: the scaling, quantiles, rare levels or values for missing numbers of "

@@ -15,7 +15,15 @@ from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
-from seqbatch.campaign.steps.create import Prepared, begun, first_state, keep, prepare
+from seqbatch.campaign.steps.create import (
+    NO_STORE,
+    Prepared,
+    begun,
+    first_state,
+    keep,
+    prepare,
+)
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.errors import (
@@ -83,8 +91,11 @@ class Validated:
 class Validating:
     """One call of validate."""
 
-    def __init__(self, scratch: Store, report: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, scratch: Store, report: Callable[[str, int], None], sources: Sources
+    ) -> None:
         self._scratch = scratch
+        self._sources = sources
         self._report = report
         self._logbook = Logbook(who="validate")
         self._problems: list[SeqbatchError] = []
@@ -95,7 +106,7 @@ class Validating:
         self, spec: Any, units: Source | None, outcomes: Source | None, *, existing: Store | None
     ) -> Validated:
         """Run all checks that are possible."""
-        prepared = self._trying(prepare, spec)
+        prepared = self._trying(lambda: prepare(spec, sources=self._sources))
         if prepared is None:
             missed = [file.name for file in (units, outcomes) if file is not None]
             self._unchecked += [f"{file}: correct the spec first" for file in missed]
@@ -146,7 +157,8 @@ class Validating:
         actions = [{**action, "features": {}} for action in spec["actions"]]
         bare = {
             **spec, "name": IDS_ALONE, "features": {}, "model": "per-action", "actions": actions,
-            "control": None, "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [max(rows, 1)]},
+            "control": None, "history": None, "policy": {"kind": "UniformRandom"},
+            "grid": {"sizes": [max(rows, 1)]},
         }  # fmt: skip
         try:
             self._assign(prepare(bare), units)
@@ -200,6 +212,7 @@ def validate(
     *,
     scratch: Store,
     existing: Store | None = None,
+    sources: Sources | None = None,
     report: Callable[[str, int], None] = lambda _doing, _rows: None,
     **reading: Unpack[ReadingOptions],
 ) -> Validated:
@@ -214,6 +227,8 @@ def validate(
         An empty temporary store.
     existing
         The store in which the campaign will be created, or already exists.
+    sources
+        Where to find an earlier campaign; by default in `existing`, and in files.
     report
         Called regularly with the current step and the number of rows done.
     reading
@@ -229,4 +244,6 @@ def validate(
         if made is not None and made.is_pipe:
             raise InvalidArgumentError(what, "a file, since it is read more than once", "-")
         files.append(made)
-    return Validating(scratch, report).run(spec, *files, existing=existing)
+    if sources is None:
+        sources = NO_STORE if existing is None else Sources(lambda: existing)
+    return Validating(scratch, report, sources).run(spec, *files, existing=existing)

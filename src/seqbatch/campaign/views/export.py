@@ -1,5 +1,7 @@
 """Export a campaign's stored units, outcomes and events as tables for other programs."""
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seqbatch.campaign.decide.earlier_sums import earlier_sums
 from seqbatch.campaign.decide.repeated_rows import id_of
 from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.ids import id_columns
@@ -15,7 +18,7 @@ from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.decisions import assignments, no_assignments
-from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.events import canonical, current
 from seqbatch.campaign.record.logged_rows import DAY, KEY, TIME
 from seqbatch.campaign.record.outcomes import (
     ACCEPTED,
@@ -30,8 +33,12 @@ from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.output_files import atomically, require_target
 
-WHAT = ("units", "outcomes", "rows", "held", "events")
+#: The sums from which a later campaign can start.
+SUMS = "sums"
+WHAT = ("units", "outcomes", "rows", "held", "events", SUMS)
 #: The verdicts of the rows in each export of recorded rows.
 SHOWN = {"outcomes": (ACCEPTED,), "rows": (COUNTED, OUTSIDE), "held": HELD}
 
@@ -46,14 +53,49 @@ def export(
     file_format: str | None,
     force: bool,
 ) -> int:
-    """Write one kind of record to a file, in order; return the number of rows."""
+    """Write one kind of record to a file, in order; return the number of rows.
+
+    Of sums it returns the number of units.
+    """
     arguments.choice("what", what, WHAT)
     apart = {"the store": store.files}
+    if what == SUMS:
+        return _export_sums(store, name, out, at_event, file_format, force=force)
     require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
     with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
         count = _exported(reader, writer, what=what, at_event=at_event)
         writer.publish()
         return count
+
+
+def _export_sums(
+    store: Store,
+    name: str,
+    out: str | Path,
+    at_event: int | None,
+    file_format: str | None,
+    *,
+    force: bool,
+) -> int:
+    """Write the sums from which a later campaign can start, as JSON."""
+    if file_format not in (None, "json"):
+        raise InvalidArgumentError("format", '"json" for sums', repr(file_format))
+    if at_event is not None:
+        raise InvalidArgumentError("at_event", "left out for sums", at_event)
+    to_stdout = str(out) == "-"
+    endings = (".json",) if file_format is None else ()
+    if not to_stdout:
+        apart = {"the store": store.files}
+        require_target(out, force=force, endings=endings, apart_from=apart)
+    with store.read(name) as reader:
+        document = earlier_sums(reader, current(reader))
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if to_stdout:
+        sys.stdout.write(text)
+    else:
+        with atomically(out) as partial:
+            partial.write_text(text, encoding="utf-8")
+    return int(document["units"])
 
 
 def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:

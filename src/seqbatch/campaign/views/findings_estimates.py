@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.decide.learning import drift_said
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
     PlannedWave,
@@ -18,9 +19,10 @@ from seqbatch.campaign.decide.logged_waves import (
 )
 from seqbatch.campaign.decide.stopping import inflated, look_tail, looks_taken
 from seqbatch.campaign.decide.wave_doubts import few_of, unrecorded
+from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.store import Event, Store
+from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.action_differences import action_differences
@@ -498,7 +500,17 @@ def findings(
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
                 found = replace(found, trees=trees_answer(asking))
-    return replace(found, assumptions=assumptions(now, found), notes=notes(now, found))
+        said = (*notes(now, found), *_history(reader, now))
+    return replace(found, assumptions=assumptions(now, found), notes=said)
+
+
+def _history(reader: Reader, now: Situation) -> list[str]:
+    """Say what was learned about the history; nothing without one."""
+    if now.history is None or not now.closes:
+        return []
+    record = reader.last_state(before_event=now.sequence + 1)
+    assert record is not None
+    return drift_said(now, now.made_policy(), unpack_state(record.content, now))
 
 
 def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) -> dict[str, Any]:

@@ -21,9 +21,9 @@ PUBLIC = frozenset((
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
     "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
-    "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "masked", "metrics",
-    "model", "name", "objective", "on_unseen_category", "policy", "randomised", "report",
-    "required_outcomes", "rows", "start", "stopping", "strata", "sums", "unit",
+    "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "masked",
+    "metrics", "model", "name", "objective", "on_unseen_category", "policy", "randomised",
+    "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums", "unit",
 ))  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from importlib.metadata import version
 from itertools import accumulate
 from math import isfinite
 
-from seqbatch.campaign.decide.logged_waves import kept_up, planned
+from seqbatch.campaign.decide.logged_waves import kept_up, planned, uniform_waves
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
+from seqbatch.campaign.record.earlier_campaign import about, history_said
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import (
     balance_said,
@@ -167,7 +168,8 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
-              "spec": declared.spec.model_dump(mode="json", exclude={"seed", "block_sizes"})},
+              "spec": declared.spec.model_dump(mode="json", exclude={"seed", "block_sizes"}),
+              **({} if declared.history is None else {"history": about(declared.history)})},
     )  # fmt: skip
 
 
@@ -263,6 +265,7 @@ class _Writing:
         error = planned_error(
             now.sizes, actions=len(now.active), randomised=uniform, floor=floor,
             columns=now.encoder().dim, noise=noise, returned=returned,
+            uniform=uniform_waves(now),
         )  # fmt: skip
         measured, shown = "standard deviations of the outcome", 1.0
         if stated is not None:
@@ -300,6 +303,14 @@ class _Writing:
     def assignment(self) -> Iterator[Part]:
         now, spec = self.now, self.spec
         yield f"Policy {text(now.policy)}: {plainly(now.policy)}."
+        yield from history_said(now.history, spec)
+        if now.history is not None:
+            yield (
+                f"The sums are those after event {now.history['event']} of that campaign, whose "
+                f"hash is {now.history['hash']}; their own is {now.history['fingerprint']}. They "
+                "are stored with this campaign, and verification uses them again. Findings do "
+                "not: they are about this campaign's units alone."
+            )
         yield (
             f"With K = {len(now.actions)} actions, of which a unit may get m, the randomised share "
             f"r = {spec.randomised:g}, the floor f = {now.floor:g} and the policy's probability q, "

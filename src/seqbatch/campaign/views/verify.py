@@ -29,8 +29,8 @@ from seqbatch.campaign.views.verify_checks import (
     DecisionChecks,
     Discrepancies,
     Finding,
-    History,
     IndexedRecords,
+    PastSituations,
     StateChecks,
     StoredAbsences,
     Verified,
@@ -128,7 +128,7 @@ def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
 class _Verifying:
     def __init__(self, reader: Reader) -> None:
         self._reader, self._events = reader, reader.events()
-        self._past, self._findings = History(self._events), Discrepancies()
+        self._past, self._findings = PastSituations(self._events), Discrepancies()
         self._decisions = DecisionChecks(reader, self._past, self._findings)
         # The hashes of each event's records, collected while reading.
         self._hashes: dict[int, list[str]] = {event.sequence: [] for event in self._events}

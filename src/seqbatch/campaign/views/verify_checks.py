@@ -130,7 +130,7 @@ class Discrepancies:
         return bool(apart)
 
 
-class History:
+class PastSituations:
     """The campaign's situation after each event.
 
     Parameters
@@ -470,7 +470,7 @@ class StateChecks:
     """
 
     def __init__(
-        self, reader: Reader, past: History, absent: StoredAbsences, findings: Discrepancies
+        self, reader: Reader, past: PastSituations, absent: StoredAbsences, findings: Discrepancies
     ) -> None:
         self._reader, self._past, self._absent = reader, past, absent
         self._findings = findings
@@ -504,7 +504,7 @@ class StateChecks:
         now = self._past.after(event.sequence - 1)
         if (said := event.payload.get("elsewhere")) is not None:
             return self._closed_elsewhere(event, now, said)
-        if now.wave == 1:
+        if now.wave == 1 and now.history is None:
             learned = learn(
                 now.encoder(),
                 lambda: (piece.given() for piece in walk(self._reader, wave=1, given=True)),
@@ -652,7 +652,7 @@ class DecisionChecks:
         Collects the differences.
     """
 
-    def __init__(self, reader: Reader, past: History, findings: Discrepancies) -> None:
+    def __init__(self, reader: Reader, past: PastSituations, findings: Discrepancies) -> None:
         self._reader, self._past, self._findings = reader, past, findings
         # The events that stored a new state, and the most recently loaded state.
         turns = ("create", "close", "amend")

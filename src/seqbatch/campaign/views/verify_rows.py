@@ -15,8 +15,8 @@ from seqbatch.campaign.record.store import LoggedRows, OutcomeChunk, Reader
 from seqbatch.campaign.views.verify_checks import (
     NAMED,
     Discrepancies,
-    History,
     IndexedRecords,
+    PastSituations,
     told,
 )
 from seqbatch.core.arrays import Floats
@@ -36,7 +36,7 @@ class RowChecks:
     """
 
     def __init__(
-        self, reader: Reader, past: History, findings: Discrepancies, indexed: IndexedRecords
+        self, reader: Reader, past: PastSituations, findings: Discrepancies, indexed: IndexedRecords
     ) -> None:
         self._reader, self._past, self._findings, self._indexed = reader, past, findings, indexed
         # The open event, the situation before it, its logged rows, and its outcomes.

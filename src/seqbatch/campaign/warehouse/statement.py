@@ -130,7 +130,8 @@ def require_summable(now: Situation) -> None:
     reasons = {
         'sums depend on the order of rows (declare sums = "exact")': spec.sums != "exact",
         "the scaling of columns is not yet learned from the first wave "
-        f"({', '.join(spec.features.learning)})": now.wave == 1 and bool(spec.features.learning),
+        f"({', '.join(spec.features.learning)})": now.learned is None
+        and bool(spec.features.learning),
         "absent outcomes count only after a wait (after)": spec.reward.after is not None,
         "a metric has a format": any(one.format is not None for one in spec.reward.terms),
         "rows are combined or must be in time (rows, within)": any(

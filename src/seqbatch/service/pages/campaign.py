@@ -168,7 +168,7 @@ async def export(
     request: Request,
     name: Name,
     _visitor: Visiting,
-    what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
+    what: Literal["units", "outcomes", "rows", "held", "events", "sums"] = "units",
     file_format: Annotated[
         Literal["csv", "parquet", "arrow", "xlsx"], Query(alias="format")
     ] = "csv",

@@ -13,6 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Validated, validate
 from seqbatch.campaign.decide.stopping import unlooked
+from seqbatch.campaign.record.earlier_campaign import history_said
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
@@ -48,7 +49,7 @@ from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
-from seqbatch.service.routes.campaigns import created
+from seqbatch.service.routes.campaigns import created, sources_of
 from seqbatch.storage import open_store
 from seqbatch.storage.tokens import Token
 
@@ -92,6 +93,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
         *objective_said(now.spec),
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
+        *history_said(now.history, now.spec),
         *constraints_said(now.spec),
         *(f"Note: {line}." for line in unlooked(now)),
     ]
@@ -526,7 +528,10 @@ def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
         scratch = open_store(folder / "scratch.db")
         try:
             existing = store if token.sees(spec.name) else None
-            found = validate(spec, file.source, scratch=scratch, existing=existing, report=report)
+            found = validate(
+                spec, file.source, scratch=scratch, existing=existing, report=report,
+                sources=sources_of(store, token),
+            )  # fmt: skip
         finally:
             scratch.close()
     prepared = found.prepared

@@ -12,6 +12,7 @@ from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec
 from seqbatch.campaign.steps.create import prepare
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.views.status import listed, step_from
 from seqbatch.errors import InvalidSpecError
 from seqbatch.service.access import Caller, caller, require_sight
@@ -108,7 +109,10 @@ async def validate_spec(request: Request, token: Caller) -> Response:
             scratch = open_store(folder / "scratch.db")
             try:
                 existing = store if token.sees(spec.name) else None
-                found = validate(spec, units, outcomes, scratch=scratch, existing=existing)
+                found = validate(
+                    spec, units, outcomes, scratch=scratch, existing=existing,
+                    sources=sources_of(store, token),
+                )  # fmt: skip
                 return _tried(found, store.label)
             finally:
                 scratch.close()
@@ -147,6 +151,11 @@ async def create(request: Request, token: Caller) -> Response:
     return sent(await bounded(request, lambda: created(store, token, call, declared(body.spec))))
 
 
+def sources_of(store: SQLStore, token: Token) -> Sources:
+    """Return where a caller's spec may take its history from: campaigns that the token may see."""
+    return Sources(lambda: store, files=False, sees=token.sees)
+
+
 def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Spec) -> StoredAnswer:
     """Create a campaign, signed by the token; a repeated call gets the same answer."""
     require_sight(token, spec.name)
@@ -156,7 +165,7 @@ def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Sp
             "masked: a masked campaign must be created with `seqbatch campaign create --key "
             "FILE`: that writes its key to a file, so the key never passes through the service.",
         )
-    prepared = prepare(spec, defaults=store.defaults)
+    prepared = prepare(spec, defaults=store.defaults, sources=sources_of(store, token))
 
     def kept(base: SharedTransaction) -> StoredAnswer:
         campaign = Campaign.create(prepared, store=base, who=token.name)

@@ -169,23 +169,26 @@ async def protocol(
 @router.get(
     "/export",
     summary="Export units, outcomes, logged rows, held rows or events as a file.",
-    responses={200: sends(*FILES), **responses(404, 409, 422, 429)},
+    responses={200: sends(*FILES, DOCUMENTS["json"]), **responses(404, 409, 422, 429)},
 )
 async def export(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "rows", "held", "events"] = "units",
+    what: Literal["units", "outcomes", "rows", "held", "events", "sums"] = "units",
     file_format: Annotated[Literal["csv", "parquet", "xlsx"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
 ) -> Response:
-    """In CSV files, text that a spreadsheet would run as a formula is escaped."""
+    """In CSV files, text that a spreadsheet would run as a formula is escaped.
+
+    Sums are JSON, whatever the format: a later campaign can start from them.
+    """
     return await exported(request, name, what, file_format, at_event=at_event)
 
 
 async def exported(
     request: Request,
     name: Name,
-    what: Literal["units", "outcomes", "rows", "held", "events"],
+    what: Literal["units", "outcomes", "rows", "held", "events", "sums"],
     file_format: Literal["csv", "parquet", "arrow", "xlsx"],
     *,
     at_event: int | None = None,
@@ -193,6 +196,11 @@ async def exported(
 ) -> Response:
     """Answer with an export, after an optional byte order mark."""
     campaign = Campaign(request.app.state.store, name)
+    if what == "sums":
+        return await _file(
+            request, f"{name}-sums.json", DOCUMENTS["json"],
+            lambda out: campaign.export(out, what="sums"),
+        )  # fmt: skip
     return await _file(
         request, f"{name}-{what}.{file_format}", MEDIA_TYPES[file_format],
         lambda out: campaign.export(out, what=what, file_format=file_format, at_event=at_event),
