@@ -15,7 +15,7 @@ from seqbatch.campaign.files.writing import Writer, require_table
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.decisions import assignments, no_assignments
-from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.record.events import canonical, current
 from seqbatch.campaign.record.logged_rows import DAY, KEY, TIME
 from seqbatch.campaign.record.outcomes import (
     ACCEPTED,
@@ -28,6 +28,7 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
+from seqbatch.campaign.views.interim import Sight, shown_events
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 
@@ -45,24 +46,28 @@ def export(
     at_event: int | None,
     file_format: str | None,
     force: bool,
+    sight: Sight,
 ) -> int:
     """Write one kind of record to a file, in order; return the number of rows."""
     arguments.choice("what", what, WHAT)
     apart = {"the store": store.files}
     require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
     with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
-        count = _exported(reader, writer, what=what, at_event=at_event)
+        count = _exported(reader, writer, what=what, at_event=at_event, sight=sight)
         writer.publish()
         return count
 
 
-def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:
+def _exported(
+    reader: Reader, writer: Writer, *, what: str, at_event: int | None, sight: Sight
+) -> int:
     events = events_until(reader.events(), at_event)
     now, count = situation(events), 0
     if what != "events":
         now.require_rows()
     if what == "events":
-        tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])
+        shown = shown_events(events, current(reader), sight)
+        tables = iter([pa.Table.from_pylist([_plain(event) for event in shown])])
     elif what == "units":
         tables = _units(reader, now)
     else:
