@@ -231,6 +231,10 @@ class Campaign:
         found.require_fitting(now.key)
         return (self._opened(found) if now.masked else self.store), WITH_KEY
 
+    def require_key(self, key: str | Path) -> None:
+        """Refuse a key that is not the campaign's."""
+        self._seen(key)
+
     def _opened(self, key: Key) -> Store:
         """Return a store in which the masked campaign is read with the names of its actions."""
         with self.store.read(self.name) as reader:

@@ -42,6 +42,10 @@ class Sight:
 
     def require_results(self, now: Situation) -> None:
         """Refuse to show results that are hidden."""
+        if not self.results:
+            raise CampaignStateError(
+                f"the results of campaign {now.name} are not shown to this caller.", code="withheld"
+            )
         if self.hides(now):
             raise CampaignStateError(
                 f"campaign {now.name} withholds its results until it has ended "
