@@ -164,29 +164,6 @@ def test_what_tells_actions_apart_is_refused(store, tmp_path, changes):
         Campaign.create(spec, store=store, key=tmp_path / "k.key", who="ann")
 
 
-def test_the_rule_waits_for_the_control(store, tmp_path):
-    """A masked look would compare with whatever action came to be called A."""
-    path = tmp_path / "trial.key"
-    stopping = {"rule": "obrien-fleming"}
-    trial = Campaign.create({**TRIAL, "stopping": stopping}, store=store, key=path, who="ann")
-    answers = pl.from_arrow(trial.assign(units(300)).table)
-    values = [ord(code[0]) / 10 + row % 7 / 10 for row, code in enumerate(answers["action"])]
-    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
-    closed = trial.close()
-    assert closed.stopping is None
-    assert any("compares actions with the control" in note for note in closed.notes)
-    assert any("Only the key names the control" in note for note in trial.findings().notes)
-    trial.unmask(path, reason="an interim analysis")
-    answers = pl.from_arrow(trial.assign(units(200, start=300)).table)
-    values = [len(name) / 10 + row % 7 / 10 for row, name in enumerate(answers["action"])]
-    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
-    trial.close()
-    [look] = trial.findings().stopping.looks
-    assert {one.action for one in look.actions} == {"low dose", "high dose"}
-    assert set(trial.findings().quality.waves[0].assigned) == set(ARMS)
-    assert trial.verify().sound
-
-
 def test_a_masked_spec_is_validated_without_a_key(store):
     found = validate(TRIAL, units(100), scratch=store)
     assert not found.problems

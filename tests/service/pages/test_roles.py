@@ -113,11 +113,7 @@ TABS = ("", "/findings", "/units", "/outcomes", "/close", "/report", "/history",
 def test_a_role_is_shown_the_tabs_that_it_may_open(visits, who):
     page = visits[who].get("/campaigns/spring").text
     tabs = re.search(r'<nav class="tabs".*?</nav>', page, re.DOTALL)[0]
-    allowed = [
-        tab
-        for tab in TABS
-        if who in NEEDED["GET", f"/campaigns/{{name}}{tab}"]
-    ]
+    allowed = [tab for tab in TABS if who in NEEDED["GET", f"/campaigns/{{name}}{tab}"]]
     assert re.findall(r'href="/campaigns/spring([^"]*)"', tabs) == allowed
     assert ('href="/new"' in page) == (who == "admin")
 

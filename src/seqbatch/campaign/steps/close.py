@@ -139,9 +139,10 @@ class Closed:
     def without_results(self) -> "Closed":
         """Return the result with sums over all actions only."""
         untold = ChiSquare(0.0, 0, None)
+        sums: dict[str, Any] = {what: {ALL: sum(getattr(self, what).values())} for what in COUNTED}
         return replace(
             self,
-            **{what: {ALL: sum(getattr(self, what).values())} for what in COUNTED},
+            **sums,
             missingness=untold,
             allocation=untold,
             metrics={name: {ALL: sum(own.values())} for name, own in self.metrics.items()},

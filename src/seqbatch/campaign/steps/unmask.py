@@ -1,6 +1,7 @@
 """Unmask a campaign with its key: the actions get their names back."""
 
 from pathlib import Path
+from typing import Any
 
 from seqbatch.campaign.decide.keyed_looks import keyed_looks
 from seqbatch.campaign.record.current_situation import Situation
@@ -18,7 +19,11 @@ def unmask(store: Store, name: str, logbook: Logbook, *, key: str | Path, why: s
     with store.change(name) as change:
         now = current(change)
         require_masked(now, found)
-        payload = {"codes": found.codes, "control": found.control, "salt": found.salt}
+        payload: dict[str, Any] = {
+            "codes": found.codes,
+            "control": found.control,
+            "salt": found.salt,
+        }
         if now.spec.stopping.looks:
             looks = [one.taken for one in keyed_looks(change, change.events(), found)]
             payload["looks"] = [one.plain() for one in looks if one is not None]
