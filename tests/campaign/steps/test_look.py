@@ -3,12 +3,14 @@
 import json
 import stat
 from dataclasses import replace
+from random import Random
 
 import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.keyed_looks import keyed_looks
+from seqbatch.campaign.spec import masking
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.steps import create
 from seqbatch.campaign.views.verify_checks import wrong_keyed_looks
@@ -35,6 +37,12 @@ def store(tmp_path):
 @pytest.fixture
 def key(tmp_path):
     return tmp_path / "trial.key"
+
+
+@pytest.fixture(autouse=True)
+def _same_codes(monkeypatch):
+    """Which arm is A decides what a look says, and is drawn anew for each campaign."""
+    monkeypatch.setattr(masking.secrets, "SystemRandom", lambda: Random(1))
 
 
 @pytest.fixture
