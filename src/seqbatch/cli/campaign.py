@@ -545,8 +545,9 @@ def plain_look(looked: "Looked") -> dict[str, Any]:
 
 def say_look(looked: "Looked", out: Path | None) -> None:
     """Print the verdict of a look, and where its numbers are."""
-    said = f"Look after wave {looked.wave}: {looked.verdict} (event {looked.event})."
-    say(said if out is None else f"{said} For the committee alone: {out}.")
+    say(f"Look after wave {looked.wave}: {looked.verdict} (event {looked.event}).")
+    if out is not None:
+        say(f"For the committee alone: {out}")
 
 
 def say_how_to_adopt(name: str, store: str) -> None:

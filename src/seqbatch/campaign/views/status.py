@@ -135,6 +135,8 @@ def step_from(now: Situation) -> Step:
     """Return the next call in a situation."""
     if now.spec.rows == "elsewhere":
         return "sql" if now.condition == "open" else "status"
+    if now.stop and now.withheld:
+        return "status"
     if now.condition != "open" or now.stop:
         return "report"
     if now.look_due:

@@ -165,6 +165,8 @@ def next_of(now: Situation) -> Next:
     """Return the next step in a situation."""
     if now.stop and now.condition == "open":
         said = f"The stopping rule says: {now.stop}."
+        if now.withheld:
+            return Next(said, "See the events", "history")
         return Next(said, "Read the findings", "findings")
     step = step_from(now)
     if step == "look":
