@@ -1,6 +1,7 @@
 """Masked campaigns: nothing but the key tells which code is which action."""
 
 import json
+import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,9 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign.spec import masking
 from seqbatch.campaign.spec.masking import Key
+from seqbatch.campaign.steps import create
 from seqbatch.errors import SeqbatchError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, lose_commit, units
@@ -207,12 +210,27 @@ def test_the_key_stays_if_the_store_does_not_answer(store, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_an_interruption_during_the_commit(store, tmp_path, monkeypatch, stored):
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(5, "I/O error"), StoreError("failed")], ids=repr
+)
+def test_an_interruption_or_a_failure_during_the_commit(
+    store, tmp_path, monkeypatch, stored, error
+):
     key = tmp_path / "trial.key"
-    lose_commit(monkeypatch, store, stored=stored, error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    lose_commit(monkeypatch, store, stored=stored, error=error)
+    with pytest.raises(type(error)):
         Campaign.create(TRIAL, store=store, key=key)
     assert key.exists() == stored == (store.names() == ["trial"])
+
+
+def test_the_key_and_its_folder_are_on_disk_before_the_commit(store, tmp_path, monkeypatch):
+    done, fsync, sync, keep = [], os.fsync, masking.sync, create.keep
+    key = tmp_path / "trial.key"
+    monkeypatch.setattr(masking.os, "fsync", lambda n: (done.append("file"), fsync(n)))
+    monkeypatch.setattr(masking, "sync", lambda path: (done.append(path), sync(path)))
+    monkeypatch.setattr(create, "keep", lambda *args: (done.append("commit"), keep(*args)))
+    Campaign.create(TRIAL, store=store, key=key)
+    assert done.index("file") < done.index(tmp_path) < done.index("commit")
 
 
 @pytest.mark.usefixtures("trial")

@@ -10,7 +10,7 @@ from typing import Any
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import Situation, situation
-from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.campaign.spec.checks import check_exact, require_planned_looks
 from seqbatch.campaign.spec.input_limits import MOST_SUMS
@@ -22,7 +22,6 @@ from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import (
     InvalidArgumentError,
     InvalidSpecError,
-    SeqbatchError,
     StoreError,
     UncertainCommitError,
 )
@@ -259,7 +258,7 @@ def create(
     try:
         keep(store, logbook, prepared)
     except UncertainCommitError as error:
-        if _absent(store, prepared):
+        if _not_created(store, prepared):
             target.unlink(missing_ok=True)
             raise StoreError(
                 f"{error} Meanwhile it is known that campaign {prepared.now.name} was not stored. "
@@ -270,9 +269,9 @@ def create(
             "there, keep the key, because there is no other; if not, "
             "delete the key and make the same call again."
         ) from error
-    except BaseException as error:
-        # An interruption may come while the store commits.
-        if isinstance(error, SeqbatchError | OSError) or _absent(store, prepared):
+    except BaseException:
+        # An interruption or a failure may come while the store commits.
+        if _not_created(store, prepared):
             target.unlink(missing_ok=True)
         raise
 
@@ -289,17 +288,24 @@ class _AbsentError(Exception):
     """Ends a trial creation: the name is free."""
 
 
-def _absent(store: Store, prepared: Prepared) -> bool:
-    """Return whether the store has no campaign of this name, and cannot get it any more.
+def _not_created(store: Store, prepared: Prepared) -> bool:
+    """Return whether the store says that the campaign was not created; False if it does not answer.
 
-    Beginning to create it waits for a commit that the server may still be working on.
+    Either the name is free, or it belongs to a campaign with another key. Beginning to create it
+    waits for a commit that the server may still be working on.
     """
+    name = prepared.now.name
     try:
-        with store.create(prepared.now.name):
+        with store.create(name):
             raise _AbsentError
     except _AbsentError:
         return True
     except Exception:  # the name is taken, or the store does not answer
+        pass
+    try:
+        with store.read(name) as reader:
+            return current(reader).key != prepared.now.key
+    except Exception:  # the store does not answer
         return False
 
 
