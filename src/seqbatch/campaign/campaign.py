@@ -34,12 +34,13 @@ from seqbatch.campaign.views.interim import (
     WITH_KEY,
     Sight,
     shown_events,
+    status_as_recorded,
     status_without_results,
 )
 from seqbatch.campaign.views.next_rule import next_rule
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.report import closed_report, report
-from seqbatch.campaign.views.report_results import gathered
+from seqbatch.campaign.views.report_results import as_recorded, gathered
 from seqbatch.campaign.views.seal import Seal, seal
 from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
 from seqbatch.campaign.views.verify import naming_damage, verify
@@ -218,6 +219,8 @@ class Campaign:
         """
         store, sight = self._seen(key)
         made = status(store, self.name, at_event=at_event)
+        if isinstance(store, KeyedStore) and at_event is None:
+            made = status_as_recorded(made, store.before)
         return status_without_results(made) if sight.hides(self.situation()) else made
 
     def _seen(self, key: str | Path | None) -> tuple[Store, Sight]:
@@ -229,20 +232,21 @@ class Campaign:
             rule = "left out: the campaign is not masked, and its interim results are open"
             raise InvalidArgumentError("key", rule, key)
         found.require_fitting(now.key)
-        return (self._opened(found) if now.masked else self.store), WITH_KEY
+        return (cast("Store", self._opened(found)) if now.masked else self.store), WITH_KEY
 
     def require_key(self, key: str | Path) -> None:
         """Refuse a key that is not the campaign's."""
         self._seen(key)
 
-    def _opened(self, key: Key) -> Store:
+    def _opened(self, key: Key) -> KeyedStore:
         """Return a store in which the masked campaign is read with the names of its actions."""
         with self.store.read(self.name) as reader:
             made: list[LookTaken | None] = []
             if current(reader).spec.stopping.looks:
                 made = [one.taken for one in keyed_looks(reader, reader.events(), key)]
             looks = [one.plain() for one in made if one is not None]
-            return cast("Store", KeyedStore(self.store, unmasking(reader, key, looks)))
+            last = reader.events()[-1]
+            return KeyedStore(self.store, last, unmasking(reader.name, last, key, looks))
 
     def _require_results(self) -> None:
         self._sight.require_results(self.situation())
@@ -403,8 +407,10 @@ class Campaign:
         sight.require_results(self.situation())
         made = self._require_format(out, file_format, force=force)
         at = self._logbook.now() if at_event is None else None
-        document = report(gathered(store, self.name, at_event=at_event, at=at))
-        return write(document, out, file_format=made, private=key is not None)
+        of = gathered(store, self.name, at_event=at_event, at=at)
+        if isinstance(store, KeyedStore) and at_event is None:
+            of = as_recorded(of, store.before)
+        return write(report(of), out, file_format=made, private=key is not None)
 
     @naming_damage
     def protocol(
@@ -464,7 +470,7 @@ class Campaign:
         if what != "events":
             sight.require_results(self.situation())
         return export(
-            store,
+            self.store if what == "events" else store,
             self.name,
             out,
             what=what,
@@ -659,7 +665,10 @@ class Campaign:
             made = self._require_format(out, None, force=force)
         looked = look(self.store, self.name, self._logbook, key=key, why=reason)
         if out is not None and made is not None:
-            document = closed_report(gathered(self._opened(Key.read(key)), self.name), looked.wave)
+            found = Key.read(key)
+            store = self._opened(found)
+            of = as_recorded(gathered(cast("Store", store), self.name), store.before)
+            document = closed_report(of, looked.wave, found.codes)
             write(document, out, file_format=made, private=True)
         return looked
 

@@ -159,6 +159,12 @@ def test_the_closed_report_is_for_its_owner_alone(trial, key, tmp_path):
     told = json.loads(out.read_text())
     [look] = told["findings"]["stopping"]["looks"]
     assert look["actions"][0]["statistic"] == looked.taken.actions[0].statistic
+    newest = trial.events()[-1]
+    assert (told["event"], told["hash"]) == (newest.sequence, newest.hash)
+    assert (trial.status(key=key).events, trial.status(key=key).hash) == (
+        told["event"],
+        told["hash"],
+    )
     with refused("file-exists", field="out"):
         trial.look(key, out=out)
     out.chmod(0o644)
@@ -237,6 +243,9 @@ def test_results_are_withheld_until_the_end_except_with_the_key(trial, key, tmp_
     ):
         with refused("withheld"):
             call()
+    assert trial.export(tmp_path / "u.csv", key=key) == 300
+    assert set(pl.read_csv(tmp_path / "u.csv")["action"]) == set(ARMS)
+    assert trial.export(tmp_path / "e.csv", what="events", key=key) == trial.situation().sequence
     trial.report(tmp_path / "r.html", key=key)
     assert stat.S_IMODE((tmp_path / "r.html").stat().st_mode) == 0o600
     trial.abort(reason="no more patients")

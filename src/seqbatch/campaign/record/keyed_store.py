@@ -18,7 +18,7 @@ class KeyedReader:
     Parameters
     ----------
     reader, last
-        The reader of the masked campaign, and the event to add.
+        The reader of the masked campaign, and the event that unmasks it.
     """
 
     def __init__(self, reader: Reader, last: Event) -> None:
@@ -48,15 +48,14 @@ class KeyedReader:
         return None
 
 
-def unmasking(reader: Reader, key: Key, looks: Sequence[dict[str, Any]]) -> Event:
-    """Return an event after the newest one that unmasks the campaign, with the looks."""
-    last = reader.events()[-1]
+def unmasking(name: str, last: Event, key: Key, looks: Sequence[dict[str, Any]]) -> Event:
+    """Return an event after the last one that unmasks a campaign, with the looks."""
     event = Event(
         sequence=last.sequence + 1, kind="unmask", at=last.at, who=last.who, why=WHY, counts={},
         payload={"codes": key.codes, "control": key.control, "salt": key.salt, "looks": [*looks]},
         rows_hash=rows_hash([]), previous=last.hash, version=software(), hash="",
     )  # fmt: skip
-    return sealed(reader.name, event)
+    return sealed(name, event)
 
 
 class KeyedStore:
@@ -66,12 +65,12 @@ class KeyedStore:
     ----------
     store
         The store.
-    last
-        The event that unmasks the campaign; events since are left out.
+    before, last
+        The newest event, and the one that unmasks the campaign after it. Newer ones are left out.
     """
 
-    def __init__(self, store: Store, last: Event) -> None:
-        self._store, self._last = store, last
+    def __init__(self, store: Store, before: Event, last: Event) -> None:
+        self._store, self.before, self._last = store, before, last
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

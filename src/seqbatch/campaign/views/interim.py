@@ -61,6 +61,11 @@ USUAL = Sight()
 WITH_KEY = Sight(interim=True, every_seed=True)
 
 
+def status_as_recorded(status: Status, last: Event) -> Status:
+    """Return a status that was read with the key, with the newest event that is recorded."""
+    return replace(status, events=last.sequence, hash=last.hash)
+
+
 def status_without_results(status: Status) -> Status:
     """Return a status with sums over all actions only."""
     return replace(

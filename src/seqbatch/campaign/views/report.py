@@ -1,6 +1,6 @@
 """The campaign report: its first screen, who should get which action, and all sections."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
@@ -371,10 +371,9 @@ def report(of: Material) -> Document:
     )  # fmt: skip
 
 
-def closed_report(of: Material, wave: int) -> Document:
+def closed_report(of: Material, wave: int, codes: Mapping[str, str]) -> Document:
     """Return the report of a masked campaign for its committee, with the names of the actions."""
     made = report(of)
-    codes = of.events[-1].payload["codes"]
     told = ", ".join(f"{code} is {name}" for code, name in codes.items())
     first = replace(
         made.first,
