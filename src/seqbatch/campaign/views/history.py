@@ -50,7 +50,8 @@ def unblinded_text(events: Sequence[Event]) -> str:
         return ""
     numbers = enumerated([str(event.sequence) for event in found])
     units = len({tuple(event.payload["unit"]) for event in found})
-    return f"Unblinded in an emergency: {counted(units, 'unit')} (event {numbers})."
+    events_said = "events" if len(found) > 1 else "event"
+    return f"Unblinded in an emergency: {counted(units, 'unit')} ({events_said} {numbers})."
 
 
 def public(event: Event) -> Event:

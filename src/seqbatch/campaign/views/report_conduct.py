@@ -30,7 +30,8 @@ Row = tuple[int | str, str, float, float | None, float]
 def constraints_declared(of: Material) -> Iterator[str]:
     """Yield the declared eligibility rules, limits and masking in words."""
     if of.created.masked:
-        until = "it was unmasked" if of.now.unmasked else "it is unmasked"
+        unmasked = any(event.kind == "unmask" for event in of.events)
+        until = "it was unmasked" if unmasked else "it is unmasked"
         yield (
             f"The campaign is masked: until {until}, actions have only codes. The key has the "
             f"fingerprint {of.created.key}."
