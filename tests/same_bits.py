@@ -556,11 +556,11 @@ def looks_of_a_key_holder(kept):
     made = Run(kept, {"name": "blind", "masked": True, "stopping": stopping,
                       "interim": "committee"}, key="blind.key")  # fmt: skip
     for _ in range(2):
-        made.wave(300)
+        made.wave(300, scale=0.0)
         looked = made.campaign.look("blind.key")
         made.keep("look", {"verdict": looked.verdict, "taken": plain(looked.taken)})
     made.do("unmask", "blind.key", reason="two waves are in")
-    made.wave(200)
+    made.wave(200, scale=0.0)
     made.views()
 
 

@@ -98,6 +98,12 @@ def first_wave(trial):
     assert trial.post("close", {"wave": 1}, "operator")["assigned"] == {"all actions": 90}
     refused = trial.post("assignments", {"units": units(2)}, "enrol", status=409)
     assert refused["code"] == "look-due"
+    visit = Visit(trial.service, "admin")
+    for page in ("", "/change", "/close"):
+        text = visit.get(f"/campaigns/trial{page}").text
+        assert page == "/close" or "A look is due" in text
+        trial.read.append(("admin", page, text))
+    visit.close()
     look(trial, 1)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.keyed_looks import keyed_looks
+from seqbatch.campaign.decide import keyed_looks
 from seqbatch.campaign.spec import masking
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.steps import create
@@ -177,7 +177,7 @@ def test_the_closed_report_is_for_its_owner_alone(trial, key, tmp_path):
     assert not [name for name in ARMS for event in trial.events() if name in str(event)]
 
 
-def test_looks_are_verified_with_the_key_or_after_unmasking(trial, key):
+def test_looks_are_verified_with_the_key_or_after_unmasking(trial, key, monkeypatch):
     codes = Key.read(key).codes
     wave(trial, 1, codes)
     trial.look(key)
@@ -188,13 +188,19 @@ def test_looks_are_verified_with_the_key_or_after_unmasking(trial, key):
     held = Key.read(key)
     events = trial.events()
     with trial.store.read("trial") as reader:
-        made = keyed_looks(reader, events, held)
+        made = keyed_looks.keyed_looks(reader, events, held)
     assert not list(wrong_keyed_looks(made, events, held))
     for forged in ({"verdict": "stop"}, {"seal": "0" * 40}):
         others = [replace(e, payload=e.payload | forged) if e.kind == "look" else e for e in events]
         assert [place for _, place, _ in wrong_keyed_looks(made, others, held)] == ["look"]
     other = [replace(made[0], taken=replace(made[0].taken, alpha=0.2))]
     assert list(wrong_keyed_looks(other, events, held))
+    # As if the rows gave another look than the one that was recorded.
+    monkeypatch.setattr(keyed_looks, "DIGITS", 3)
+    assert [one.place for one in trial.verify(key=key).findings] == ["look"]
+    with refused("damaged"):
+        trial.look(key)
+    assert trial.status().look_due
 
 
 def test_a_wrong_key_opens_nothing(trial, store, key, tmp_path):
