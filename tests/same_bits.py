@@ -538,8 +538,7 @@ def balanced_strata(kept):
 
 @task(0)
 def masked_then_unmasked(kept):
-    made = Run(kept, {"name": "trial", "masked": True, "stopping": {"rule": "pocock"}},
-               key="trial.key")  # fmt: skip
+    made = Run(kept, {"name": "trial", "masked": True}, key="trial.key")
     key = json.loads(Path("trial.key").read_text(encoding="utf-8"))
     kept.keep("key", key)
     made.wave(300)
@@ -548,6 +547,20 @@ def masked_then_unmasked(kept):
     kept.keep("while masked", masked)
     made.do("unmask", "trial.key", reason="two waves are in")
     made.wave(200)
+    made.views()
+
+
+@task(0)
+def looks_of_a_key_holder(kept):
+    stopping = {"rule": "pocock", "alpha": 0.001, "looks": "key holder"}
+    made = Run(kept, {"name": "blind", "masked": True, "stopping": stopping,
+                      "interim": "committee"}, key="blind.key")  # fmt: skip
+    for _ in range(2):
+        made.wave(300, scale=0.0)
+        looked = made.campaign.look("blind.key")
+        made.keep("look", {"verdict": looked.verdict, "taken": plain(looked.taken)})
+    made.do("unmask", "blind.key", reason="two waves are in")
+    made.wave(200, scale=0.0)
     made.views()
 
 

@@ -60,6 +60,7 @@ WORDS = [
     )),
     (Remedy("abort", reason=...), ("", "", "", "")),
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
+    (Remedy("look", key=..., out=...), ("", "", "", "")),
     (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
     (Remedy("sql", what="assign", units=...), ("", "", "", "")),
     (Remedy("amend", metrics={"visit": {"format": FORMAT}}, reason=...), (
@@ -84,6 +85,7 @@ PASTED = {
     "delete": "delete spring --force --reason 'a trial'",
     "abort": "abort spring --reason 'YOUR REASON'",
     "continue": "continue spring --reason 'YOUR REASON'",
+    "look": "look spring --key YOUR.key --out closed-report.html",
     "sql": "sql spring --what assign --units YOUR_TABLE",
 }
 SPRING = About("spring", "campaigns.db")

@@ -443,9 +443,12 @@ def require_format(
     return file_format or out.suffix.lower().removeprefix(".")
 
 
-def write(document: Document, out: Path, *, file_format: str) -> Path:
-    """Write a document to a file, completely or not at all; return the file."""
+def write(document: Document, out: Path, *, file_format: str, private: bool = False) -> Path:
+    """Write a document to a file, completely or not at all; return the file.
+
+    If it is private, nobody but its owner may read it, at any time.
+    """
     text = FORMATS[file_format](document)
-    with atomically(out) as partial:
+    with atomically(out, private=private) as partial:
         partial.write_text(text, encoding="utf-8")
     return out

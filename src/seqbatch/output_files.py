@@ -100,11 +100,12 @@ def _resolved(path: str | Path) -> Path | None:
 
 
 @contextmanager
-def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
+def atomically(target: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path; it replaces `target` when the block ends, and is removed on failure.
 
     At any time and after any crash, `target` is either the old file or the complete new one. A file
-    that is replaced keeps its permissions. If it cannot be written, the error names `target`.
+    that is replaced keeps its permissions, but only its owner may ever read a private one. If it
+    cannot be written, the error names `target`.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def atomically(target: str | os.PathLike[str]) -> Iterator[Path]:
     writer = f"{os.getpid()}-{threading.get_ident()}"
     partial = target.with_name(f"{target.name}.{writer}.partial")
     try:
-        mode = _mode(target)
+        mode = 0o600 if private else _mode(target)
         if mode is not None:
             # The content must not be readable by others while it is written.
             os.close(os.open(partial, os.O_CREAT | os.O_WRONLY, 0o600))

@@ -3,7 +3,9 @@
 from seqbatch.campaign.campaign import Campaign
 from seqbatch.campaign.steps.assign import Assigned
 from seqbatch.campaign.steps.close import Closed
+from seqbatch.campaign.steps.look import Looked
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.unblind import Unblinded
 from seqbatch.campaign.steps.validate import Validated, validate
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.seal import Seal
@@ -11,6 +13,6 @@ from seqbatch.campaign.views.status import Status
 from seqbatch.campaign.views.verify_checks import Verified
 
 __all__ = [
-    "Assigned", "Campaign", "Closed", "Findings", "Recorded", "Seal", "Status", "Validated",
-    "Verified", "validate",
+    "Assigned", "Campaign", "Closed", "Findings", "Looked", "Recorded", "Seal", "Status",
+    "Unblinded", "Validated", "Verified", "validate",
 ]  # fmt: skip

@@ -3,13 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
+from seqbatch.campaign.decide.keyed_looks import keyed_looks
 from seqbatch.campaign.decide.repeated_rows import EqualRows
+from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.record.events import Logbook, this_user, utc_now
+from seqbatch.campaign.record.events import Logbook, current, this_user, utc_now
+from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
 from seqbatch.campaign.record.store import Event, Store, Tombstone
+from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.amend import abort, amend, go_on
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
@@ -18,16 +22,26 @@ from seqbatch.campaign.steps.close import Closed, close, record_sums
 from seqbatch.campaign.steps.create import Prepared, create, prepare
 from seqbatch.campaign.steps.delete import delete
 from seqbatch.campaign.steps.earlier import Sources
+from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.unblind import Unblinded, unblind
 from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings
+from seqbatch.campaign.views.interim import (
+    USUAL,
+    WITH_KEY,
+    Sight,
+    shown_events,
+    status_as_recorded,
+    status_without_results,
+)
 from seqbatch.campaign.views.next_rule import next_rule
 from seqbatch.campaign.views.protocol import protocol
-from seqbatch.campaign.views.report import report
-from seqbatch.campaign.views.report_results import gathered
+from seqbatch.campaign.views.report import closed_report, report
+from seqbatch.campaign.views.report_results import as_recorded, gathered
 from seqbatch.campaign.views.seal import Seal, seal
 from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
 from seqbatch.campaign.views.verify import naming_damage, verify
@@ -37,6 +51,7 @@ from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.document import paragraph, require_format, write
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import require_target
 from seqbatch.planning.replanning import Proposal
 
@@ -66,6 +81,8 @@ class Campaign:
         The name that signs the events; if None, the user of the process.
     clock
         Returns the time of an event. The order of events does not depend on it.
+    sight
+        What the caller may see; by default, all results except those that are withheld.
 
     Examples
     --------
@@ -101,10 +118,12 @@ class Campaign:
         *,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
+        sight: Sight = USUAL,
     ) -> None:
         self.store = store
         self.name = arguments.text("name", name)
         self._logbook = Logbook(who=who or this_user(), clock=clock)
+        self._sight = sight
 
     @classmethod
     def create(
@@ -125,8 +144,8 @@ class Campaign:
         store
             The store for the campaign.
         key
-            The only file to which a masked campaign's key is written; the key says which code is
-            which action.
+            The only file to which the key of a masked campaign, or of one with withheld results, is
+            written; the key says which code is which action.
         who, clock
             The name that signs the events, and the clock.
 
@@ -185,13 +204,57 @@ class Campaign:
 
     @naming_damage
     def events(self) -> list[Event]:
-        """Return all events, in order."""
+        """Return all events, in order and in full: also the seed, and results that are withheld."""
         return events(self.store, self.name)
 
     @naming_damage
-    def status(self, *, at_event: int | None = None) -> Status:
-        """Return the campaign's status, now or right after event number `at_event`."""
-        return status(self.store, self.name, at_event=at_event)
+    def shown_events(self, *, key: str | Path | None = None) -> list[Event]:
+        """Return all events, in order, with the fields that the caller may see.
+
+        With the key they have all fields; see :meth:`findings`.
+        """
+        _, sight = self._seen(key)
+        return shown_events(self.events(), self.situation(), sight)
+
+    @naming_damage
+    def status(self, *, at_event: int | None = None, key: str | Path | None = None) -> Status:
+        """Return the campaign's status, now or right after event number `at_event`.
+
+        The key opens withheld results, and shows the actions of a masked campaign by name.
+        """
+        store, sight = self._seen(key)
+        made = status(store, self.name, at_event=at_event)
+        if isinstance(store, KeyedStore) and at_event is None:
+            made = status_as_recorded(made, store.before)
+        return status_without_results(made) if sight.hides(self.situation()) else made
+
+    def _seen(self, key: str | Path | None) -> tuple[Store, Sight]:
+        """Return the store to read from and what may be seen of it, with the key or without."""
+        if key is None:
+            return self.store, self._sight
+        now, found = self.situation(), Key.read(key)
+        if not now.key:
+            rule = "left out: the campaign is not masked, and its interim results are open"
+            raise InvalidArgumentError("key", rule, key)
+        found.require_fitting(now.key)
+        return (cast("Store", self._opened(found)) if now.masked else self.store), WITH_KEY
+
+    def require_key(self, key: str | Path) -> None:
+        """Refuse a key that is not the campaign's."""
+        self._seen(key)
+
+    def _opened(self, key: Key) -> KeyedStore:
+        """Return a store in which the masked campaign is read with the names of its actions."""
+        with self.store.read(self.name) as reader:
+            made: list[LookTaken | None] = []
+            if current(reader).spec.stopping.looks:
+                made = [one.taken for one in keyed_looks(reader, reader.events(), key)]
+            looks = [one.plain() for one in made if one is not None]
+            last = reader.events()[-1]
+            return KeyedStore(self.store, last, unmasking(reader.name, last, key, looks))
+
+    def _require_results(self) -> None:
+        self._sight.require_results(self.situation())
 
     @naming_damage
     def findings(
@@ -201,6 +264,7 @@ class Campaign:
         at_event: int | None = None,
         tree: bool = False,
         boosted_trees: bool = False,
+        key: str | Path | None = None,
     ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
 
@@ -215,10 +279,14 @@ class Campaign:
         boosted_trees
             Also say whether a rule by boosted trees would have done better than the rule to run
             next. This takes some seconds.
+        key
+            The key opens withheld results, and shows the actions of a masked campaign by name.
         """
+        store, sight = self._seen(key)
+        sight.require_results(self.situation())
         at = self._logbook.now() if at_event is None else None
         return findings(
-            self.store, self.name, level=level, at_event=at_event, at=at, tree=tree,
+            store, self.name, level=level, at_event=at_event, at=at, tree=tree,
             boosted_trees=boosted_trees,
         )  # fmt: skip
 
@@ -252,6 +320,7 @@ class Campaign:
         CampaignStateError
             If there is no such rule, or SQL cannot express it; the message gives the reason.
         """
+        self._require_results()
         return next_rule(
             self.store,
             self.name,
@@ -265,12 +334,16 @@ class Campaign:
 
     @naming_damage
     def next_step(self) -> Step:
-        """Return the next call: assign, record or close; report if no wave is open."""
+        """Return the next call: assign, record, close or look; report if no wave is open."""
         return next_step(self.store, self.name)
 
     @naming_damage
     def verify(
-        self, *, seal: Seal | str | Path | None = None, signer: str | Path | None = None
+        self,
+        *,
+        seal: Seal | str | Path | None = None,
+        signer: str | Path | None = None,
+        key: str | Path | None = None,
     ) -> Verified:
         """Check every hash, and replay every estimate and every decision.
 
@@ -280,10 +353,13 @@ class Campaign:
             A seal made earlier, or its file; the event that it names must still exist.
         signer
             The file of a public key; the seal must be signed with the matching private key.
+        key
+            The key of a masked campaign, with which the looks of its holder are computed again.
         """
         if isinstance(seal, str | Path):
             seal = Seal.read(seal)
-        return verify(self.store, self.name, seal=seal, signer=signer)
+        found = None if key is None else Key.read(key)
+        return verify(self.store, self.name, seal=seal, signer=signer, key=found)
 
     @naming_damage
     def seal(
@@ -320,6 +396,7 @@ class Campaign:
         at_event: int | None = None,
         file_format: str | None = None,
         force: bool = False,
+        key: str | Path | None = None,
     ) -> Path:
         """Write the report: results, their uncertainty, and how they came about; return the file.
 
@@ -333,12 +410,19 @@ class Campaign:
             "html", "md" or "json"; needed if the file's name does not show it.
         force
             Overwrite an existing file.
+        key
+            The key opens withheld results, and shows the actions of a masked campaign by name. Only
+            the owner of the file may then read it.
         """
         out = Path(out)
+        store, sight = self._seen(key)
+        sight.require_results(self.situation())
         made = self._require_format(out, file_format, force=force)
         at = self._logbook.now() if at_event is None else None
-        document = report(gathered(self.store, self.name, at_event=at_event, at=at))
-        return write(document, out, file_format=made)
+        of = gathered(store, self.name, at_event=at_event, at=at)
+        if isinstance(store, KeyedStore) and at_event is None:
+            of = as_recorded(of, store.before)
+        return write(report(of), out, file_format=made, private=key is not None)
 
     @naming_damage
     def protocol(
@@ -373,6 +457,7 @@ class Campaign:
         at_event: int | None = None,
         file_format: str | None = None,
         force: bool = False,
+        key: str | Path | None = None,
     ) -> int:
         """Write stored records to a file; return the number of rows.
 
@@ -390,15 +475,22 @@ class Campaign:
             The file's format; needed if the file's name does not show it.
         force
             Overwrite an existing file.
+        key
+            The key opens withheld results and the seed, and shows the actions of a masked campaign
+            by name.
         """
+        store, sight = self._seen(key)
+        if what != "events":
+            sight.require_results(self.situation())
         return export(
-            self.store,
+            self.store if what == "events" else store,
             self.name,
             out,
             what=what,
             at_event=at_event,
             file_format=file_format,
             force=force,
+            sight=sight,
         )
 
     @naming_damage
@@ -462,7 +554,9 @@ class Campaign:
             self.name,
             self._logbook,
             source_of(units, **reading),
-            answers=AnswerFile(out, out_format, tuple(with_columns), split_by),
+            answers=AnswerFile(
+                out, out_format, tuple(with_columns), split_by, bare=not self._sight.results
+            ),
             partial=partial,
             draw=draw,
             rest=rest,
@@ -541,9 +635,72 @@ class Campaign:
         CampaignStateError
             If there are too few outcomes, the wave is empty, or no wave is open.
         """
-        return close(
+        hidden = self._sight.hides(self.situation())
+        made = close(
             self.store, self.name, self._logbook, wave=wave, force=force, skip=skip, why=reason
         )
+        return made.without_results() if hidden else made
+
+    @naming_damage
+    def look(
+        self,
+        key: str | Path,
+        *,
+        out: str | Path | None = None,
+        force: bool = False,
+        reason: str = "",
+    ) -> Looked:
+        """Take the look of the key holder after the last closed wave, which stays masked.
+
+        The event has the verdict alone: "continue", "stop" or "planned end". Repeating the call
+        returns the same look, and writes the report again.
+
+        Parameters
+        ----------
+        key
+            The key file of the masked campaign.
+        out
+            The file of the closed report, for the committee alone (.html, .md or .json): all
+            results, with the names of the actions. Only its owner may read it.
+        force
+            Overwrite an existing file.
+        reason
+            A remark, which is recorded.
+
+        Raises
+        ------
+        CampaignStateError
+            If the campaign declares no such looks, or no wave is closed.
+        """
+        made = None
+        if out is not None:
+            out = Path(out)
+            made = self._require_format(out, None, force=force)
+        looked = look(self.store, self.name, self._logbook, key=key, why=reason)
+        if out is not None and made is not None:
+            found = Key.read(key)
+            store = self._opened(found)
+            of = as_recorded(gathered(cast("Store", store), self.name), store.before)
+            document = closed_report(of, looked.wave, found.codes)
+            write(document, out, file_format=made, private=True)
+        return looked
+
+    @naming_damage
+    def unblind(self, unit: str | Sequence[str], *, key: str | Path, reason: str) -> Unblinded:
+        """Return the action of one unit of a masked campaign, in an emergency.
+
+        The event says who asked, when, why and for which unit, but not the action.
+
+        Parameters
+        ----------
+        unit
+            The unit's id: a text, or one for each of its columns.
+        key
+            The key file of the masked campaign.
+        reason
+            The reason.
+        """
+        return unblind(self.store, self.name, self._logbook, unit, key=key, why=reason)
 
     @naming_damage
     def sql(
@@ -571,6 +728,7 @@ class Campaign:
         CampaignStateError
             If SQL cannot express the rule; the message gives the reason.
         """
+        self._require_results()
         return statement(
             self.store, self.name, what=what, dialect=dialect, units=units, outcomes=outcomes
         )
@@ -582,6 +740,7 @@ class Campaign:
         It gives the same decisions and the same sums as the statements of :meth:`sql`, bit for bit,
         but runs in Python, in any process. It works for every campaign that SQL can express.
         """
+        self._require_results()
         return frozen_rule(self.store, self.name)
 
     @naming_damage
@@ -679,7 +838,7 @@ class Campaign:
 
     @naming_damage
     def go_on(self, *, reason: str) -> Event:
-        """Continue although the rule declared in `[stopping]` says to stop."""
+        """Continue although the rule declared in `[stopping]` says to stop, or without a look."""
         return go_on(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage

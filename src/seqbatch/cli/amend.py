@@ -1,4 +1,4 @@
-"""The commands that change a campaign: amend, replan, continue, unmask, abort, delete."""
+"""The commands that change a campaign: amend, replan, continue, look, unmask, abort, delete."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from seqbatch.cli.campaign import (
+    Force,
     Name,
     Reason,
     Where,
@@ -15,7 +16,9 @@ from seqbatch.cli.campaign import (
     app,
     next_command,
     opened,
+    plain_look,
     say_how_to_adopt,
+    say_look,
 )
 from seqbatch.cli.console import (
     Json,
@@ -174,6 +177,53 @@ def unmask(
     told = ", ".join(f"{code} is {action}" for code, action in event.payload["codes"].items())
     say(f"Campaign {name} is unmasked (event {event.sequence}): {told}.")
     say_next(then)
+
+
+@app.command()
+def look(
+    name: Name,
+    key: Annotated[Path, typer.Option(help="Key file that create wrote.")],
+    out: Annotated[Path, typer.Option(help="File for the closed report: .html, .md or .json.")],
+    reason: Reason = "",
+    force: Force = False,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Take the look at a masked campaign with its key; only the verdict is recorded.
+
+    Example: seqbatch campaign look trial --key trial.key --out closed-report.html
+    """
+    with opened(name, store, who, as_json) as campaign:
+        looked = campaign.look(key, out=out, force=force, reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**plain_look(looked), "out": str(out), "next": then})
+        return
+    say_look(looked, out)
+    say_next(then)
+
+
+@app.command()
+def unblind(
+    name: Name,
+    unit: Annotated[list[str], typer.Argument(help="The unit: one value for each id column.")],
+    key: Annotated[Path, typer.Option(help="Key file that create wrote.")],
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Show the action of one unit of a masked campaign, in an emergency; it is recorded.
+
+    Example: seqbatch campaign unblind trial P-0041 --key trial.key --reason "anaphylaxis"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        found = campaign.unblind(unit, key=key, reason=reason)
+    if as_json:
+        dump(asdict(found))
+        return
+    say(f"{' '.join(found.unit)} got {found.action} (event {found.event}). Nothing else is shown.")
 
 
 @app.command()

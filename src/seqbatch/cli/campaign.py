@@ -28,7 +28,7 @@ from seqbatch.errors import SeqbatchError
 from seqbatch.policies import registry
 
 if TYPE_CHECKING:
-    from seqbatch.campaign import Assigned, Campaign, Closed, Recorded
+    from seqbatch.campaign import Assigned, Campaign, Closed, Looked, Recorded
     from seqbatch.campaign.decide.action_counts import ChiSquare
     from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
@@ -76,6 +76,8 @@ def _words(now: "Situation") -> list[str]:
         words.append(f"YOUR-OUTCOMES-{now.wave}.csv")
     elif step == "report":
         words += ["--out", _new_file(now.name, None, ".html")]
+    elif step == "look":
+        words += ["--key", "YOUR.key", "--out", _new_file("closed-report", now.wave - 1, ".html")]
     return words
 
 
@@ -152,6 +154,10 @@ Dedupe = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+OpenedBy = Annotated[
+    Path | None,
+    typer.Option("--key", help="Key file: opens withheld results, and shows actions by name."),
+]
 
 
 @contextmanager
@@ -172,7 +178,8 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 def create(
     spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
     key: Annotated[
-        Path | None, typer.Option(help="File to write the key of a masked campaign to.")
+        Path | None,
+        typer.Option(help="File for the key of a masked campaign, or one with withheld results."),
     ] = None,
     store: Where = STORE,
     who: Who = None,
@@ -218,6 +225,8 @@ def create(
             f"Masked: its actions are called {', '.join(action.name for action in now.actions)}. "
             f"Only {key} says which is which: keep it safe, and away from people who must not know."
         )
+    elif now.withheld:
+        say(f"Results are withheld until the end. Only {key} opens them before: keep it safe.")
     kind = "expected wave" if now.spec.grid.calendar else "wave"
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     for line in objective_said(now.spec):
@@ -321,7 +330,7 @@ def assign(
         lines[0] += f", {result.repeated:,} already had an action"
     lines[0] += f"; written to {', '.join(files)}."
     shares = ", ".join(f"{action} {count:,}" for action, count in result.actions.items())
-    if result.assigned:
+    if result.assigned and not now.withheld:
         how = " In the first wave, every unit gets a random action." if blind else ""
         lines.append(f"{shares}; {result.randomised:,} of them randomised.{how}")
     lines.extend(said)
@@ -494,6 +503,13 @@ def close(
         bool, typer.Option("--skip", help="Learn nothing from this wave, now or later.")
     ] = False,
     reason: Reason = "",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Key file of a masked campaign: take the look of its holder, too."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File for the closed report (with --key).")
+    ] = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -502,18 +518,42 @@ def close(
 
     Example: seqbatch campaign close spring --wave 1
     """
+    looked = None
     with opened(name, store, who, as_json) as campaign:
+        if key is not None:
+            campaign.require_key(key)
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
+        if key is not None:
+            looked = campaign.look(key, out=out)
         # If an earlier wave is shown again, its proposal may have lapsed.
         now = campaign.situation()
         valid, then = now.proposal is not None, next_command(campaign, store, now)
     if as_json:
-        dump({**asdict(result), "warnings": result.warnings, "next": then})
+        verdict = {} if looked is None else {"look": plain_look(looked)}
+        dump({**asdict(result), "warnings": result.warnings, **verdict, "next": then})
         return
     show_closed(result)
+    if looked is not None:
+        say_look(looked, out)
+    if now.look_due:
+        from seqbatch.campaign.views.status import LOOK_DUE
+
+        say(LOOK_DUE.format(wave=now.wave - 1))
     if valid and result.proposal is not None and result.proposal.changes:
         say_how_to_adopt(name, store)
     say_next(then)
+
+
+def plain_look(looked: "Looked") -> dict[str, Any]:
+    """Return a look without its numbers, which only the closed report has."""
+    return {name: value for name, value in vars(looked).items() if name != "taken"}
+
+
+def say_look(looked: "Looked", out: Path | None) -> None:
+    """Print the verdict of a look, and where its numbers are."""
+    say(f"Look after wave {looked.wave}: {looked.verdict} (event {looked.event}).")
+    if out is not None:
+        say(f"For the committee alone: {out}")
 
 
 def say_how_to_adopt(name: str, store: str) -> None:
@@ -528,6 +568,7 @@ def show_closed(result: "Closed") -> None:
     from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
+    from seqbatch.campaign.steps.close import ALL
     from seqbatch.campaign.views.status import absences, recorded_table
 
     rows: list[list[Any]] = []
@@ -550,9 +591,11 @@ def show_closed(result: "Closed") -> None:
         show(recorded_table(result.metrics))
     for warning in result.warnings:
         say(sentence(warning))
-    if not any(doubt.kind == WAITED_FOR for doubt in result.doubts):
+    withheld = set(result.assigned) == {ALL}
+    if not withheld and not any(doubt.kind == WAITED_FOR for doubt in result.doubts):
         say(_missing_text(result.missingness))
-    say(_allocation_text(result.allocation))
+    if not withheld:
+        say(_allocation_text(result.allocation))
     if result.late:
         say(f"{counted(result.late, 'late outcome')} of earlier waves entered the estimate.")
     if result.replaced:

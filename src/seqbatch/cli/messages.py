@@ -13,9 +13,10 @@ STORE = "campaigns.db"
 #: Placeholders in a command for values that only the user knows.
 YOURS = {
     "reason": "YOUR REASON", "units": "YOUR_TABLE", "outcomes": "YOUR_OUTCOMES", "sums": "SUMS",
+    "key": "YOUR.key", "out": "closed-report.html",
 }  # fmt: skip
 #: Remedies that are separate commands, and options that are positional arguments.
-COMMANDS = ("abort", "amend", "close", "continue", "delete", "record-sums", "sql")
+COMMANDS = ("abort", "amend", "close", "continue", "delete", "look", "record-sums", "sql")
 BARE = ("sums",)
 #: Options of commands that are called otherwise in the library.
 CALLED = {"file_format": "format"}

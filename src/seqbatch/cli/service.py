@@ -121,7 +121,7 @@ def _look(store: str, workers: int) -> None:
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="Name of the token; it is recorded with each event.")],
-    role: Annotated[str, typer.Option(help="Role: viewer, operator or admin.")],
+    role: Annotated[str, typer.Option(help="Role: viewer, enrol, operator, committee or admin.")],
     campaign: Annotated[
         list[str] | None,
         typer.Option(help="Campaign it gives access to; repeat for several (default: all)."),

@@ -81,7 +81,7 @@ def validate(
     if found.sound and found.prepared is not None:
         now = found.prepared.now
         words = ["status", now.name] if found.exists else ["create", str(spec)]
-        if now.masked and not found.exists:
+        if now.key and not found.exists:
             words += ["--key", f"{now.name}.key"]
         then = command(*words, store=store)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seqbatch.cli.amend import app
-from seqbatch.cli.campaign import Force, Format, Name, Where, next_command, opened
+from seqbatch.cli.campaign import Force, Format, Name, OpenedBy, Where, next_command, opened
 from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_files, say_next, show
 from seqbatch.cli.messages import STORE
 from seqbatch.display import counted
@@ -35,6 +35,7 @@ PageFormat = Annotated[
 def status(
     name: Name,
     at_event: AtEvent = None,
+    key: OpenedBy = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -45,7 +46,7 @@ def status(
     with opened(name, store, None, as_json) as campaign:
         from seqbatch.campaign.views.status import or_close
 
-        now, then, closing = campaign.status(at_event=at_event), None, ""
+        now, then, closing = campaign.status(at_event=at_event, key=key), None, ""
         # The next step depends on the present, not on an earlier event.
         if at_event is None:
             position = campaign.situation()
@@ -69,6 +70,7 @@ def findings(
         bool,
         typer.Option("--boosted-trees", help="Say if a rule by trees would have done better."),
     ] = False,
+    key: OpenedBy = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
@@ -78,7 +80,7 @@ def findings(
     """
     with opened(name, store, None, as_json) as campaign:
         found = campaign.findings(
-            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees, key=key
         )
     if as_json:
         dump(found.plain())
@@ -195,14 +197,18 @@ def show_event(
     number: Annotated[
         int | None, typer.Argument(help="Number of the event (default: all events).")
     ] = None,
+    key: OpenedBy = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Show one event in full, or a table of all events."""
+    """Show one event in full, or a table of all events.
+
+    Without its key, the seed of a masked campaign and withheld results are left out.
+    """
     from seqbatch.errors import InvalidArgumentError
 
     with opened(name, store, None, as_json) as campaign:
-        events = campaign.events()
+        events = campaign.shown_events(key=key)
         if number is not None and not 1 <= number <= len(events):
             raise InvalidArgumentError("number", f"between 1 and {len(events)}", number)
     if number is not None:
@@ -252,12 +258,15 @@ def verify(
         Path | None, typer.Option("--seal", help="Seal to check the campaign against.")
     ] = None,
     signer: Annotated[Path | None, typer.Option(help="Public key of the seal's signer.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Key of a masked campaign, to check its holder's looks.")
+    ] = None,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
     """Check every hash and replay every estimate and decision. Exit code 1: discrepancies found."""
     with opened(name, store, None, as_json) as campaign:
-        result = campaign.verify(seal=sealed, signer=signer)
+        result = campaign.verify(seal=sealed, signer=signer, key=key)
     if as_json:
         dump({**asdict(result), "sound": result.sound})
     else:
@@ -288,6 +297,7 @@ def export(
     ] = "units",
     at_event: AtEvent = None,
     file_format: Format = None,
+    key: OpenedBy = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
@@ -300,7 +310,7 @@ def export(
     """
     with opened(name, store, None, as_json) as campaign:
         count = campaign.export(
-            out, what=what, at_event=at_event, file_format=file_format, force=force
+            out, what=what, at_event=at_event, file_format=file_format, force=force, key=key
         )
     if as_json and out != "-":
         dump({"rows": count, "out": out})
@@ -315,6 +325,7 @@ def report(
     out: PageFile,
     at_event: AtEvent = None,
     file_format: PageFormat = None,
+    key: OpenedBy = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
@@ -326,7 +337,9 @@ def report(
     Example: seqbatch campaign report spring --out report.html
     """
     with opened(name, store, None, as_json) as campaign:
-        file = campaign.report(out, at_event=at_event, file_format=file_format, force=force)
+        file = campaign.report(
+            out, at_event=at_event, file_format=file_format, force=force, key=key
+        )
     _say_page(file, as_json=as_json)
 
 

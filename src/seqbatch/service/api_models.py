@@ -156,6 +156,7 @@ class CampaignAnswer(BaseModel):
     left: int | None = Field(examples=[4])
     events: int = Field(examples=[1])
     masked: bool
+    withheld: bool = Field(description="Whether only the committee may see results so far.")
     next: str = Field(examples=["assign"])
 
 

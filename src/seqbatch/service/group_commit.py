@@ -26,6 +26,7 @@ from seqbatch.service.bodies import JSON, table_of
 from seqbatch.service.idempotency import again, plain
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.problems import ProblemError
+from seqbatch.service.roles import sight
 from seqbatch.storage import answers
 from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
@@ -240,7 +241,8 @@ def _alike(group: Sequence[Small]) -> Iterator[list[Small]]:
 
 def _made(some: list[Small], name: str, together: SharedTransaction) -> None:
     """Make calls as one; if that is refused, make them one by one."""
-    campaign = Campaign(together, name, who=some[0].token.name)
+    token = some[0].token
+    campaign = Campaign(together, name, who=token.name, sight=sight(token))
     try:
         if len(some) > 1:
             rows = [row for small in some for row in small.rows]

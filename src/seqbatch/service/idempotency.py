@@ -15,6 +15,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.errors import CampaignStateError, SeqbatchError
 from seqbatch.service.bodies import JSON
 from seqbatch.service.problems import ProblemError
+from seqbatch.service.roles import sight
 from seqbatch.storage import answers
 from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
@@ -128,7 +129,12 @@ def stepped(
     step: Callable[[Campaign], Any],
 ) -> StoredAnswer:
     """Run one step of a campaign, signed by the token, and answer with its result."""
-    return changed(store, call, lambda base: as_json(step(Campaign(base, name, who=token.name))))
+    seen = sight(token)
+
+    def made(base: SharedTransaction) -> StoredAnswer:
+        return as_json(step(Campaign(base, name, who=token.name, sight=seen)))
+
+    return changed(store, call, made)
 
 
 def sent(answer: StoredAnswer) -> Response:

@@ -1,13 +1,22 @@
 """Roles and their permissions, and the permission that each route and page requires."""
 
+from seqbatch.campaign.views.interim import Sight
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage.tokens import ROLES, Token
 
-#: The permissions of each role, in addition to those of the roles before it.
+_VIEWER = ("view", "plan", "results")
+_OPERATOR = (
+    *_VIEWER, "operate", "validate", "assign", "record", "close", "export", "seed",
+)  # fmt: skip
+#: The permissions of each role. `results` shows results unless a campaign withholds them, `interim`
+#: also then; `seed` shows the seed unless a campaign is masked or withholds results, `every seed`
+#: also then: with it, actions can be foreseen.
 GRANTS: dict[str, tuple[str, ...]] = {
-    "viewer": ("view", "plan"),
-    "operator": ("operate", "validate", "assign", "record", "close", "export", "seed"),
-    "admin": ("create", "amend", "continue", "abort"),
+    "viewer": _VIEWER,
+    "enrol": ("view", "plan", "operate", "assign"),
+    "operator": _OPERATOR,
+    "committee": (*_VIEWER, "interim"),
+    "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "every seed"),
 }
 
 _V1, _PAGE = "/v1/campaigns/{name}", "/campaigns/{name}"
@@ -21,9 +30,9 @@ API: dict[tuple[str, str], str | None] = {
     ("GET", "/v1/campaigns"): "view",
     ("GET", _V1): "view",
     ("GET", f"{_V1}/status"): "view",
-    ("GET", f"{_V1}/findings"): "view",
-    ("GET", f"{_V1}/rule"): "view",
-    ("GET", f"{_V1}/report"): "view",
+    ("GET", f"{_V1}/findings"): "results",
+    ("GET", f"{_V1}/rule"): "results",
+    ("GET", f"{_V1}/report"): "results",
     ("GET", f"{_V1}/protocol"): "view",
     ("GET", f"{_V1}/events"): "view",
     ("GET", f"{_V1}/export"): "export",
@@ -52,8 +61,8 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", "/new/{fingerprint}/review"): "create",
     ("POST", "/new/{fingerprint}/create"): "create",
     ("GET", "/new/{fingerprint}/created/{name}"): "create",
-    ("GET", f"{_PAGE}/findings"): "view",
-    ("GET", f"{_PAGE}/report"): "view",
+    ("GET", f"{_PAGE}/findings"): "results",
+    ("GET", f"{_PAGE}/report"): "results",
     ("GET", f"{_PAGE}/protocol"): "view",
     ("GET", f"{_PAGE}/history"): "view",
     ("GET", f"{_PAGE}/document"): "view",
@@ -80,29 +89,36 @@ PAGES: dict[tuple[str, str], str | None] = {
 #: All routes of the service, and the permission that each requires.
 ROUTES = API | PAGES
 
-_LEAST = {permission: role for role in ROLES for permission in GRANTS[role]}
 
+def holders(permission: str | None) -> tuple[str, ...]:
+    """Return the roles that have a permission; every role if none is required.
 
-def least_role(permission: str | None) -> str | None:
-    """Return the lowest role that has a permission; None if no permission is required.
-
-    >>> least_role("close"), least_role(None)
-    ('operator', None)
+    >>> holders("assign"), holders("interim")
+    (('enrol', 'operator', 'admin'), ('committee',))
     """
-    return None if permission is None else _LEAST[permission]
+    return tuple(role for role in ROLES if permission is None or permission in GRANTS[role])
 
 
 def may(token: Token, permission: str | None) -> bool:
     """Return whether a token's role has a permission."""
-    needed = least_role(permission)
-    return needed is None or ROLES.index(token.role) >= ROLES.index(needed)
+    return token.role in holders(permission)
+
+
+def sight(token: Token) -> Sight:
+    """Return what a token's role may see of campaigns."""
+    return Sight(
+        results=may(token, "results"),
+        interim=may(token, "interim"),
+        seed=may(token, "seed"),
+        every_seed=may(token, "every seed"),
+    )
 
 
 def require(token: Token, method: str, route: str) -> None:
     """Refuse a token whose role lacks the permission that a route requires."""
     permission = ROUTES[method, route]
     if not may(token, permission):
-        needed = least_role(permission)
+        needed = " or ".join(holders(permission))
         raise ProblemError(
             403,
             "forbidden",

@@ -27,8 +27,8 @@ from seqbatch.storage.stores import SQLStore
 
 PREFIX, RANDOM, CHECK = "sqb_", 32, 6
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-#: Roles in increasing order of permissions; each includes the permissions of those before it.
-ROLES = ("viewer", "operator", "admin")
+#: The roles; `seqbatch.service.roles` says what each may do.
+ROLES = ("viewer", "enrol", "operator", "committee", "admin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Token:
     name
         The author recorded in the events of its calls.
     role
-        viewer, operator or admin.
+        viewer, enrol, operator, committee or admin.
     campaigns
         The campaigns that it gives access to; empty for all campaigns.
     created, expires, revoked

@@ -1,6 +1,7 @@
 """Masked campaigns: nothing but the key tells which code is which action."""
 
 import json
+import os
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,9 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign.spec import masking
 from seqbatch.campaign.spec.masking import Key
+from seqbatch.campaign.steps import create
 from seqbatch.errors import SeqbatchError, StoreError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, lose_commit, units
@@ -164,29 +167,6 @@ def test_what_tells_actions_apart_is_refused(store, tmp_path, changes):
         Campaign.create(spec, store=store, key=tmp_path / "k.key", who="ann")
 
 
-def test_the_rule_waits_for_the_control(store, tmp_path):
-    """A masked look would compare with whatever action came to be called A."""
-    path = tmp_path / "trial.key"
-    stopping = {"rule": "obrien-fleming"}
-    trial = Campaign.create({**TRIAL, "stopping": stopping}, store=store, key=path, who="ann")
-    answers = pl.from_arrow(trial.assign(units(300)).table)
-    values = [ord(code[0]) / 10 + row % 7 / 10 for row, code in enumerate(answers["action"])]
-    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
-    closed = trial.close()
-    assert closed.stopping is None
-    assert any("compares actions with the control" in note for note in closed.notes)
-    assert any("Only the key names the control" in note for note in trial.findings().notes)
-    trial.unmask(path, reason="an interim analysis")
-    answers = pl.from_arrow(trial.assign(units(200, start=300)).table)
-    values = [len(name) / 10 + row % 7 / 10 for row, name in enumerate(answers["action"])]
-    trial.record(pl.DataFrame({"id": answers["id"], "visit": values}))
-    trial.close()
-    [look] = trial.findings().stopping.looks
-    assert {one.action for one in look.actions} == {"low dose", "high dose"}
-    assert set(trial.findings().quality.waves[0].assigned) == set(ARMS)
-    assert trial.verify().sound
-
-
 def test_a_masked_spec_is_validated_without_a_key(store):
     found = validate(TRIAL, units(100), scratch=store)
     assert not found.problems
@@ -230,12 +210,27 @@ def test_the_key_stays_if_the_store_does_not_answer(store, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_an_interruption_during_the_commit(store, tmp_path, monkeypatch, stored):
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(5, "I/O error"), StoreError("failed")], ids=repr
+)
+def test_an_interruption_or_a_failure_during_the_commit(
+    store, tmp_path, monkeypatch, stored, error
+):
     key = tmp_path / "trial.key"
-    lose_commit(monkeypatch, store, stored=stored, error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    lose_commit(monkeypatch, store, stored=stored, error=error)
+    with pytest.raises(type(error)):
         Campaign.create(TRIAL, store=store, key=key)
     assert key.exists() == stored == (store.names() == ["trial"])
+
+
+def test_the_key_and_its_folder_are_on_disk_before_the_commit(store, tmp_path, monkeypatch):
+    done, fsync, sync, keep = [], os.fsync, masking.sync, create.keep
+    key = tmp_path / "trial.key"
+    monkeypatch.setattr(masking.os, "fsync", lambda n: (done.append("file"), fsync(n)))
+    monkeypatch.setattr(masking, "sync", lambda path: (done.append(path), sync(path)))
+    monkeypatch.setattr(create, "keep", lambda *args: (done.append("commit"), keep(*args)))
+    Campaign.create(TRIAL, store=store, key=key)
+    assert done.index("file") < done.index(tmp_path) < done.index("commit")
 
 
 @pytest.mark.usefixtures("trial")

@@ -164,8 +164,9 @@ def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
 
 
 def test_a_masked_protocol_says_when_looks_are_taken(store, tmp_path):
-    spec = {**SPEC, "name": "blind", "masked": True, "stopping": {"rule": "pocock"}}
+    stopping = {"rule": "pocock", "looks": "key holder"}
+    spec = {**SPEC, "name": "blind", "masked": True, "stopping": stopping, "interim": "committee"}
     campaign = Campaign.create(spec, store=store, key=tmp_path / "k", who="ann")
-    assert "unmasked, there is no look, and no part of the error is used" in words(
-        campaign, tmp_path
-    )
+    said = words(campaign, tmp_path)
+    assert "the holder of the key takes the look after each wave" in said
+    assert "Results are withheld until the campaign has ended" in said

@@ -348,13 +348,26 @@ class LookTaken:
 
 
 def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
-    """Return the looks taken so far, one for each closed wave that had one."""
-    closes = [event.payload for event in events if event.kind == "close"]
-    return tuple(LookTaken.of(found) for one in closes if (found := one.get("stopping")))
+    """Return the looks taken so far, one for each closed wave that had one.
+
+    Those that the key holder took while the campaign was masked are known once it is unmasked.
+    """
+    made = []
+    for event in events:
+        if event.kind == "close" and (found := event.payload.get("stopping")):
+            made.append(found)
+        elif event.kind == "unmask":
+            made += event.payload.get("looks", ())
+    return tuple(map(LookTaken.of, made))
 
 
 def look(
-    reader: Reader, now: Situation, events: Sequence[Event], record: StateRecord
+    reader: Reader,
+    now: Situation,
+    events: Sequence[Event],
+    record: StateRecord,
+    *,
+    before: Sequence[LookTaken] | None = None,
 ) -> tuple[LookTaken | None, KeptSums | None]:
     """Take a look as a wave is being closed; return the look, and the sums for the next one.
 
@@ -369,6 +382,8 @@ def look(
         The campaign's state before the close, including what was learned from the wave.
     events, record
         All events before the close, and the newest policy state.
+    before
+        The earlier looks; if None, those of the events.
     """
     if now.spec.stopping.rule == "none" or now.masked:
         return None, None
@@ -389,15 +404,22 @@ def look(
     whole = not (data.clustered or data.restricted)
     sums = KeptSums(data.columns, summaries) if whole else None
     # While all outcomes are equal there is no look, and no alpha is spent.
-    taken = None if summaries[-1].evidence.all_equal else _seen(data, summaries, events)
-    return taken, sums
+    if summaries[-1].evidence.all_equal:
+        return None, sums
+    earlier_looks = looks_taken(events) if before is None else before
+    return _seen(data, summaries, events, earlier_looks), sums
 
 
-def _seen(data: Logged, summaries: Sequence[WaveSummary], events: Sequence[Event]) -> LookTaken:
+def _seen(
+    data: Logged,
+    summaries: Sequence[WaveSummary],
+    events: Sequence[Event],
+    before: Sequence[LookTaken],
+) -> LookTaken:
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
     compared = [_compared(data, summaries, waves, place) for place in range(1, len(data.order))]
-    return judge(data.now, compared, looks_taken(events))
+    return judge(data.now, compared, before)
 
 
 @dataclass(frozen=True)
@@ -650,6 +672,12 @@ def unlooked(now: Situation) -> list[str]:
     """Explain why the declared rule is not applied while the campaign is masked."""
     if now.spec.stopping.rule == "none" or not now.masked:
         return []
+    if now.spec.stopping.looks:
+        return [
+            f"the declared rule ({now.spec.stopping.rule}) compares actions with the control, "
+            "which only the key names: the holder of the key takes the look after each wave, and "
+            "records the verdict alone"
+        ]
     return [
         f"no look: the declared rule ({now.spec.stopping.rule}) compares actions with the "
         "control, which only the key identifies. It is applied when you close a wave after "

@@ -30,8 +30,13 @@ from seqbatch.policies import registry
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.history import History
 
-#: The verdicts that stop a campaign.
-STOPS = SUCCESS, HARM, FUTILITY = "stop for success", "stop for harm", "stop for futility"
+#: The verdicts that stop a campaign; the last one does not say why, and so reveals no action.
+STOPS = SUCCESS, HARM, FUTILITY, STOP = (
+    "stop for success", "stop for harm", "stop for futility", "stop",
+)  # fmt: skip
+
+#: What a campaign continues against if its key holder does not take a look.
+LOOK_DUE = "a look is due"
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,9 @@ class Situation:
         share in the spec.
     history
         The sums of the earlier campaign from which it starts; None without one.
+    looked
+        The waves after which the key holder of a masked campaign took the look, or after which the
+        campaign was continued without it.
     """
 
     spec: Spec
@@ -150,6 +158,7 @@ class Situation:
     proposal: dict[str, Any] | None = None
     explored: float = 0.0
     history: Document | None = None
+    looked: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -159,7 +168,29 @@ class Situation:
     @property
     def masked(self) -> bool:
         """Whether codes replace the names of the actions."""
-        return bool(self.key) and not self.unmasked
+        return self.spec.masked and bool(self.key) and not self.unmasked
+
+    @property
+    def concealed(self) -> bool:
+        """Whether answers leave out scores and probabilities, which could reveal the actions."""
+        return self.masked or self.withheld
+
+    @property
+    def withheld(self) -> bool:
+        """Whether only the committee may see results, because the campaign has not ended."""
+        return self.spec.interim == "committee" and self.condition == "open"
+
+    @property
+    def look_due(self) -> bool:
+        """Whether the key holder has not taken the look after the last closed wave."""
+        return self.condition == "open" and self.unlooked
+
+    @property
+    def unlooked(self) -> bool:
+        """Whether the key holder can still take the look after the last closed wave."""
+        last = self.wave - 1
+        taken = last in self.looked or last in self.skipped
+        return self.masked and self.spec.stopping.looks is not None and last > 0 and not taken
 
     @property
     def absent(self) -> float | None:
@@ -247,6 +278,7 @@ class Situation:
                 "closes": tuple(plain["closes"]),
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
+                "looked": tuple(plain["looked"]),
                 "waiting": _waiting(plain["waiting"]),
                 "by_stratum": _strata(plain.get("by_stratum", {})),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
@@ -339,7 +371,17 @@ class Situation:
             )
 
     def require_no_stop(self) -> None:
-        """Raise an error if the stopping rule's verdict is to stop."""
+        """Raise an error if a look is due, or if the stopping rule's verdict is to stop."""
+        if self.look_due:
+            raise CampaignStateError(
+                f"campaign {self.name}: the look after wave {self.wave - 1} is due, so no unit of "
+                f"wave {self.wave} gets an action yet. The holder of the key takes it",
+                Remedy("look", key=..., out=...),
+                ". If the look cannot be taken, continue without it",
+                Remedy("continue", reason=...),
+                ", with a reason.",
+                code="look-due",
+            )
         if self.stop:
             raise CampaignStateError(
                 f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
@@ -465,14 +507,19 @@ def _after(now: Situation, event: Event) -> Situation:
                 by_stratum={},
                 prices={},
                 waiting=_waiting(payload.get("waiting", ())),
-                stop=_stop(payload.get("stopping")),
+                stop=_stop(now, payload.get("stopping")),
                 proposal=payload.get("proposal"),
                 explored=0.0,
             )
+        case "look":
+            looked, verdict = (*now.looked, payload["wave"]), payload["verdict"]
+            return replace(now, looked=looked, stop=STOP if verdict == STOP else "")
         case "unmask":
-            return _unmasked(now, payload["codes"], payload["control"])
+            return _unmasked(now, payload)
         case "continue":
-            return replace(now, stop="")
+            # Without the key, nobody else could take the look that was left out.
+            looked = (*now.looked, now.wave - 1) if now.look_due else now.looked
+            return replace(now, looked=looked, stop="")
         case "amend":
             return amended(now, payload)
         case "abort":
@@ -480,7 +527,14 @@ def _after(now: Situation, event: Event) -> Situation:
     return now
 
 
-def _unmasked(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
+def _unmasked(now: Situation, payload: dict[str, Any]) -> Situation:
+    """Return the state after unmasking, which takes a look that is still due."""
+    made = with_names(now, payload["codes"], payload["control"])
+    last = [look for look in payload.get("looks", ()) if look["wave"] == now.wave - 1]
+    return replace(made, stop=_stop(now, last[0])) if now.look_due and last else made
+
+
+def with_names(now: Situation, codes: dict[str, str], control: str | None) -> Situation:
     """Return the state with the actions' names in place of their codes."""
     spec = unmasked(now.spec, codes, control)
     return replace(
@@ -503,10 +557,12 @@ def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
 
 
-def _stop(look: dict[str, Any] | None) -> str:
-    """Return the verdict of a look if it is to stop, otherwise ""."""
+def _stop(now: Situation, look: dict[str, Any] | None) -> str:
+    """Return the verdict of a look if it is to stop, otherwise ""; withheld results have no why."""
     verdict = "" if look is None else str(look["verdict"])
-    return verdict if verdict in STOPS else ""
+    if verdict not in STOPS:
+        return ""
+    return verdict if now.spec.interim == "open" else STOP
 
 
 def _strata(plain: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from seqbatch.campaign.spec.eligibility import BooleanColumn, Kind, Missing, col
 from seqbatch.campaign.spec.features import Hashed
 from seqbatch.campaign.spec.metrics import AMOUNT, Metric
 from seqbatch.campaign.spec.objective import RollOut
+from seqbatch.errors import InvalidSpecError
 
 if TYPE_CHECKING:
     from seqbatch.campaign.spec.spec import Spec
@@ -464,3 +465,52 @@ def _any_declared(spec: "Spec", *settings: str) -> bool:
     """Return whether any metric has one of these settings."""
     every = spec.metrics.values()
     return any(getattr(metric, name) is not None for metric in every for name in settings)
+
+
+# ----------------------------------------------------------------------
+# Check who may see interim results, and who takes the looks of a masked campaign.
+
+
+#: What to write in the spec of a masked campaign with a stopping rule.
+KEYED = 'looks = "key holder" under [stopping], and interim = "committee"'
+
+
+def check_interim(spec: "Spec") -> None:
+    """Refuse settings that would show withheld results, or looks that nobody could take."""
+    if spec.stopping.looks and not spec.masked:
+        raise SettingError(
+            'stopping.looks = "key holder" is for masked campaigns: this one has no key, and every '
+            "close takes its look. Leave looks out, or declare masked = true",
+            ("stopping", "looks"),
+        )
+    if spec.stopping.looks and spec.interim != "committee":
+        raise SettingError(
+            'stopping.looks = "key holder" needs interim = "committee": means by code beside the '
+            "verdicts of looks would show which code is the control",
+            "interim",
+        )
+    if spec.interim == "open":
+        return
+    telling = {
+        'rows = "elsewhere" (statements contain the estimates)': spec.rows == "elsewhere",
+        "grid.adaptive = true (proposed sizes follow from the outcomes)": spec.grid.adaptive,
+    }
+    if found := [name for name, there in telling.items() if there]:
+        raise SettingError(
+            'interim = "committee" cannot be combined with settings that show interim results: '
+            f"{', '.join(found)}",
+            "interim",
+        )
+
+
+def require_planned_looks(spec: "Spec") -> None:
+    """Refuse to create a masked campaign with a stopping rule whose looks nobody can take.
+
+    Stored campaigns of earlier versions may have such a spec, so parsing accepts it.
+    """
+    if spec.masked and spec.stopping.rule != "none" and not spec.stopping.looks:
+        raise InvalidSpecError.at(
+            ("stopping", "looks"),
+            "stopping compares actions with the control, but masked = true hides the control. Let "
+            f"the holder of the key take the looks ({KEYED}), or leave [stopping] out.",
+        )

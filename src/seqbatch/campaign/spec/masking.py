@@ -2,7 +2,8 @@
 
 A masked campaign uses only codes. When it is created, its actions are shuffled and named A, B, C,
 ...; their real names and the control are in the key, a separate file. The store holds the key's
-fingerprint, which shows whether a key presented later is the original.
+fingerprint, which shows whether a key presented later is the original. A campaign whose interim
+results are withheld has a key, too, also if it is not masked: it opens the results.
 """
 
 import hashlib
@@ -87,6 +88,21 @@ class Key:
             raise InvalidArgumentError(
                 "key", "the key file of a masked campaign, as create wrote it", path
             ) from None
+
+    def require_fitting(self, fingerprint: str) -> None:
+        """Refuse the key of another campaign, or a changed one."""
+        if self.fingerprint != fingerprint:
+            raise InvalidArgumentError(
+                "key",
+                f"the one that was made with the campaign (fingerprint {fingerprint})",
+                f"the key of campaign {self.campaign!r} (fingerprint {self.fingerprint})",
+            )
+
+
+def keyed(spec: Spec) -> Key:
+    """Return the key of a campaign that is not masked, which opens its withheld results."""
+    names = {action.name: action.name for action in spec.actions}
+    return Key(spec.name, names, spec.control, secrets.token_hex(32))
 
 
 def masked(spec: Spec) -> tuple[Spec, Key]:

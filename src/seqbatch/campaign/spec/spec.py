@@ -22,6 +22,7 @@ from seqbatch.campaign.spec.checks import (
     check_elsewhere,
     check_exact,
     check_history,
+    check_interim,
     check_objective,
 )
 from seqbatch.campaign.spec.eligibility import BooleanColumn, EligibilityRule, Kind, Missing, parsed
@@ -121,17 +122,21 @@ class WaveGrid(SpecPart):
 class StoppingRule(SpecPart):
     """When to stop early, for success or for futility, declared before the first unit.
 
-    `alpha` is the two-sided error rate over all looks together.
+    `alpha` is the two-sided error rate over all looks together. `looks` says who takes the looks of
+    a masked campaign: the holder of its key.
     """
 
     rule: Literal["obrien-fleming", "pocock", "none"] = "none"
     alpha: Number = Field(default=0.05, gt=0, le=0.5)
     futility: bool = False
+    looks: Literal["key holder"] | None = None
 
     @model_validator(mode="after")
     def _meaningful(self) -> "StoppingRule":
         if self.futility and self.rule == "none":
             raise SettingError('futility needs a rule: "obrien-fleming" or "pocock"', "futility")
+        if self.looks and self.rule == "none":
+            raise SettingError('looks needs a rule: "obrien-fleming" or "pocock"', "looks")
         return self
 
 
@@ -246,6 +251,7 @@ class Spec(SpecPart):
     capacity: dict[Name, AnyCapacity] = Field(default={})
     budget: Budget | None = None
     masked: bool = False
+    interim: Literal["open", "committee"] = "open"
 
     @field_validator("actions")
     @classmethod
@@ -293,6 +299,7 @@ class Spec(SpecPart):
         check_constraints(self)
         check_exact(self)
         check_elsewhere(self)
+        check_interim(self)
         return self
 
     def _check_segments(self) -> None:

@@ -12,6 +12,7 @@ from seqbatch.campaign.decide.replanning import adopted_text, why_none
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import (
     COMBINING,
+    LOOK_DUE,
     Situation,
     amended,
     relearns,
@@ -219,14 +220,15 @@ class Amending:
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
     def go_on(self, *, why: str) -> Event:
-        """Continue the campaign despite its stopping rule."""
-        if not self.now.stop:
+        """Continue the campaign despite its stopping rule, or without a look that is due."""
+        against = LOOK_DUE if self.now.look_due else self.now.stop
+        if not against:
             raise CampaignStateError(
                 f"campaign {self.now.name}: no declared rule says to stop, so there is nothing "
                 "to override.",
                 code="not-stopped",
             )
-        payload = {"wave": self.now.wave - 1, "against": self.now.stop}
+        payload = {"wave": self.now.wave - 1, "against": against}
         return self._write("continue", why, payload, [])
 
     def _write(self, kind: str, why: str, payload: dict[str, Any], rows: list[str]) -> Event:

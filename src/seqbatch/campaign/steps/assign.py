@@ -110,12 +110,15 @@ class PieceDecider:
         The policy that decides.
     together
         The joint decisions for all new units; None if each unit is decided on its own.
+    bare
+        Whether answers leave out scores and probabilities.
     """
 
     change: Change
     now: Situation
     policy: BasePolicy
     together: Balanced | None
+    bare: bool
 
     def answered(self, piece: Claimed) -> Answered:
         """Decide for new units, store the decisions, and build the answers; thread-safe."""
@@ -138,7 +141,7 @@ class PieceDecider:
         names = [action.name for action in self.now.actions]
         table = assignments(
             self.now.spec.unit, units, np.concatenate(waves)[back], answer, names,
-            masked=self.now.masked,
+            masked=self.bare,
         )  # fmt: skip
         if piece.carried.num_columns:
             table = with_carried(table, piece.carried.take(fits[back]), self.now.spec.unit)
@@ -341,6 +344,8 @@ class Assigning:
         Whether to draw the wave's units from a list of all units.
     file
         The name of the units' file; "" if the units did not come from a file.
+    bare
+        Whether answers leave out scores and probabilities although the campaign shows them.
     """
 
     change: Change
@@ -348,6 +353,7 @@ class Assigning:
     partial: bool
     draw: bool = False
     file: str = ""
+    bare: bool = False
     now: Situation = field(init=False)
 
     def __post_init__(self) -> None:
@@ -383,13 +389,13 @@ class Assigning:
             self._decide_together(self._drawing or checked)
         names = [action.name for action in self.now.actions]
         # Write the header first: if no unit gets an answer, the file has only the header.
-        masked = self.now.masked
-        nobody = no_assignments(self.now.spec.unit, names, masked=masked)
+        bare = self.bare or self.now.concealed
+        nobody = no_assignments(self.now.spec.unit, names, masked=bare)
         nobody = with_carried(nobody, checked.carried.schema.empty_table(), self.now.spec.unit)
         tables, start = [nobody], 0
         if out is not None:
             out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
-        deciding = PieceDecider(self.change, self.now, self._policy, self._together)
+        deciding = PieceDecider(self.change, self.now, self._policy, self._together, bare)
         claimed = self._claimed((self._drawing or checked).pieces())
         with closing(over(deciding.answered, claimed)) as pieces:
             for answered in pieces:
@@ -429,7 +435,7 @@ class Assigning:
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
-            limits=self._limits,
+            limits=None if bare else self._limits,
         )
 
     def _few_to_balance(self) -> Iterator[Doubt]:
@@ -628,12 +634,15 @@ class AnswerFile:
         The columns of the units' file that are copied.
     split_by
         "action" for one file per action; None for one file.
+    bare
+        Whether to leave out scores and probabilities although the campaign shows them.
     """
 
     out: str | Path | None = None
     file_format: str | None = None
     with_columns: tuple[str, ...] = ()
     split_by: str | None = None
+    bare: bool = False
 
     def targets(self, now: Situation) -> dict[str, Path]:
         """Return the files to write, by action if there are several."""
@@ -649,7 +658,8 @@ class AnswerFile:
             if self.out is None:
                 raise InvalidArgumentError("split_by", "given only with out", self.split_by)
         names = [action.name for action in now.actions]
-        taken = no_assignments(now.spec.unit, names, masked=now.masked).column_names
+        bare = self.bare or now.concealed
+        taken = no_assignments(now.spec.unit, names, masked=bare).column_names
         require_free(self.with_columns, taken)
 
     def writer(self, units: Source, now: Situation) -> Writer | SplitWriter | None:
@@ -710,7 +720,7 @@ def assign(
             )
         )  # fmt: skip
         with store.change(name) as change:
-            assigning = Assigning(change, logbook, partial, draw, units.file)
+            assigning = Assigning(change, logbook, partial, draw, units.file, answers.bare)
             result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
             # Finish the files before the commit: if the disk is full, no unit is assigned.
             for each in (writer, spill):

@@ -39,6 +39,9 @@ from seqbatch.planning.replanning import Proposal
 #: Remedies that close an incomplete wave, from its rows or from sums.
 BY_FORCE = Remedy("close", force=True, reason=...)
 SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
+#: The fields that count units by action, and the name of their sums.
+COUNTED = ("assigned", "observed", "absent", "expected")
+ALL = "all actions"
 #: The number of absent units stored in one chunk.
 PIECE = 65_536
 #: The note about late outcomes that the policy does not learn from.
@@ -132,6 +135,22 @@ class Closed:
     def warnings(self) -> tuple[str, ...]:
         """The doubts in words."""
         return tuple(each.text() for each in self.doubts)
+
+    def without_results(self) -> "Closed":
+        """Return the result with sums over all actions only."""
+        untold = ChiSquare(0.0, 0, None)
+        sums: dict[str, Any] = {what: {ALL: sum(getattr(self, what).values())} for what in COUNTED}
+        return replace(
+            self,
+            **sums,
+            missingness=untold,
+            allocation=untold,
+            metrics={name: {ALL: sum(own.values())} for name, own in self.metrics.items()},
+            stopping=None,
+            inflated=None,
+            proposal=None,
+            notes=(),
+        )
 
     @classmethod
     def of(cls, event: Event, now: Situation) -> "Closed":

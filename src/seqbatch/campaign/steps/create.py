@@ -11,11 +11,11 @@ from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.earlier_campaign import known_actions
-from seqbatch.campaign.record.events import Logbook, sealed
+from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.store import Event, StateRecord, Store
-from seqbatch.campaign.spec.checks import check_exact
+from seqbatch.campaign.spec.checks import check_exact, require_planned_looks
 from seqbatch.campaign.spec.input_limits import MOST_SUMS
-from seqbatch.campaign.spec.masking import Key, masked
+from seqbatch.campaign.spec.masking import Key, keyed, masked
 from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_text
@@ -24,7 +24,6 @@ from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import (
     InvalidArgumentError,
     InvalidSpecError,
-    SeqbatchError,
     StoreError,
     UncertainCommitError,
 )
@@ -48,7 +47,8 @@ class Prepared:
     state
         The policy's state before the first unit.
     key
-        The action behind each code, if the campaign is masked; it is not stored.
+        The action behind each code, if the campaign is masked or its interim results are withheld;
+        it is not stored.
     """
 
     now: Situation
@@ -89,6 +89,7 @@ def prepare(
     spec = _completed(spec, defaults or {})
     part = "grid"
     try:
+        require_planned_looks(spec)
         earlier = earlier_campaign(spec, sources, folder=folder)
         sizes, planned = wave_sizes(spec)
         part = "policy"
@@ -109,6 +110,10 @@ def prepare(
             # Check the spec as declared, but store it with codes.
             coded, key = masked(spec)
             payload |= {"spec": coded.model_dump(mode="json"), "key": key.fingerprint}
+            now = begun(payload)
+        elif spec.interim == "committee":
+            key = keyed(spec)
+            payload["key"] = key.fingerprint
             now = begun(payload)
         return Prepared(now=now, payload=payload, state=first_state(now), key=key)
     except (InvalidSpecError, InvalidArgumentError) as error:
@@ -256,18 +261,21 @@ def create(
 ) -> None:
     """Store a campaign with a checked spec; its name must be free.
 
-    The key of a masked campaign is written first, because a campaign without its key could never
-    be unmasked. If the campaign was not stored, the key is removed; if that is not known, it stays.
+    The key is written first, because without it a masked campaign could never be unmasked, and
+    withheld results never be seen. If the campaign was not stored, the key is removed; if that is
+    not known, it stays.
     """
     if (made := prepared.key) is None:
         if key is not None:
-            raise InvalidArgumentError("key", "left out: the campaign is not masked", key)
+            rule = "left out: the campaign is not masked, and its interim results are open"
+            raise InvalidArgumentError("key", rule, key)
         keep(store, logbook, prepared)
         return
     if key is None:
         raise InvalidArgumentError(
-            "key", "a file for the key of the masked campaign", "none",
-            "It says which code stands for which action, and is stored nowhere else.",
+            "key", "a file for the key of the campaign", "none",
+            "It opens withheld results, and says which code stands for which action. It is stored "
+            "nowhere else.",
         )  # fmt: skip
     if Path(key).exists():
         raise _existing(key)
@@ -280,7 +288,7 @@ def create(
     try:
         keep(store, logbook, prepared)
     except UncertainCommitError as error:
-        if _absent(store, prepared):
+        if _not_created(store, prepared):
             target.unlink(missing_ok=True)
             raise StoreError(
                 f"{error} Meanwhile it is known that campaign {prepared.now.name} was not stored. "
@@ -288,12 +296,12 @@ def create(
             ) from error
         raise UncertainCommitError(
             f"{error} The key stays in {target}. List the campaigns: if {prepared.now.name} is "
-            "there, keep the key, because the campaign cannot be unmasked without it; if not, "
+            "there, keep the key, because there is no other; if not, "
             "delete the key and make the same call again."
         ) from error
-    except BaseException as error:
-        # An interruption may come while the store commits.
-        if isinstance(error, SeqbatchError | OSError) or _absent(store, prepared):
+    except BaseException:
+        # An interruption or a failure may come while the store commits.
+        if _not_created(store, prepared):
             target.unlink(missing_ok=True)
         raise
 
@@ -310,17 +318,24 @@ class _AbsentError(Exception):
     """Ends a trial creation: the name is free."""
 
 
-def _absent(store: Store, prepared: Prepared) -> bool:
-    """Return whether the store has no campaign of this name, and cannot get it any more.
+def _not_created(store: Store, prepared: Prepared) -> bool:
+    """Return whether the store says that the campaign was not created; False if it does not answer.
 
-    Beginning to create it waits for a commit that the server may still be working on.
+    Either the name is free, or it belongs to a campaign with another key. Beginning to create it
+    waits for a commit that the server may still be working on.
     """
+    name = prepared.now.name
     try:
-        with store.create(prepared.now.name):
+        with store.create(name):
             raise _AbsentError
     except _AbsentError:
         return True
     except Exception:  # the name is taken, or the store does not answer
+        pass
+    try:
+        with store.read(name) as reader:
+            return current(reader).key != prepared.now.key
+    except Exception:  # the store does not answer
         return False
 
 

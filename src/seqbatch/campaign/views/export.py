@@ -31,6 +31,7 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.store import Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
+from seqbatch.campaign.views.interim import Sight, shown_events
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Integers
 from seqbatch.errors import InvalidArgumentError
@@ -52,6 +53,7 @@ def export(
     at_event: int | None,
     file_format: str | None,
     force: bool,
+    sight: Sight,
 ) -> int:
     """Write one kind of record to a file, in order; return the number of rows.
 
@@ -63,7 +65,7 @@ def export(
         return _export_sums(store, name, out, at_event, file_format, force=force)
     require_table(out, name="out", file_format=file_format, force=force, apart_from=apart)
     with Writer(out, file_format=file_format) as writer, store.read(name) as reader:
-        count = _exported(reader, writer, what=what, at_event=at_event)
+        count = _exported(reader, writer, what=what, at_event=at_event, sight=sight)
         writer.publish()
         return count
 
@@ -98,13 +100,16 @@ def _export_sums(
     return int(document["units"])
 
 
-def _exported(reader: Reader, writer: Writer, *, what: str, at_event: int | None) -> int:
+def _exported(
+    reader: Reader, writer: Writer, *, what: str, at_event: int | None, sight: Sight
+) -> int:
     events = events_until(reader.events(), at_event)
     now, count = situation(events), 0
     if what != "events":
         now.require_rows()
     if what == "events":
-        tables = iter([pa.Table.from_pylist([_plain(event) for event in events])])
+        shown = shown_events(events, current(reader), sight)
+        tables = iter([pa.Table.from_pylist([_plain(event) for event in shown])])
     elif what == "units":
         tables = _units(reader, now)
     else:

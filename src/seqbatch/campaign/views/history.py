@@ -1,10 +1,11 @@
 """A campaign's history: its events as a table and in words, and their public fields."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from seqbatch.campaign.record.store import Event
-from seqbatch.display import cell
+from seqbatch.display import cell, counted, enumerated
 from seqbatch.document import Table
 
 #: Fields of a payload that reveal no action before its unit is assigned. All other fields are
@@ -15,16 +16,42 @@ PUBLIC = frozenset((
     "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
     "key", "late", "learned", "left_out", "limits", "logged", "metrics", "missingness", "notes",
     "observed", "outside", "policy", "proposal", "randomised", "reading", "reasons", "replaced",
-    "retire", "rewards", "sizes", "skipped", "software", "spec", "stopping", "unit", "unknown",
-    "waiting", "wave", "windows",
+    "retire", "rewards", "seal", "sizes", "skipped", "software", "spec", "stopping", "unit",
+    "unknown", "verdict", "waiting", "wave", "windows", "looks",
+))  # fmt: skip
+#: Public fields that show interim results, or from which they could be computed.
+RESULTS = frozenset((
+    "absent", "allocation", "assigned", "expected", "explored", "inflated", "limits", "looks",
+    "metrics", "missingness", "notes", "observed", "proposal", "randomised", "rewards", "stopping",
+))  # fmt: skip
+#: Counts of an event that reveal no result: they are sums over all actions.
+PLAIN_COUNTS = frozenset((
+    "absent", "accepted", "actions", "assigned", "clipped", "conflict", "corrected", "duplicate",
+    "late", "left_over", "outcomes", "outside", "quarantined", "repeated", "rows", "units", "waves",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
     "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
-    "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "masked",
-    "metrics", "model", "name", "objective", "on_unseen_category", "policy", "randomised",
-    "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums", "unit",
+    "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "interim",
+    "masked", "metrics", "model", "name", "objective", "on_unseen_category", "policy",
+    "randomised", "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums",
+    "unit",
 ))  # fmt: skip
+
+
+#: Kinds of events that change how a campaign runs, or who knows what.
+CHANGES = ("amend", "abort", "continue", "unmask", "look", "unblind")
+
+
+def unblinded_text(events: Sequence[Event]) -> str:
+    """Say how many units were unblinded in an emergency, and by which events; "" if none was."""
+    found = [event for event in events if event.kind == "unblind"]
+    if not found:
+        return ""
+    numbers = enumerated([str(event.sequence) for event in found])
+    units = len({tuple(event.payload["unit"]) for event in found})
+    events_said = "events" if len(found) > 1 else "event"
+    return f"Unblinded in an emergency: {counted(units, 'unit')} ({events_said} {numbers})."
 
 
 def public(event: Event) -> Event:
@@ -53,8 +80,12 @@ def what_was_done(event: Event) -> str:
     ]
     if event.kind == "unmask":
         changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
-    if event.kind == "continue":
+    if event.kind in ("continue", "look"):
         changed = [f"after wave {event.payload['wave']}"]
+    if event.kind == "look":
+        changed.append(event.payload["verdict"])
+    if event.kind == "unblind":
+        changed = [f"unit {' '.join(event.payload['unit'])}"]
     return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
 
 

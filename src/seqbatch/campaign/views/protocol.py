@@ -21,7 +21,7 @@ from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.objective import RollOut
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.views.history import what_was_done
+from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
 from seqbatch.campaign.views.report_conduct import REFERENCES
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
@@ -136,7 +136,13 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         "that, no part of the error is used, and the rule cannot stop the campaign. Costs of "
         "actions are a difference that the lift must exceed."
     )
-    if now.masked:
+    if rule.looks:
+        yield (
+            "The campaign is masked, so the holder of the key takes the look after each wave. The "
+            "record has the verdict alone (continue, stop or planned end), and the next wave "
+            "opens only then."
+        )
+    elif now.masked:
         yield (
             "The rule compares with the control, which only the key names: until the campaign is "
             "unmasked, there is no look, and no part of the error is used."
@@ -188,6 +194,11 @@ def _first(created: Event, writing: "_Writing") -> Section:
         said.append(
             f"The campaign is masked: its actions are called {codes}. A separate key "
             f"(fingerprint {now.key}) says which code is which action."
+        )
+    if now.spec.interim == "committee":
+        said.append(
+            "Results are withheld until the campaign has ended: before that, only the committee "
+            "sees them, with the key."
         )
     return Section("summary", "Summary", said)
 
@@ -379,11 +390,13 @@ def _record(events: Sequence[Event]) -> list[Part]:
         f"{version('seqbatch')}."
     ]
     later = [
-        f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}. Reason: "
-        f"{event.why}"
+        f"{event.at[:10]}, {event.kind} (event {event.sequence}): {what_was_done(event)}."
+        + (f" Reason: {event.why}" if event.why else "")
         for event in events
-        if event.kind in ("amend", "abort", "continue", "unmask")
+        if event.kind in CHANGES
     ]
+    if said := unblinded_text(events):
+        parts.append(said)
     if later:
         return [*parts, Heading("Changed since"), Items(later)]
     return [*parts, "Nothing has changed since the declaration."]

@@ -1,6 +1,7 @@
 """The campaign report: its first screen, who should get which action, and all sections."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed, says
@@ -368,3 +369,19 @@ def report(of: Material) -> Document:
             "findings": of.found.plain(),
         },
     )  # fmt: skip
+
+
+def closed_report(of: Material, wave: int, codes: Mapping[str, str]) -> Document:
+    """Return the report of a masked campaign for its committee, with the names of the actions."""
+    made = report(of)
+    told = ", ".join(f"{code} is {name}" for code, name in codes.items())
+    first = replace(
+        made.first,
+        parts=[
+            "For the committee alone. The campaign stays masked for everybody else: its record has "
+            f"only the verdict of this look. {told}.",
+            *made.first.parts,
+        ],
+    )
+    title = f"Closed report of campaign {of.found.name} after wave {wave}"
+    return replace(made, title=title, first=first)

@@ -8,7 +8,12 @@ from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.views.findings_text import placed
-from seqbatch.campaign.views.history import events_table, what_was_done
+from seqbatch.campaign.views.history import (
+    CHANGES,
+    events_table,
+    unblinded_text,
+    what_was_done,
+)
 from seqbatch.campaign.views.report_pictures import Share, shares
 from seqbatch.campaign.views.report_results import Material
 from seqbatch.display import cell, counted, percent
@@ -25,7 +30,8 @@ Row = tuple[int | str, str, float, float | None, float]
 def constraints_declared(of: Material) -> Iterator[str]:
     """Yield the declared eligibility rules, limits and masking in words."""
     if of.created.masked:
-        until = "it was unmasked" if of.now.unmasked else "it is unmasked"
+        unmasked = any(event.kind == "unmask" for event in of.events)
+        until = "it was unmasked" if unmasked else "it is unmasked"
         yield (
             f"The campaign is masked: until {until}, actions have only codes. The key has the "
             f"fingerprint {of.created.key}."
@@ -171,16 +177,14 @@ def planned_and_done(of: Material) -> Section:
     parts: list[Part] = [Items(list(_planned(of))), _waves(of)]
     if (limits := limits_used(of)) is not None:
         parts.append(limits)
-    changes = [
-        _told(event)
-        for event in of.events
-        if event.kind in ("amend", "abort", "continue", "unmask")
-    ]
+    changes = [_told(event) for event in of.events if event.kind in CHANGES]
     changes += [
         f"Wave {event.payload['wave']} was closed with a reason: {event.why}"
         for event in of.events
         if event.kind == "close" and event.why
     ]
+    if said := unblinded_text(of.events):
+        parts.append(said)
     parts += [Heading("Changes during the campaign"), Items(changes)] if changes else [
         "Nothing was changed during the campaign."]  # fmt: skip
     return Section("conduct", "What was planned, and what happened", parts)
@@ -267,8 +271,11 @@ def _told(event: Event) -> str:
         "abort": "ended early",
         "continue": "continued despite the stopping rule",
         "unmask": "unmasked",
+        "look": "look of the key holder",
+        "unblind": "unblinded in an emergency",
     }
-    return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}. Reason: {event.why}"
+    why = f" Reason: {event.why}" if event.why else ""
+    return f"{event.at[:10]}, {what[event.kind]}{': ' + done if done else ''}.{why}"
 
 
 def allocation(of: Material) -> Section:

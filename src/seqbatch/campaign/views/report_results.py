@@ -1,7 +1,7 @@
 """The report's results: outcomes, the value of the run, metrics and data quality."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from math import isclose, sqrt
@@ -15,6 +15,7 @@ from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.views.findings import Answer, Findings
 from seqbatch.campaign.views.findings_estimates import findings
 from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
+from seqbatch.campaign.views.interim import status_as_recorded
 from seqbatch.campaign.views.metrics import guardrail_lines, metric_notes, metric_tables
 from seqbatch.campaign.views.report_pictures import Bar, WavePoint, by_wave, intervals
 from seqbatch.campaign.views.status import (
@@ -132,6 +133,16 @@ def gathered(
         events=events,
         step=next_step(store, name) if at_event is None else None,
         features=features,
+    )
+
+
+def as_recorded(of: Material, last: Event) -> Material:
+    """Return material that was read with the key, without the event that is not recorded."""
+    return replace(
+        of,
+        events=of.events[: last.sequence],
+        now=replace(of.now, sequence=last.sequence, hash=last.hash),
+        status=status_as_recorded(of.status, last),
     )
 
 

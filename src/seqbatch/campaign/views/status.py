@@ -119,11 +119,11 @@ def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
 # The next step.
 
 
-Step = Literal["assign", "record", "close", "report", "sql", "status"]
+Step = Literal["assign", "record", "close", "look", "report", "sql", "status"]
 
 
 def next_step(store: Store, name: str) -> Step:
-    """Return the next call: assign, record or close; report if no wave is open.
+    """Return the next call: assign, record, close or look; report if no wave is open.
 
     If the rows are kept elsewhere, the next call is sql or status.
     """
@@ -135,8 +135,12 @@ def step_from(now: Situation) -> Step:
     """Return the next call in a situation."""
     if now.spec.rows == "elsewhere":
         return "sql" if now.condition == "open" else "status"
+    if now.stop and now.withheld:
+        return "status"
     if now.condition != "open" or now.stop:
         return "report"
+    if now.look_due:
+        return "look"
     units = now.units[now.wave - 1]
     # Calendar waves have no size: once there are units, the next step is their outcomes.
     if now.left or not units:
@@ -172,6 +176,15 @@ UNKNOWN = (
 WAITING = (
     "the means of a wave are left out while some of its units have no outcome and do not count as "
     "absent yet: those with an outcome are not like the others"
+)
+
+
+#: The remark on a status without results.
+WITHHELD = "Results are withheld until the campaign has ended: only the committee sees them."
+#: The remark while the next wave waits for a look.
+LOOK_DUE = (
+    "A look is due after wave {wave} (the committee): the next wave opens once the holder of the "
+    "key has taken it."
 )
 
 
@@ -214,6 +227,10 @@ class Status:
         Notes about the estimate.
     doubts
         Metrics without any value in a closed wave, by which all of its units count as absent.
+    withheld
+        Whether results are left out: they are withheld until the campaign has ended.
+    look_due
+        Whether the next wave waits for the look of the key holder.
     events, hash, state
         The number of events; the newest event's hash; and a hash of units, decisions, outcomes and
         estimates only. If units are drawn one by one, that last hash does not depend on how units
@@ -245,6 +262,8 @@ class Status:
     logged: int = 0
     outside: dict[str, int] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
+    withheld: bool = False
+    look_due: bool = False
 
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
@@ -374,6 +393,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         unknown=now.unknown,
         logged=now.logged,
         outside=now.outside,
+        look_due=now.look_due,
         doubts=tuple(
             doubt
             for wave, one in sorted(counts.items())
@@ -510,6 +530,8 @@ def tables(status: Status) -> list[Table]:
         ],
         words=("state",),
     )
+    if status.withheld:
+        return [waves]
     assigned = Table(
         "Assigned",
         ("wave", "action", "units", "randomised", "outcomes", *(["absent"] if absent else [])),
@@ -599,6 +621,10 @@ def _shown(status: Status, values: Sequence[float | None]) -> list[str]:
 def remarks(status: Status) -> list[str]:
     """Return the remarks below the tables: held rows, notes, and the state's hash."""
     said = [sentence(doubt.text()) for doubt in status.doubts]
+    if status.look_due:
+        said.insert(0, LOOK_DUE.format(wave=status.wave - 1))
+    if status.withheld:
+        said.insert(0, WITHHELD)
     said += [f"Note: {note}." for note in status.notes]
     if status.proposal is not None:
         said.append(proposal_text(status.proposal, status.measure))

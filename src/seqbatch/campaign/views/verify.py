@@ -8,10 +8,11 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
+from seqbatch.campaign.decide.keyed_looks import keyed_looks
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.current_situation import relearns, situation
-from seqbatch.campaign.record.events import hash_of, rows_hash
+from seqbatch.campaign.record.events import current, hash_of, rows_hash
 from seqbatch.campaign.record.outcomes import counting
 from seqbatch.campaign.record.store import (
     OutcomeChunk,
@@ -38,10 +39,12 @@ from seqbatch.campaign.views.verify_checks import (
     out_of_range,
     surplus,
     wrong_fold,
+    wrong_keyed_looks,
     wrong_sums,
 )
 from seqbatch.campaign.views.verify_rows import RowChecks
 from seqbatch.campaign.warehouse.statement import UNPROVEN
+from seqbatch.display import counted
 from seqbatch.errors import (
     DAMAGED,
     CampaignStateError,
@@ -71,11 +74,21 @@ _UNREADABLE = "cannot be read: StoreError: "
 
 
 def verify(
-    store: Store, name: str, *, seal: Seal | None = None, signer: str | Path | None = None
+    store: Store,
+    name: str,
+    *,
+    seal: Seal | None = None,
+    signer: str | Path | None = None,
+    key: Key | None = None,
 ) -> Verified:
-    """Check one campaign from end to end, and against a seal if one is given."""
+    """Check one campaign from end to end, and against a seal if one is given.
+
+    The looks of a key holder are computed again with the key, or once the campaign is unmasked.
+    """
     with store.read(name) as reader:
-        found, cut = _Verifying(reader).run(), []
+        if key is not None:
+            key.require_fitting(current(reader).key)
+        found, cut = _Verifying(reader, key).run(), []
         tombstones = store.tombstones()
         if seal is not None:
             said = broken(reader, tombstones, seal, signer=signer)
@@ -126,8 +139,9 @@ def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
 
 
 class _Verifying:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, key: Key | None = None) -> None:
         self._reader, self._events = reader, reader.events()
+        self._key, self._unchecked = key, 0
         self._past, self._findings = PastSituations(self._events), Discrepancies()
         self._decisions = DecisionChecks(reader, self._past, self._findings)
         # The hashes of each event's records, collected while reading.
@@ -150,6 +164,7 @@ class _Verifying:
         guard(0, "indexes", self._index_sizes)
         if self._past.readable:
             self._learn_again()
+            guard(0, "looks", self._keyed_looks)
         return self._verified()
 
     def _learn_again(self) -> None:
@@ -160,11 +175,33 @@ class _Verifying:
                 self._findings.guard(event.sequence, "state", lambda e=event: checks.estimate(e))
         self._recomputed = checks.recomputed
 
+    def _keyed_looks(self) -> None:
+        """Compute the looks of the key holder again; without the key, say that it was not done."""
+        taken = [event for event in self._events if event.kind == "look"]
+        key = self._key or self._revealed()
+        if key is None:
+            self._unchecked = len(taken)
+            return
+        made = keyed_looks(self._reader, self._events, key)
+        for problem in wrong_keyed_looks(made, self._events, key):
+            self._findings.add(*problem)
+
+    def _revealed(self) -> Key | None:
+        """Return the key that unmasking recorded."""
+        for event in self._events:
+            if event.kind == "unmask":
+                said = event.payload
+                return Key(self._reader.name, said["codes"], said["control"], said["salt"])
+        return None
+
     def _verified(self) -> Verified:
         """Return the findings in the order of events, with the notes."""
         notes: tuple[str, ...] = ()
+        if self._unchecked:
+            looks = counted(self._unchecked, "look")
+            notes += (f"{looks} of the key holder not checked: that takes the key",)
         if self._findings.rounded:
-            notes = (
+            notes += (
                 f"recomputed numbers differ by up to {self._findings.rounded:.1g}, within rounding "
                 f"({ROUNDING:g}): they come from another machine or another version of a library",
             )
@@ -219,11 +256,10 @@ class _Verifying:
 
     def _keys(self) -> None:
         """Check that the key used to unmask the campaign matches its fingerprint."""
+        key = self._revealed()
         for event in self._events:
-            if event.kind != "unmask":
+            if event.kind != "unmask" or key is None:
                 continue
-            said = event.payload
-            key = Key(self._reader.name, said["codes"], said["control"], said["salt"])
             if key.fingerprint != self._events[0].payload.get("key"):
                 self._findings.add(event.sequence, "key", "is not the one of the declaration")
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.keyed_looks import KeyedLook
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.repeated_rows import equal
 from seqbatch.campaign.decide.replanning import proposed
@@ -42,6 +43,7 @@ from seqbatch.campaign.record.outcomes import (
 )
 from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, UnitChunk
 from seqbatch.campaign.record.stored_units import walk
+from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
 from seqbatch.errors import StoreError
@@ -378,10 +380,35 @@ def wrong_look(
     again, sums = look(reader, now, before, states[0])
     plain = None if again is None else again.plain()
     if not alike(stored, plain):
+        if now.withheld:
+            return "the rows give another look than the record has"
         return f"the rows give {plain}, the record has {stored}"
     if not _same_sums(sums, states[1]):
         return "the sums stored for the next look differ from those of the rows"
     return None
+
+
+def wrong_keyed_looks(
+    made: Sequence[KeyedLook], events: Sequence[Event], key: Key
+) -> Iterator[tuple[int, str, str]]:
+    """Yield what is wrong with the looks of a key holder: event, place and problem, no numbers.
+
+    Parameters
+    ----------
+    made
+        The looks, computed again with the key.
+    events, key
+        All events, and the key.
+    """
+    taken = [event for event in events if event.kind == "look"]
+    for one, event in zip(made, taken, strict=False):
+        if (one.verdict, one.seal(key)) != (event.payload["verdict"], event.payload["seal"]):
+            yield event.sequence, "look", "the rows give another look than the record has"
+    for event in events:
+        if event.kind == "unmask" and "looks" in event.payload:
+            again = [one.taken.plain() for one in made if one.taken is not None]
+            if not alike(event.payload["looks"], again):
+                yield event.sequence, "looks", "the rows give other looks than the record has"
 
 
 def _same_sums(sums: KeptSums | None, stored: StateRecord) -> bool:

@@ -107,7 +107,7 @@ def _glance(store: SQLStore, found: ListedCampaign) -> Glance:
 
 
 @router.get("/report")
-async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
+async def report(request: Request, name: Name, visitor: Visiting) -> Response:
     """Show the report as a page of the dashboard."""
     state = request.app.state
     now = await standing(request, name)
@@ -116,6 +116,7 @@ async def report(request: Request, name: Name, _visitor: Visiting) -> Response:
         return _every(report_document(material(state.memory, state.store, now)))
 
     try:
+        visitor.sight.require_results(now)
         key = ("report", name, now.hash, hour_of(now))
         made = await bounded(request, lambda: state.memory.get(key, written))
     except CampaignStateError as error:
@@ -147,13 +148,14 @@ def _every(document: Document) -> list[dict[str, object]]:
 async def document(
     request: Request,
     name: Name,
-    _visitor: Visiting,
+    visitor: Visiting,
     what: Literal["report", "protocol"] = "report",
     file_format: Annotated[views.Document, Query(alias="format")] = "html",
 ) -> Response:
     """Return the report or the protocol as a file."""
-    make = views.report if what == "report" else views.protocol
-    return await make(request, name, file_format)
+    if what == "report":
+        return await views.report(request, name, visitor.token, file_format)
+    return await views.protocol(request, name, file_format)
 
 
 @router.get("/files")
@@ -167,14 +169,16 @@ async def files(request: Request, name: Name, _visitor: Visiting) -> Response:
 async def export(
     request: Request,
     name: Name,
-    _visitor: Visiting,
+    visitor: Visiting,
     what: Literal["units", "outcomes", "rows", "held", "events", "sums"] = "units",
     file_format: Annotated[
         Literal["csv", "parquet", "arrow", "xlsx"], Query(alias="format")
     ] = "csv",
 ) -> Response:
     """Return an export as a file."""
-    return await views.exported(request, name, what, file_format, mark=mark_of(file_format))
+    return await views.exported(
+        request, name, visitor.token, what, file_format, mark=mark_of(file_format)
+    )
 
 
 # ----------------------------------------------------------------------
@@ -195,14 +199,15 @@ class Seen:
 
 
 @router.get("")
-async def overview(request: Request, name: Name, _visitor: Visiting) -> Response:
+async def overview(request: Request, name: Name, visitor: Visiting) -> Response:
     """Show a campaign: waves, actions, missing outcomes, results and the next step."""
-    state, campaign = request.app.state, Campaign(request.app.state.store, name)
+    state = request.app.state
+    campaign = Campaign(state.store, name, sight=visitor.sight)
 
     def looked() -> Seen:
         now = campaign.situation()
         found = None
-        if now.spec.rows != "elsewhere":
+        if now.spec.rows != "elsewhere" and not visitor.sight.hides(now):
             found = learned(state.memory, state.store, now)
         return Seen(now, campaign.status(at_event=now.sequence), found)
 
@@ -219,11 +224,12 @@ async def overview(request: Request, name: Name, _visitor: Visiting) -> Response
 
 
 @router.get("/findings")
-async def findings(request: Request, name: Name, _visitor: Visiting) -> Response:
+async def findings(request: Request, name: Name, visitor: Visiting) -> Response:
     """Show what was learned, how certain it is, and what to do."""
     state = request.app.state
     now = await standing(request, name)
     try:
+        visitor.sight.require_results(now)
         of = await bounded(request, lambda: material(state.memory, state.store, now))
     except CampaignStateError as error:
         said = problem_of(error, state.store.label).said(on_pages)
@@ -249,12 +255,12 @@ class Done:
 
 @router.get("/history")
 async def history(
-    request: Request, name: Name, _visitor: Visiting, before: Annotated[int, Query(ge=1)] = 2**62
+    request: Request, name: Name, visitor: Visiting, before: Annotated[int, Query(ge=1)] = 2**62
 ) -> Response:
     """List the events, newest first."""
-    campaign = Campaign(request.app.state.store, name)
+    campaign = Campaign(request.app.state.store, name, sight=visitor.sight)
     now = await standing(request, name)
-    every = await bounded(request, campaign.events)
+    every = await bounded(request, campaign.shown_events)
     listed = [event for event in reversed(every) if event.sequence < before][:EVENTS]
     return page(
         request, "history.html", name=name, now=now, total=len(every),

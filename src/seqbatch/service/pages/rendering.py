@@ -165,8 +165,13 @@ def next_of(now: Situation) -> Next:
     """Return the next step in a situation."""
     if now.stop and now.condition == "open":
         said = f"The stopping rule says: {now.stop}."
+        if now.withheld:
+            return Next(said, "See the events", "history")
         return Next(said, "Read the findings", "findings")
     step = step_from(now)
+    if step == "look":
+        said = f"A look is due after wave {now.wave - 1}: the committee takes it with the key."
+        return Next(said, "See the events", "history")
     if step == "assign":
         return Next(_assign(now), "Upload units", "units")
     if step == "record":

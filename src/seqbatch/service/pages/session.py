@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from seqbatch.campaign.views.interim import Sight
 from seqbatch.service import access, roles
 from seqbatch.service.problems import ProblemError
 from seqbatch.storage import tokens
@@ -46,6 +47,11 @@ class Visitor:
     def key(self) -> str:
         """The key under which the session's data are stored."""
         return hashlib.sha256(f"kept {self.secret}".encode()).hexdigest()
+
+    @property
+    def sight(self) -> Sight:
+        """What the visitor may see of campaigns."""
+        return roles.sight(self.token)
 
     def opens(self, page: str) -> bool:
         """Return whether the visitor may open a page, by its route in the table of roles."""

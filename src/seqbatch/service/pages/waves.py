@@ -144,7 +144,7 @@ def _assign(
         options = _options(form.text("how"), form.text("with"), form.text("split"))
 
         def change(base: SharedTransaction) -> StoredAnswer:
-            campaign = Campaign(base, name, who=visitor.token.name)
+            campaign = Campaign(base, name, who=visitor.token.name, sight=visitor.sight)
             if (wave := form.whole("wave")) != (now := campaign.situation()).wave:
                 raise CampaignStateError(
                     f"the file was checked for wave {wave} of campaign {name}, but the open wave "

@@ -57,6 +57,7 @@ def in_short(now: Situation) -> dict[str, Any]:
         "left": now.left,
         "events": now.sequence,
         "masked": now.masked,
+        "withheld": now.withheld,
         "next": step_from(now),
     }
 
@@ -159,10 +160,12 @@ def sources_of(store: SQLStore, token: Token) -> Sources:
 def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Spec) -> StoredAnswer:
     """Create a campaign, signed by the token; a repeated call gets the same answer."""
     require_sight(token, spec.name)
-    if spec.masked:
+    if spec.masked or spec.interim == "committee":
+        setting = "masked" if spec.masked else "interim"
+        what = "a masked campaign" if spec.masked else "a campaign with withheld results"
         raise InvalidSpecError.at(
-            ("masked",),
-            "masked: a masked campaign must be created with `seqbatch campaign create --key "
+            (setting,),
+            f"{setting}: {what} must be created with `seqbatch campaign create --key "
             "FILE`: that writes its key to a file, so the key never passes through the service.",
         )
     prepared = prepare(spec, defaults=store.defaults, sources=sources_of(store, token))

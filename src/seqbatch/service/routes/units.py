@@ -41,6 +41,7 @@ from seqbatch.service.group_commit import Groups, Small, assigned
 from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
 from seqbatch.service.long_calls import placed
 from seqbatch.service.problems import in_calls, responses
+from seqbatch.service.roles import sight
 from seqbatch.storage.answers import StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
@@ -165,7 +166,7 @@ async def _assign_file(
         report = watched(request.app.state.settings)
 
         def change(base: SharedTransaction) -> StoredAnswer:
-            campaign = Campaign(base, name, who=token.name)
+            campaign = Campaign(base, name, who=token.name, sight=sight(token))
             result = campaign.assign(body.source, out=out, report=report, **options)
             kind = answer_type(made, body.source)
             if options["split_by"] is not None:

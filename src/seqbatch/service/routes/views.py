@@ -8,14 +8,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from seqbatch.campaign import Campaign, Status
-from seqbatch.campaign.views.history import public
 from seqbatch.service.access import Caller, caller
 from seqbatch.service.api_models import EventsAnswer, FindingsAnswer, Name, sends
 from seqbatch.service.bodies import FILES, MEDIA_TYPES, own_folder, sent_file
 from seqbatch.service.idempotency import as_json, sent
 from seqbatch.service.long_calls import bounded
 from seqbatch.service.problems import responses
-from seqbatch.service.roles import may
+from seqbatch.service.roles import sight
+from seqbatch.storage.tokens import Token
 
 router = APIRouter(prefix="/v1/campaigns/{name}", tags=["views"], dependencies=[Depends(caller)])
 
@@ -44,9 +44,12 @@ PAGE = (
     summary="Show the status of a campaign.",
     responses={200: {"model": Status}, **responses(404, 422, 429)},
 )
-async def status(request: Request, name: Name, at_event: AtEvent = None) -> Response:
-    """The status covers waves, actions, outcomes, limits and notes on the estimate."""
-    campaign = Campaign(request.app.state.store, name)
+async def status(request: Request, name: Name, token: Caller, at_event: AtEvent = None) -> Response:
+    """The status covers waves, actions, outcomes, limits and notes on the estimate.
+
+    While results are withheld from the caller, counts are sums over all actions.
+    """
+    campaign = _seen(request, name, token)
     return sent(as_json(await bounded(request, lambda: campaign.status(at_event=at_event))))
 
 
@@ -58,6 +61,7 @@ async def status(request: Request, name: Name, at_event: AtEvent = None) -> Resp
 async def findings(
     request: Request,
     name: Name,
+    token: Caller,
     level: Annotated[
         float, Query(gt=0, lt=1, description="Confidence level of the intervals.")
     ] = 0.95,
@@ -70,7 +74,7 @@ async def findings(
     ] = False,
 ) -> Response:
     """The intervals are valid after adaptive waves."""
-    campaign = Campaign(request.app.state.store, name)
+    campaign = _seen(request, name, token)
     found = await bounded(
         request,
         lambda: campaign.findings(
@@ -88,6 +92,7 @@ async def findings(
 async def rule(
     request: Request,
     name: Name,
+    token: Caller,
     file_format: Annotated[Literal["json", "sql", "python"], Query(alias="format")] = "json",
     kind: Literal["linear", "tree"] = "linear",
     dialect: Annotated[
@@ -100,7 +105,7 @@ async def rule(
     at_event: AtEvent = None,
 ) -> Response:
     """A linear rule, or the tree of the findings: as JSON, as SQL, or as a Python program."""
-    campaign = Campaign(request.app.state.store, name)
+    campaign = _seen(request, name, token)
     text = await bounded(
         request,
         lambda: campaign.next_rule(
@@ -123,12 +128,8 @@ async def events(
     most: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of events.")] = 100,
 ) -> Response:
     """Events are in order; use `after` for the next page. Viewers see only the public fields."""
-    campaign = Campaign(request.app.state.store, name)
-    every = await bounded(request, campaign.events)
-    page = every[after : after + most]
-    if not may(token, "seed"):
-        page = [public(event) for event in page]
-    return sent(as_json({"events": page, "total": len(every)}))
+    every = await bounded(request, _seen(request, name, token).shown_events)
+    return sent(as_json({"events": every[after : after + most], "total": len(every)}))
 
 
 @router.get(
@@ -139,11 +140,12 @@ async def events(
 async def report(
     request: Request,
     name: Name,
+    token: Caller,
     file_format: Annotated[Document, Query(alias="format")] = "html",
     at_event: AtEvent = None,
 ) -> Response:
     """The page needs no network connection."""
-    campaign = Campaign(request.app.state.store, name)
+    campaign = _seen(request, name, token)
     return await _file(
         request, f"{name}-report.{file_format}", DOCUMENTS[file_format],
         lambda out: campaign.report(out, file_format=file_format, at_event=at_event),
@@ -174,6 +176,7 @@ async def protocol(
 async def export(
     request: Request,
     name: Name,
+    token: Caller,
     what: Literal["units", "outcomes", "rows", "held", "events", "sums"] = "units",
     file_format: Annotated[Literal["csv", "parquet", "xlsx"], Query(alias="format")] = "csv",
     at_event: AtEvent = None,
@@ -182,12 +185,13 @@ async def export(
 
     Sums are JSON, whatever the format: a later campaign can start from them.
     """
-    return await exported(request, name, what, file_format, at_event=at_event)
+    return await exported(request, name, token, what, file_format, at_event=at_event)
 
 
 async def exported(
     request: Request,
     name: Name,
+    token: Token,
     what: Literal["units", "outcomes", "rows", "held", "events", "sums"],
     file_format: Literal["csv", "parquet", "arrow", "xlsx"],
     *,
@@ -195,7 +199,7 @@ async def exported(
     mark: bytes = b"",
 ) -> Response:
     """Answer with an export, after an optional byte order mark."""
-    campaign = Campaign(request.app.state.store, name)
+    campaign = _seen(request, name, token)
     if what == "sums":
         return await _file(
             request, f"{name}-sums.json", DOCUMENTS["json"],
@@ -206,6 +210,11 @@ async def exported(
         lambda out: campaign.export(out, what=what, file_format=file_format, at_event=at_event),
         mark=mark,
     )  # fmt: skip
+
+
+def _seen(request: Request, name: str, token: Token) -> Campaign:
+    """Return a campaign as far as the token's role may see it."""
+    return Campaign(request.app.state.store, name, sight=sight(token))
 
 
 async def _file(
