@@ -12,9 +12,17 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
-from seqbatch.policies import EpsilonGreedy, Lookahead, Oracle, ThompsonSampling, registry
+from seqbatch.policies import (
+    EpsilonGreedy,
+    JointRidge,
+    Lookahead,
+    Oracle,
+    ThompsonSampling,
+    registry,
+)
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL
+from seqbatch.policies.joint_ridge import AVERAGED
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
 #: in a declared last wave, and outcomes have the noise that they have.
@@ -145,6 +153,8 @@ def _campaign_defaults(
         own["constant"] = INTERCEPT
     if kind is ThompsonSampling and "scale" not in wanted:
         own["scale"] = OUTCOMES
+    if kind is JointRidge:
+        own["estimate"] = AVERAGED
     return own
 
 
