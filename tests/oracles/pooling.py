@@ -144,7 +144,7 @@ def averaged(vectors, actions, outcomes, K, *, constant, grid, levels=()):
             - 0.5 * np.linalg.slogdet(crossed)[1]
             - 0.5 * (n - flat.shape[1]) * np.log(outcomes @ kept @ outcomes)
             - (np.log(s0 / 0.1) ** 2 + np.log(s1 / 0.03) ** 2) / 16
-            - np.log(s1 / s0) ** 2 / 2
+            - np.log(s1 / s0) ** 2
         )
         penalty = np.array([0.0 if value == 0 else 1 / value for value in common])
         theta, _ = joint_ridge(

@@ -22,7 +22,7 @@ CONSTANT = (0.01, 0.03, 0.1, 0.3, 1.0)
 FEATURES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 COMMON = (0.01, 0.1, 1.0)
 #: The variance of ln(s1 / s0), beside weak priors of both.
-RATIO_VARIANCE = 1.0
+RATIO_VARIANCE = 0.5
 #: The least share of the squares that stays unexplained: it makes every logarithm finite.
 LEAST = 1e-9
 
