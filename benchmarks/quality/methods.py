@@ -42,9 +42,9 @@ POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
 }
 #: Policies that are told the noise are no defaults.
 TOLD = {"Thompson(noise)"}
-#: The documented default, and a test whose best action everybody gets: others are compared with
-#: these.
-REFERENCE, TEST = "SBPE", "A/B test"
+#: What campaigns use. Others are compared with pure exploitation, and with a test whose best action
+#: everybody gets.
+DEFAULT, REFERENCE, TEST = "JointRidge", "SBPE", "A/B test"
 
 
 def _policy(name: str, make: Callable[[Setting], Policy]) -> Method:
