@@ -132,6 +132,16 @@ def sum_of(folds):
     return total
 
 
+def test_two_batches_are_cross_validated():
+    x, table = world(2)
+    thetas = []
+    for policy in (JointRidge(constant=0), JointRidge(constant=0, estimate="averaged")):
+        made = Learner(policy, grids.explicit((90, 400)), actions=K, dim=P, layout="block", seed=3)
+        made.replay(x, table)
+        thetas.append(made.estimate.theta)
+    assert np.array_equal(*thetas)
+
+
 def test_random_until_there_are_enough():
     grid = grids.explicit((10, 30, 70, 150, 300))
     for start, blind in ((0, 1), (3, 1), (4, 2), (20, 3), (1_000, 4)):

@@ -16,7 +16,7 @@ how likely these make the outcomes, with penalties of their own for the constant
 features' deviations and the common part, without a cap; see
 :mod:`seqbatch.core.averaged_regression`. Campaigns use it. It earns most where features hardly tell
 actions apart, as with rare events: then nearly everybody gets the same action. In earlier batches
-it would lock in.
+it would lock in, and of two batches a small first one would decide alone what is left out.
 
 *Guarantee.* Not in the paper. With a fixed penalty the argument for SBPE applies up to the bias;
 in practice it earns more than SBPE if units per parameter are few, and the same if they are many.
@@ -63,7 +63,7 @@ class JointRidge(LeveledPolicy):
         assigned. The first batch always is.
     estimate
         ``"cross-validated"``: one penalty, in all batches. ``"averaged"``: in the last two batches
-        an average over many penalties, if each action has a model of its own.
+        of three or more an average over many penalties, if each action has a model of its own.
     ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
     waves, constant
@@ -133,7 +133,11 @@ class JointRidge(LeveledPolicy):
         return replace(state, estimates=(estimate,))
 
     def _theta(self, folds: Sequence[JointSums], state: State) -> Floats:
-        ends = state.batch + 1 > state.problem.batches - ENDING
-        if ends and self.estimate == AVERAGED and state.problem.models > 1:
+        if self.estimate == AVERAGED and self._ends(state) and state.problem.models > 1:
             return averaged_regression(reduce(JointSums.plus, folds), constant=self.constant).theta
         return cross_validated(folds, constant=self.constant).fit.theta
+
+    def _ends(self, state: State) -> bool:
+        """Return whether the next batch is one of the last ones, and not the second of two."""
+        batches = state.problem.batches
+        return batches > ENDING and state.batch + 1 > batches - ENDING
