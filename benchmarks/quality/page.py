@@ -139,12 +139,13 @@ have their defaults; Vowpal Wabbit gets products of features and actions (`-q sa
 is told the standard deviation of outcomes around linear models.
 
 JointRidge and JointRidge, wave levels have `estimate="averaged"`, the default of campaigns;
-JointRidge, cross-validated has in all waves the estimate that they have before the last two. This
-was chosen on the sixteen worlds with other seeds. Tried and left out: larger penalties alone, the
-one-standard-error rule, weights by errors of cross-validation instead of the likelihood, scales by
-feature, and Fisher's discriminant for yes/no outcomes (no better); averaging in the last wave alone
-(earns less) or in all waves (loses with ten doubling ones); a wider prior of how scales differ
-(earns more, but gives more often everybody the same action).
+JointRidge, cross-validated has in all waves the estimate that they have before the last two, and
+in campaigns of two waves. This was chosen on the sixteen worlds with other seeds. Tried and left
+out: larger penalties alone, the one-standard-error rule, weights by errors of cross-validation
+instead of the likelihood, scales by feature, and Fisher's discriminant for yes/no outcomes (no
+better); averaging in the last wave alone (earns less) or in all waves (loses with ten doubling
+ones); a wider prior of how scales differ (earns more, but more often gives everybody the same
+action).
 
 {ran}
 
