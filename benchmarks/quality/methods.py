@@ -19,8 +19,11 @@ from seqbatch.policies import Policy
 #: The policies, and how each is made from what is known before the first unit. To add one, add a
 #: line. SBUCB(paper) has the paper's gamma.
 POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
-    "JointRidge": lambda _: policies.JointRidge(constant=0),
-    "JointRidge, wave levels": lambda _: policies.JointRidge(constant=0, waves="own level"),
+    "JointRidge": lambda _: policies.JointRidge(constant=0, estimate="averaged"),
+    "JointRidge, wave levels": lambda _: policies.JointRidge(
+        constant=0, estimate="averaged", waves="own level"
+    ),
+    "JointRidge, cross-validated": lambda _: policies.JointRidge(constant=0),
     "SBPE": lambda _: policies.SBPE(first="uniform"),
     "SBPE, pooled": lambda _: policies.SBPE(first="uniform", estimate="pooled", constant=0),
     "Thompson, pooled, greedy last": lambda _: policies.ThompsonSampling(
@@ -39,9 +42,9 @@ POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
 }
 #: Policies that are told the noise are no defaults.
 TOLD = {"Thompson(noise)"}
-#: The documented default, and a test whose best action everybody gets: others are compared with
-#: these.
-REFERENCE, TEST = "SBPE", "A/B test"
+#: What campaigns use. Others are compared with pure exploitation, and with a test whose best action
+#: everybody gets.
+DEFAULT, REFERENCE, TEST = "JointRidge", "SBPE", "A/B test"
 
 
 def _policy(name: str, make: Callable[[Setting], Policy]) -> Method:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch.core import Statistics
+from seqbatch.core.averaged_regression import averaged_regression
 from seqbatch.core.cross_validation import cross_validated
 from seqbatch.core.joint_regression import (
     JointSums,
@@ -91,6 +92,51 @@ def test_pooled_by_rows(seed):
     assert np.isclose(sum(one.weight for one in found.grid), 1.0)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("leveled", [False, True])
+def test_averaged_by_rows(seed, leveled):
+    """Weights are those of dense densities with the noise integrated out."""
+    vectors, actions, outcomes, waves = rows(seed, n=50, spread=0.1)
+    vectors[:, [0, 2, 3]] *= 5.0
+    sums, levels = JointSums.of([sums_of(vectors, actions, outcomes)]), ()
+    if leveled:
+        sums, levels = of_waves(vectors, actions, outcomes, waves), pooling.dummies(waves)
+    found = averaged_regression(sums, constant=1)
+    theta, weights = pooling.averaged(
+        vectors, actions, outcomes, K, constant=1, grid=found.scales, levels=levels
+    )
+    assert np.allclose(found.weights, weights, atol=1e-9)
+    assert np.allclose(found.theta, theta, atol=1e-9)
+    # No scale is nearly certain, so that a wrong weight would be noticed.
+    assert found.weights.max() < 0.9
+
+
+def test_averaged_towards_the_best_single_action():
+    """Deviations of features shrink if they do not tell actions apart, and else hardly."""
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((3_000, P))
+    vectors[:, 1], actions, features = 1.0, random.integers(0, K, 3_000), [0, 2, 3]
+
+    def spread(theta):
+        return np.linalg.norm((theta - theta.mean(axis=0))[:, features])
+
+    for apart, least, most in ((0.0, 0.0, 0.6), (0.3, 0.8, 1.0)):
+        means = 0.2 * actions + apart * vectors[:, 0] * (actions == 1)
+        statistics = sums_of(vectors, actions, means + random.standard_normal(3_000))
+        theta = averaged_regression(JointSums.of([statistics]), constant=1).theta
+        assert least <= spread(theta) / spread(least_squares(statistics).theta) <= most
+        assert np.isclose(theta[2, 1] - theta[0, 1], 0.4, atol=0.15)
+
+
+def test_averaged_without_a_constant():
+    """Then one scale is that of all columns."""
+    vectors, actions, outcomes, _ = rows(4)
+    found = averaged_regression(JointSums.of([sums_of(vectors, actions, outcomes)]))
+    assert np.array_equal(found.scales[:, 0], found.scales[:, 1])
+    alone = [least_squares(sums_of(vectors, actions, outcomes)).theta, np.zeros((K, P))]
+    assert np.abs(found.theta - alone[0]).max() < np.abs(found.theta - alone[1]).max()
+
+
 def test_no_pooling_and_full_pooling():
     vectors, actions, outcomes, _ = rows(8)
     statistics = sums_of(vectors, actions, outcomes)
@@ -157,6 +203,7 @@ def test_few_outcomes():
     for folds in ([empty] * 5, [one, *[empty] * 4]):
         assert np.isfinite(cross_validated(folds, constant=1).fit.theta).all()
         assert np.isfinite(pooled_regression(folds[0], constant=1).fit.theta).all()
+        assert np.isfinite(averaged_regression(folds[0], constant=1).theta).all()
 
 
 def test_a_wave_that_a_fold_lacks():

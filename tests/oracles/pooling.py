@@ -117,3 +117,40 @@ def cross_validated(vectors, actions, outcomes, folds, K, *, constant, penalties
             errors[row, column] = np.sum((outcomes[kept] - fitted) ** 2)
     best = penalties[errors.sum(axis=0).argmin()]
     return best, fit(np.ones(len(outcomes), bool), best)
+
+
+def averaged(vectors, actions, outcomes, K, *, constant, grid, levels=()):
+    """Return theta averaged over a grid of scales, and the weights, by dense normal densities.
+
+    The noise's variance v has the prior 1 / v; the constant's common part and levels are flat. Then
+    the outcomes have the density |V|^-1/2 |Z' V^-1 Z|^-1/2 (squares left)^-(n - f)/2, where V is
+    their covariance in units of v without the f flat columns Z.
+    """
+    n, p = vectors.shape
+    X = design(vectors, actions, K)
+    flat = np.column_stack([vectors[:, [constant]], *([levels] if len(levels) else [])])
+    features = np.arange(p) != constant
+    size = np.mean(vectors[:, features] ** 2)
+    logs, thetas = [], []
+    for s0, s1, s2 in grid:
+        own = np.where(features, s1**2 / size, s0**2)
+        common = np.where(features, s2**2 / size, 0.0)
+        V = np.eye(n) + (X * np.concatenate([common, np.tile(own, K)])) @ X.T
+        inner = np.linalg.inv(V)
+        crossed = flat.T @ inner @ flat
+        kept = inner - inner @ flat @ np.linalg.solve(crossed, flat.T @ inner)
+        logs.append(
+            -0.5 * np.linalg.slogdet(V)[1]
+            - 0.5 * np.linalg.slogdet(crossed)[1]
+            - 0.5 * (n - flat.shape[1]) * np.log(outcomes @ kept @ outcomes)
+            - (np.log(s0 / 0.1) ** 2 + np.log(s1 / 0.03) ** 2) / 16
+            - np.log(s1 / s0) ** 2
+        )
+        penalty = np.array([0.0 if value == 0 else 1 / value for value in common])
+        theta, _ = joint_ridge(
+            vectors, actions, outcomes, K, common=penalty, deviations=1 / own, levels=levels
+        )
+        thetas.append(theta)
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    return np.einsum("g,gap->ap", weights, np.array(thetas)), weights

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch import Learner, grids
+from seqbatch.core.averaged_regression import averaged_regression
 from seqbatch.core.cross_validation import cross_validated
 from seqbatch.core.joint_regression import JointSums
 from seqbatch.core.statistics import Statistics
@@ -36,6 +37,7 @@ LEVELED = [
     ThompsonSampling(first="uniform", waves="own level", constant=0, scale="outcomes", samples=64),
     ThompsonSampling(first="uniform", waves="own level", constant=0, estimate="pooled", samples=64),
     JointRidge(waves="own level", constant=0, start=0),
+    JointRidge(waves="own level", constant=0, estimate="averaged"),
 ]
 
 
@@ -94,6 +96,52 @@ def test_joint_ridge_is_cross_validated():
     assert np.allclose(state.estimate.theta, expected, atol=1e-10)
 
 
+@pytest.mark.parametrize("layout", ["block", "shared"])
+def test_the_last_two_batches_are_averaged(layout):
+    """Earlier ones, and all of the shared layout, are cross-validated."""
+    random = np.random.default_rng(5)
+    x = random.standard_normal((500, 2, 3))
+    x[..., 0] = 1.0
+    grid, kinds = grids.explicit((50, 110, 200, 350, 500)), []
+    plain, averaged = (
+        Learner(policy, grid, actions=2, dim=3, layout=layout, seed=1)
+        for policy in (JointRidge(constant=0), JointRidge(constant=0, estimate="averaged"))
+    )
+    for start, end in zip((0, *grid.ends), grid.ends, strict=False):
+        contexts = x[start:end, 0] if layout == "block" else x[start:end]
+        outcomes = x[start:end, 0, 1] + random.standard_normal(end - start)
+        actions = [made.assign(contexts).actions for made in (plain, averaged)]
+        kinds.append(np.array_equal(plain.estimate.theta, averaged.estimate.theta))
+        if not kinds[-1]:
+            break
+        assert np.array_equal(*actions)
+        for made in (plain, averaged):
+            made.observe(outcomes)
+    assert kinds == ([True] * 3 + [False] if layout == "block" else [True] * 5)
+    if layout == "block":
+        state = averaged.state
+        (folds,) = averaged.policy.joint_sums(state)
+        sums = sum_of(folds)
+        assert np.array_equal(averaged.estimate.theta, averaged_regression(sums, constant=0).theta)
+
+
+def sum_of(folds):
+    total = folds[0]
+    for fold in folds[1:]:
+        total = total.plus(fold)
+    return total
+
+
+def test_two_batches_are_cross_validated():
+    x, table = world(2)
+    thetas = []
+    for policy in (JointRidge(constant=0), JointRidge(constant=0, estimate="averaged")):
+        made = Learner(policy, grids.explicit((90, 400)), actions=K, dim=P, layout="block", seed=3)
+        made.replay(x, table)
+        thetas.append(made.estimate.theta)
+    assert np.array_equal(*thetas)
+
+
 def test_random_until_there_are_enough():
     grid = grids.explicit((10, 30, 70, 150, 300))
     for start, blind in ((0, 1), (3, 1), (4, 2), (20, 3), (1_000, 4)):
@@ -148,6 +196,7 @@ def test_scale_of_outcomes(factor):
             first="uniform", scale="outcomes", samples=64, estimate="pooled", constant=0
         ),
         JointRidge(constant=0),
+        JointRidge(constant=0, estimate="averaged"),
     ):
         plain, scaled = learner(policy), learner(policy)
         same = plain.replay(x, table) == scaled.replay(x, factor * table)
@@ -161,6 +210,8 @@ def test_refusals():
         learner(JointRidge(constant=P))
     with refused("invalid-argument", field="estimate"):
         SBPE(estimate="all")
+    with refused("invalid-argument", field="estimate"):
+        JointRidge(estimate="pooled")
     x, table = world(1)
     with refused("invalid-argument", field="constant"):
         learner(JointRidge(constant=1)).replay(x, table)

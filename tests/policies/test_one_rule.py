@@ -43,7 +43,11 @@ SETTINGS = {
     ),
     "RBGL": ({"ridge": 0.3, "first": "uniform", "ties": "random", "unknown": "avoid"},),
     "LBGL": ({"scale": 0.02, "unknown": "avoid"}, {"scale": 0.02, "first": "fixed"}),
-    "JointRidge": ({"start": 0, "ties": "random"}, {"first": "fixed", "last": "greedy"}),
+    "JointRidge": (
+        {"start": 0, "ties": "random"},
+        {"first": "fixed", "last": "greedy"},
+        {"start": 0, "estimate": "averaged"},
+    ),
     "SBUCB": (
         {"gamma": 0.7, "ridge": 0.4},
         {"gamma": 0.3, "first": "uniform", "ties": "random"},

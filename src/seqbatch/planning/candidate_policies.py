@@ -105,7 +105,8 @@ def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
         ties="random",
     )
     # In the block layout the planner's rows begin with a constant.
-    joint = JointRidge(ties="random", constant=0 if model.layout == "block" else None)
+    constant = 0 if model.layout == "block" else None
+    joint = JointRidge(ties="random", constant=constant, estimate="averaged")
     return {
         "pure exploitation": GREEDY,
         USUAL: joint,

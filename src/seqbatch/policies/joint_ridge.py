@@ -1,4 +1,4 @@
-"""JointRidge: one ridge regression of all actions, its penalty by cross-validation, then greedy.
+"""JointRidge: one ridge regression of all actions, its penalty by the outcomes, then greedy.
 
 The coefficients of an action are a common part plus a deviation, theta_a = c + delta_a. They
 minimise the sum of squared errors plus
@@ -10,6 +10,14 @@ cross-validation, from the sums of the folds alone; it is at most 100 times a co
 so that contexts go on exploring. Units then get the action with the highest estimated mean. As
 outcomes accumulate, the estimate becomes that of least squares.
 
+*The last two batches.* What they teach is used once more or never, so that they need not explore.
+With ``estimate="averaged"`` they use the estimate that predicts best: an average over penalties, by
+how likely these make the outcomes, with penalties of their own for the constant's deviations, the
+features' deviations and the common part, without a cap; see
+:mod:`seqbatch.core.averaged_regression`. Campaigns use it. It earns most where features hardly tell
+actions apart, as with rare events: then nearly everybody gets the same action. In earlier batches
+it would lock in, and of two batches a small first one would decide alone what is left out.
+
 *Guarantee.* Not in the paper. With a fixed penalty the argument for SBPE applies up to the bias;
 in practice it earns more than SBPE if units per parameter are few, and the same if they are many.
 
@@ -18,19 +26,29 @@ try again what looked bad in it. Batches are therefore assigned at random until 
 each action have been; the last one never is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import reduce
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from seqbatch.core import Problem, arguments
+from seqbatch.core import Estimate, Problem, arguments
+from seqbatch.core.arrays import Floats
+from seqbatch.core.averaged_regression import averaged_regression
 from seqbatch.core.cross_validation import cross_validated
+from seqbatch.core.joint_regression import JointSums
 from seqbatch.core.pooled_regression import PooledRegression
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import First, State
 from seqbatch.policies.estimation import LeveledPolicy, without_widths
 from seqbatch.policies.rule import Rule
 
 FOLDS = 5
+#: How many batches at the end are averaged.
+ENDING = 2
+CROSS_VALIDATED: Literal["cross-validated"] = "cross-validated"
+AVERAGED: Literal["averaged"] = "averaged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +63,10 @@ class JointRidge(LeveledPolicy):
     start
         With ``first="uniform"``: batches are random until so many units for each action are
         assigned. The first batch always is.
+    estimate
+        ``"cross-validated"``: one penalty, in all batches. ``"averaged"``: in the last two batches
+        of three or more an average over many penalties, if each action has a model of its own and
+        there is no history.
     ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
     waves, constant, history
@@ -68,16 +90,23 @@ class JointRidge(LeveledPolicy):
 
     first: First = "uniform"
     start: int = 5
+    estimate: Literal["cross-validated", "averaged"] = CROSS_VALIDATED
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"start": 0, "ties": "random"},
         {"first": "fixed"},
+        {"estimate": AVERAGED},
     )
     greedy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "start", arguments.integer("start", self.start, at_least=0))
+        arguments.choice("estimate", self.estimate, (CROSS_VALIDATED, AVERAGED))
+        if self.history is not None and self.estimate == AVERAGED:
+            raise InvalidArgumentError(
+                "estimate", f"{CROSS_VALIDATED!r} with a history", repr(self.estimate)
+            )
 
     @property
     def folds(self) -> int:
@@ -104,12 +133,13 @@ class JointRidge(LeveledPolicy):
         return preferred
 
     def refit(self, state: State) -> State:
-        """Choose the penalty and solve the regression of each trial."""
-        if self.history is None:
-            fits = self.without_history(state)
-        else:
-            fits = [self.from_history(state)[0]]
-        return replace(state, estimates=(without_widths(fits),))
+        """Solve the regression of each trial for the next batch."""
+        if self.history is not None:
+            return replace(state, estimates=(without_widths([self.from_history(state)[0]]),))
+        theta = np.concatenate([self._theta(folds, state) for folds in self.joint_sums(state)])
+        cells, dim = theta.shape
+        estimate = Estimate(theta, np.zeros((0, 0, 0)), np.full(cells, dim), np.full(cells, np.nan))
+        return replace(state, estimates=(estimate,))
 
     def without_history(self, state: State) -> list[PooledRegression]:
         """Return the regression of each trial from the outcomes alone."""
@@ -119,3 +149,13 @@ class JointRidge(LeveledPolicy):
                 cross_validated(folds, constant=self.constant) for folds in self.joint_sums(state)
             )
         ]
+
+    def _theta(self, folds: Sequence[JointSums], state: State) -> Floats:
+        if self.estimate == AVERAGED and self._ends(state) and state.problem.models > 1:
+            return averaged_regression(reduce(JointSums.plus, folds), constant=self.constant).theta
+        return cross_validated(folds, constant=self.constant).fit.theta
+
+    def _ends(self, state: State) -> bool:
+        """Return whether the next batch is one of the last ones, and not the second of two."""
+        batches = state.problem.batches
+        return batches > ENDING and state.batch + 1 > batches - ENDING

@@ -48,6 +48,7 @@ def test_a_good_one():
         "kind": "JointRidge",
         "first": "uniform",
         "start": 5,
+        "estimate": "averaged",
         "ties": "random",
         "last": "greedy",
         "waves": "own level",

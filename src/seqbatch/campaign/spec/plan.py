@@ -13,9 +13,17 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import received
 from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
-from seqbatch.policies import EpsilonGreedy, Lookahead, Oracle, ThompsonSampling, registry
+from seqbatch.policies import (
+    EpsilonGreedy,
+    JointRidge,
+    Lookahead,
+    Oracle,
+    ThompsonSampling,
+    registry,
+)
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL, WITH_HISTORY
+from seqbatch.policies.joint_ridge import AVERAGED
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
 #: in a declared last wave, and outcomes have the noise that they have.
@@ -153,11 +161,13 @@ def _campaign_defaults(
     if kind is ThompsonSampling and "scale" not in wanted:
         own["scale"] = OUTCOMES
     if spec.history is not None:
-        if "estimate" in names:
+        if "estimate" in names and kind is not JointRidge:
             own["estimate"] = "pooled"
         # Greedily, an action that is new would never be tried: the first wave tries it.
         if not kind.greedy or known >= {action.name for action in spec.actions}:
             own["first"] = "fixed"
+    elif kind is JointRidge:
+        own["estimate"] = AVERAGED
     return own
 
 
