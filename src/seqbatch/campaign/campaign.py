@@ -12,6 +12,7 @@ from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import Logbook, current, this_user, utc_now
 from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
+from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
@@ -19,7 +20,7 @@ from seqbatch.campaign.steps.amend import abort, amend, go_on
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
 from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
-from seqbatch.campaign.steps.create import Prepared, create, prepare
+from seqbatch.campaign.steps.create import Prepared, create, prepare, with_rehearsal
 from seqbatch.campaign.steps.delete import delete
 from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
@@ -132,6 +133,7 @@ class Campaign:
         *,
         store: Store,
         key: str | Path | None = None,
+        rehearsal: str | Path | None = None,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> "Campaign":
@@ -146,6 +148,8 @@ class Campaign:
         key
             The only file to which the key of a masked campaign, or of one with withheld results, is
             written; the key says which code is which action.
+        rehearsal
+            The .json file of a rehearsal of this spec, whose hash the first event keeps.
         who, clock
             The name that signs the events, and the clock.
 
@@ -153,6 +157,8 @@ class Campaign:
         ------
         InvalidSpecError
             If the spec breaks a rule; the message quotes the offending lines.
+        InvalidArgumentError
+            If the rehearsal is of another spec, or was changed.
         CampaignStateError
             If the name is taken.
         """
@@ -161,6 +167,8 @@ class Campaign:
         else:
             sources = Sources(lambda: store)
             prepared = prepare(spec, defaults=store.defaults, sources=sources)
+        if rehearsal is not None:
+            prepared = with_rehearsal(prepared, RehearsalFile.read(rehearsal))
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
         create(store, campaign._logbook, prepared, key=key)
         return campaign
@@ -426,7 +434,12 @@ class Campaign:
 
     @naming_damage
     def protocol(
-        self, out: str | Path, *, file_format: str | None = None, force: bool = False
+        self,
+        out: str | Path,
+        *,
+        rehearsal: str | Path | None = None,
+        file_format: str | None = None,
+        force: bool = False,
     ) -> Path:
         """Write the protocol: the design declared before the first unit; return the file.
 
@@ -434,6 +447,8 @@ class Campaign:
         ----------
         out
             The file: .html (a page that opens and prints without a network), .md or .json.
+        rehearsal
+            The .json file of the spec's rehearsal, whose tables become a section.
         file_format
             "html", "md" or "json"; needed if the file's name does not show it.
         force
@@ -441,7 +456,8 @@ class Campaign:
         """
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
-        return write(protocol(self.events()), out, file_format=made)
+        read = None if rehearsal is None else RehearsalFile.read(rehearsal)
+        return write(protocol(self.events(), read), out, file_format=made)
 
     def _require_format(self, out: Path, file_format: str | None, *, force: bool) -> str:
         """Return the format of an output file; refuse the store's own files."""

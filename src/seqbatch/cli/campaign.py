@@ -181,6 +181,10 @@ def create(
         Path | None,
         typer.Option(help="File for the key of a masked campaign, or one with withheld results."),
     ] = None,
+    rehearsal: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of a rehearsal of this spec; its hash is recorded."),
+    ] = None,
     store: Where = STORE,
     who: Who = None,
     as_json: Json = False,
@@ -202,7 +206,7 @@ def create(
             )
             declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
-        campaign = Campaign.create(declared, store=base, key=key, who=who)
+        campaign = Campaign.create(declared, store=base, key=key, rehearsal=rehearsal, who=who)
         now = campaign.situation()
         then = next_command(campaign, store, now)
         # The label hides the password of a database.

@@ -292,8 +292,13 @@ def say_next(command: str | None, *, instead: str = "", to_errors: bool = False)
     if instead:
         say(instead, to_errors=to_errors)
     if command is not None:
-        tell = errors if to_errors else console
-        tell.print(f"Next: {visible(command)}", markup=False, highlight=False, soft_wrap=True)
+        say_whole(f"Next: {command}", to_errors=to_errors)
+
+
+def say_whole(text: str, *, to_errors: bool = False) -> None:
+    """Print a line with a command, which is not wrapped, so that it can be pasted."""
+    tell = errors if to_errors else console
+    tell.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def say_read_as(how: str) -> None:

@@ -28,7 +28,7 @@ from seqbatch.cli.console import (
     waiting,
 )
 from seqbatch.cli.messages import STORE, command, reading_options
-from seqbatch.cli.validate import app
+from seqbatch.cli.rehearse import app
 from seqbatch.display import counted
 from seqbatch.document import Table
 from seqbatch.errors import InvalidArgumentError

@@ -30,8 +30,9 @@ from seqbatch.cli.console import (
     say,
     say_next,
     say_read_as,
+    say_whole,
 )
-from seqbatch.cli.messages import STORE, About, command
+from seqbatch.cli.messages import STORE, About, command, reading_options
 from seqbatch.cli.views import app
 from seqbatch.display import counted
 
@@ -88,6 +89,15 @@ def validate(
         dump({**_plain(found, store), "next": then})
     else:
         _show(found, units)
+        if then is not None and not found.exists:
+            read = {
+                "file_format": file_format, "delimiter": delimiter, "encoding": encoding,
+                "sheet": sheet, "skip_rows": skip_rows, "dedupe": dedupe,
+            }  # fmt: skip
+            options = reading_options({name: value for name, value in read.items() if value})
+            drawn = [] if units in (None, "-") else ["--units", str(units), *options]
+            rehearse = command("rehearse", str(spec), *drawn, store=STORE)
+            say_whole(f"To see first how often it would be right: {rehearse}")
         say_next(then)
     if found.problems:
         raise typer.Exit(BAD_INPUT)

@@ -347,6 +347,9 @@ def report(
 def protocol(
     name: Name,
     out: PageFile,
+    rehearsal: Annotated[
+        Path | None, typer.Option(help="JSON file of the spec's rehearsal, to include its tables.")
+    ] = None,
     file_format: PageFormat = None,
     force: Force = False,
     store: Where = STORE,
@@ -357,7 +360,7 @@ def protocol(
     Example: seqbatch campaign protocol trial --out protocol.html
     """
     with opened(name, store, None, as_json) as campaign:
-        file = campaign.protocol(out, file_format=file_format, force=force)
+        file = campaign.protocol(out, rehearsal=rehearsal, file_format=file_format, force=force)
     _say_page(file, as_json=as_json)
 
 

@@ -404,22 +404,11 @@ def _combined(
         return unknown(contrast.name, level=level, note=EQUAL if waves else NOTHING)
     if few is not None:
         return unknown(contrast.name, level=level, note=str(few), few=few)
-    share = np.array([weights[place] for place in used])
-    share = share / share.sum()
-    theta = np.array([wave.estimate for wave in waves])
-    variances = np.array([wave.variance for wave in waves])
-    tallies = [tally for place in used if (tally := summaries[place].tally(segment)) is not None]
-    columns = [summaries[place].place(contrast, segment) for place in used]
-    parts = share**2 * variances
-    between = _between(tallies, columns[0], share)
-    more = 1 + between / parts.sum() if between else 1.0
-    effects = [wave.clustering * more for wave in waves]
-    shape = _rare_shape(tallies, columns, share, effects, contrast, last, yes_no=yes_no)
-    if shape is None:
-        df = pooled_df(parts, np.array([wave.df for wave in waves]))
-        shape = StudentShape(float(share @ theta), sqrt(float(parts.sum()) + between), df)
+    share, shape = _shape(summaries, contrast, waves, used, weights, segment, yes_no=yes_no)
     few_outcomes = FEW if min(wave.effective for wave in waves) < ENOUGH else ""
-    Q, p = same_in_all(theta, variances)
+    Q, p = same_in_all(
+        np.array([wave.estimate for wave in waves]), np.array([wave.variance for wave in waves])
+    )
     return Pooled(
         **vars(estimated(contrast.name, shape, level=level, note=few_outcomes)),
         waves=tuple(waves),
@@ -427,6 +416,47 @@ def _combined(
         heterogeneity=Q,
         same_p=p,
     )
+
+
+def _shape(
+    summaries: Sequence[WaveSummary],
+    contrast: Contrast,
+    waves: Sequence[WaveEstimate],
+    used: Sequence[int],
+    weights: Sequence[float],
+    segment: Segment | None,
+    *,
+    yes_no: bool,
+) -> tuple[Floats, Shape]:
+    """Return the weights of the waves that have an estimate, and the shape of their mean."""
+    share = np.array([weights[place] for place in used])
+    share = share / share.sum()
+    theta = np.array([wave.estimate for wave in waves])
+    tallies = [tally for place in used if (tally := summaries[place].tally(segment)) is not None]
+    columns = [summaries[place].place(contrast, segment) for place in used]
+    parts = share**2 * np.array([wave.variance for wave in waves])
+    between = _between(tallies, columns[0], share)
+    more = 1 + between / parts.sum() if between else 1.0
+    effects = [wave.clustering * more for wave in waves]
+    last = summaries[-1]
+    shape = _rare_shape(tallies, columns, share, effects, contrast, last, yes_no=yes_no)
+    if shape is None:
+        df = pooled_df(parts, np.array([wave.df for wave in waves]))
+        shape = StudentShape(float(share @ theta), sqrt(float(parts.sum()) + between), df)
+    return share, shape
+
+
+def shape_by_size(
+    summaries: Sequence[WaveSummary], contrast: Contrast, segment: Segment | None = None
+) -> Shape | None:
+    """Return the shape of :func:`pool_by_size`, without an interval; None if it is unknown."""
+    found = [estimate_wave(one, contrast, segment) for one in summaries]
+    used = [place for place, wave in enumerate(found) if wave is not None and wave.units > 0]
+    if not used or summaries[-1].evidence.all_equal:
+        return None
+    waves = [wave for place in used if (wave := found[place]) is not None]
+    weights = [0.0 if wave is None else float(wave.units) for wave in found]
+    return _shape(summaries, contrast, waves, used, weights, segment, yes_no=False)[1]
 
 
 def _few(

@@ -35,6 +35,8 @@ from seqbatch.inference.score_sums import ScoreSums
 BALANCE = 20.0
 #: The variance that an action's fitted model adds, in outcomes: with few of them it matters.
 FITTED = 2.0
+#: Most limits are asked for at a z below the last of these, the first steps of a bisection.
+STEPS = (FARTHEST / 2, FARTHEST / 4, FARTHEST / 8, FARTHEST / 16)
 #: How much the uncertainty of the estimated skewness of amounts widens their upper limits.
 HEAVY = 20.0
 
@@ -70,33 +72,44 @@ class Part:
         >>> [round(limit, 8) for limit in part.limits(1.959964)]
         [0.00874766, 0.03754269]
         """
-        lowest, highest = self._turns
-        if z <= lowest and z <= highest:
+        if z <= self._before_turns:
             return self._at(z)
+        lowest, highest = self._turns
         return self._at(min(z, lowest))[0], self._at(min(z, highest))[1]
+
+    @cached_property
+    def _before_turns(self) -> float:
+        """A z before both turns, found in fewer steps than the turns; 0 if it takes more."""
+        return next((z for z in STEPS if self._goes_on(0, z) and self._goes_on(1, z)), 0.0)
 
     @cached_property
     def _turns(self) -> tuple[float, float]:
         """The z at which each limit is farthest; beyond it, skewness outweighs all other terms."""
-        return self._turn(0, -1.0), self._turn(1, 1.0)
+        return self._turn(0), self._turn(1)
 
-    def _turn(self, side: int, sign: float) -> float:
-        def goes_on(z: float) -> bool:
-            step = 1e-5 * max(z, 1e-3)
-            return sign * (self._at(z + step)[side] - self._at(z)[side]) >= 0
-
-        if goes_on(FARTHEST):
+    def _turn(self, side: int) -> float:
+        if self._goes_on(side, FARTHEST):
             return FARTHEST
         near, far = 0.0, FARTHEST
         for _ in range(60):
             middle = (near + far) / 2
-            near, far = (middle, far) if goes_on(middle) else (near, middle)
+            near, far = (middle, far) if self._goes_on(side, middle) else (near, middle)
         return near
 
-    def _at(self, z: float) -> tuple[float, float]:
-        k = self.scale
+    def _goes_on(self, side: int, z: float) -> bool:
+        """Return whether a limit, the lower or the upper one, still moves away at z."""
+        step = 1e-5 * max(z, 1e-3)
+        more = self._at(z + step)[side] - self._at(z)[side]
+        return more >= 0 if side else more <= 0
+
+    @cached_property
+    def _fixed(self) -> tuple[float, float]:
+        """The hypothesised value nearest to the estimate, and its variance."""
         b = min(max(self.size, 0.0), self.most * (1 - 1e-9))
-        spread = k * b * max(1 - b / self.most, 1e-6)
+        return b, self.scale * b * max(1 - b / self.most, 1e-6)
+
+    def _at(self, z: float) -> tuple[float, float]:
+        k, (b, spread) = self.scale, self._fixed
         middle, half = b + k * z * z / 2, z * sqrt(spread + (k * z / 2) ** 2)
         below = 1 + k * z * z / self.most
         edge = (z * z - 1) / 6

@@ -13,7 +13,7 @@ from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
-from seqbatch.inference.estimates import pool_by_size, pooled_df
+from seqbatch.inference.estimates import pool_by_size, pooled_df, shape_by_size
 from seqbatch.inference.intervals import (
     Estimated,
     Interval,
@@ -258,12 +258,16 @@ def difference(one: Interval, other: Interval, about: str) -> Interval:
         few = one.few or other.few
         note = " ".join(dict.fromkeys(part for part in (one.note, other.note) if part))
         return unknown(about, level=one.level, note=note, few=few)
-    shape: Shape = DifferenceShape(one.shape, other.shape)
-    if isinstance(one.shape, StudentShape) and isinstance(other.shape, StudentShape):
-        parts = np.array([one.error**2, other.error**2])
-        df = pooled_df(parts, np.array([one.df, other.df]))
-        shape = StudentShape(one.estimate - other.estimate, sqrt(float(parts.sum())), df)
-    return estimated(about, shape, level=one.level)
+    return estimated(about, _difference(one.shape, other.shape), level=one.level)
+
+
+def _difference(one: Shape, other: Shape) -> Shape:
+    """Return the shape of a difference."""
+    if not (isinstance(one, StudentShape) and isinstance(other, StudentShape)):
+        return DifferenceShape(one, other)
+    parts = np.array([one.error**2, other.error**2])
+    df = pooled_df(parts, np.array([one.df, other.df]))
+    return StudentShape(one.estimate - other.estimate, sqrt(float(parts.sum())), df)
 
 
 # ----------------------------------------------------------------------
@@ -449,8 +453,11 @@ def _strongest(
     """Return the splits with the largest statistics, one per feature."""
     best: dict[int, tuple[float, Split]] = {}
     for split, partition in candidates.items():
-        gap = _sides(summaries, contrast, (split, partition), 0.95, ())[2]
-        size = abs(gap.estimate / gap.error) if gap.known and gap.error else 0.0
+        above, below = (
+            shape_by_size(summaries, contrast, (partition, side)) for side in (True, False)
+        )
+        gap = None if above is None or below is None else _difference(above, below)
+        size = abs(gap.estimate / gap.error) if gap is not None and gap.error else 0.0
         if size > best.get(split.column, (0.0, split))[0]:
             best[split.column] = size, split
     ranked = sorted(best.values(), key=lambda pair: -pair[0])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +73,24 @@ class UnitPiece(NamedTuple):
         """Return some of the units."""
         copied = self.carried.take(rows) if self.carried.num_columns else self.carried
         return UnitPiece(self.ids.take(rows), self.given.take(rows), copied)
+
+
+class UnitsToAssign(Protocol):
+    """Checked units, readable in pieces as often as needed."""
+
+    @property
+    def carried(self) -> CarriedColumns:
+        """The columns that are only copied."""
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What may be wrong with the units."""
+
+    def pieces(self) -> Iterator[UnitPiece]:
+        """Yield the units, in order."""
+
+    def require_fit(self, encoder: Encoder) -> None:
+        """Refuse numbers too large for this encoder, if another one checked them."""
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,13 @@ class RowsAtHand(RowsElsewhere):
         made.rows, made.record = unpack(content, columns), content
         return made
 
+    @classmethod
+    def holding(cls, rows: pa.Table) -> "RowsAtHand":
+        """Return rows that were never packed."""
+        made = cls()
+        made.rows, made.record = rows, b""
+        return made
+
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows with all unpacked columns, or with the named ones."""
         names = self.rows.column_names

@@ -19,7 +19,7 @@ from seqbatch.campaign.files.csv import CsvDialect
 from seqbatch.campaign.files.formats import has_ending
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.files.reading import Source
-from seqbatch.campaign.files.units import CheckedUnits, UnitPiece, read_units
+from seqbatch.campaign.files.units import UnitPiece, UnitsToAssign, read_units
 from seqbatch.campaign.files.writing import SplitWriter, Writer, require_table, split_targets
 from seqbatch.campaign.record.codec import frozen_state
 from seqbatch.campaign.record.current_situation import Situation
@@ -193,7 +193,7 @@ class Drawing:
         The checked list of all units.
     """
 
-    def __init__(self, change: Change, now: Situation, everybody: CheckedUnits) -> None:
+    def __init__(self, change: Change, now: Situation, everybody: UnitsToAssign) -> None:
         self._change = change
         self._now = now
         self._everybody = everybody
@@ -376,7 +376,7 @@ class Assigning:
     def run(
         self,
         source: Source,
-        checked: CheckedUnits,
+        checked: UnitsToAssign,
         out: Writer | SplitWriter | None,
         rest: Writer | None,
         report: Callable[[int], None],
@@ -523,7 +523,7 @@ class Assigning:
             self._state = frozen_state(self.change, self.now)
         return self._state
 
-    def _decide_together(self, checked: CheckedUnits | Drawing) -> None:
+    def _decide_together(self, checked: UnitsToAssign | Drawing) -> None:
         """Decide jointly for all new units that fit, before any of them is stored."""
         room = self.now.left
         event = JointDecision(self.now, self._policy)
@@ -731,6 +731,18 @@ def assign(
         if writer is not None:
             _publish(writer, result, f"the answers, to {', '.join(map(str, outs.values()))}")
         return result
+
+
+def assign_checked(
+    store: Store, name: str, logbook: Logbook, units: UnitsToAssign, source: Source
+) -> Assigned:
+    """Assign units that were checked before, and return the answers as a table.
+
+    The source stands for their file: a table, which cannot change.
+    """
+    with source, store.change(name) as change:
+        assigning = Assigning(change, logbook, partial=False)
+        return assigning.run(source, units, None, None, lambda _: None)
 
 
 def _require_one_way(*, draw: bool, partial: bool, rest: str | Path | None) -> None:

@@ -3,7 +3,7 @@
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.earlier_campaign import known_actions
 from seqbatch.campaign.record.events import Logbook, current, sealed
+from seqbatch.campaign.record.rehearsal_file import RehearsalFile, design_of
 from seqbatch.campaign.record.store import Event, StateRecord, Store
 from seqbatch.campaign.spec.checks import check_exact, require_planned_looks
 from seqbatch.campaign.spec.input_limits import MOST_SUMS
@@ -49,12 +50,15 @@ class Prepared:
     key
         The action behind each code, if the campaign is masked or its interim results are withheld;
         it is not stored.
+    design
+        The hash of the spec as declared, which rehearsals of it name.
     """
 
     now: Situation
     payload: dict[str, Any]
     state: bytes
     key: Key | None = None
+    design: str = ""
 
 
 def prepare(
@@ -86,6 +90,7 @@ def prepare(
     elif not isinstance(spec, Spec):
         text, name, folder = read_text(spec), str(spec), Path(spec).parent
         spec = parse_spec(text, name=name)
+    design = design_of(spec)
     spec = _completed(spec, defaults or {})
     part = "grid"
     try:
@@ -115,9 +120,16 @@ def prepare(
             key = keyed(spec)
             payload["key"] = key.fingerprint
             now = begun(payload)
-        return Prepared(now=now, payload=payload, state=first_state(now), key=key)
+        return Prepared(now=now, payload=payload, state=first_state(now), key=key, design=design)
     except (InvalidSpecError, InvalidArgumentError) as error:
         raise quoting(error, part, text=text, name=name) from None
+
+
+def with_rehearsal(prepared: Prepared, file: RehearsalFile) -> Prepared:
+    """Return a checked spec whose first event names its rehearsal; refuse one of another spec."""
+    file.require(prepared.design, f"the spec of campaign {prepared.now.name}")
+    told = {"hash": file.hash, "seed": file.data["seed"], "campaigns": file.data["campaigns"]}
+    return replace(prepared, payload={**prepared.payload, "rehearsal": told})
 
 
 def fresh_salt() -> str:

@@ -9,6 +9,7 @@ from seqbatch.campaign.decide.logged_waves import kept_up, planned, uniform_wave
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.earlier_campaign import about, history_said
+from seqbatch.campaign.record.rehearsal_file import RehearsalFile, design_of
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import (
     balance_said,
@@ -22,9 +23,11 @@ from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.objective import RollOut
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
+from seqbatch.campaign.views.rehearsal import Rehearsal
 from seqbatch.campaign.views.report_conduct import REFERENCES
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
 from seqbatch.policies.registry import plainly, text
@@ -157,8 +160,8 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
 POWERS = (0.8, 0.9)
 
 
-def protocol(events: Sequence[Event]) -> Document:
-    """Return the protocol: what the first event declares, and later changes."""
+def protocol(events: Sequence[Event], rehearsal: RehearsalFile | None = None) -> Document:
+    """Return the protocol: what the first event declares, later changes, and the rehearsal."""
     declared = situation(events[:1])
     writing = _Writing(declared, Measure.of_objective(declared.spec))
     return Document(
@@ -171,6 +174,7 @@ def protocol(events: Sequence[Event]) -> Document:
             Section("assignment", "How units are assigned", list(writing.assignment())),
             Section("outcomes", "What is recorded", list(writing.outcomes())),
             Section("analysis", "How it will be analysed", list(analysis(declared))),
+            *_rehearsed(events[0], declared, rehearsal),
             Section("record", "The record", _record(events)),
         ],
         data={"campaign": declared.name, "hash": events[0].hash,
@@ -379,6 +383,30 @@ class _Writing:
             counts = self.measure.counted_as(reward.absent)
             yield f"A unit without an outcome counts as {counts}{when}."
         yield Items([_metric(self.spec, metric) for metric in self.spec.metrics.values()])
+
+
+def _rehearsed(
+    created: Event, declared: Situation, rehearsal: RehearsalFile | None
+) -> Iterator[Section]:
+    """Yield what the rehearsal showed; refuse one of another spec."""
+    kept = created.payload.get("rehearsal")
+    if rehearsal is None:
+        if kept is not None:
+            said = (
+                f"The design was rehearsed before the campaign was created: {kept['campaigns']:,} "
+                f"simulated campaigns under each truth, seed {kept['seed']}, with the hash "
+                f"{kept['hash']}."
+            )
+            yield Section("rehearsal", "Rehearsal", [said])
+        return
+    if kept is None:
+        rehearsal.require(design_of(declared.spec), f"campaign {declared.name}")
+    elif kept["hash"] != rehearsal.hash:
+        raise InvalidArgumentError(
+            "rehearsal", f"the rehearsal with which the campaign was created ({kept['hash']})",
+            f"another one ({rehearsal.hash})",
+        )  # fmt: skip
+    yield Section("rehearsal", "Rehearsal", Rehearsal(rehearsal).parts())
 
 
 def _record(events: Sequence[Event]) -> list[Part]:

@@ -1,0 +1,1 @@
+"""Rehearse a campaign: run its spec many times on simulated outcomes, before it begins."""

@@ -1,0 +1,90 @@
+"""The command `rehearse`: run a spec many times on simulated outcomes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqbatch.cli.campaign import (
+    Dedupe,
+    Delimiter,
+    Encoding,
+    Force,
+    Format,
+    Sheet,
+    SkipRows,
+)
+from seqbatch.cli.console import Json, dump, kindly, present, progress, say_files, say_next
+from seqbatch.cli.messages import STORE, command
+from seqbatch.cli.validate import app
+
+__all__ = ["app"]
+
+
+@app.command()
+def rehearse(
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
+    units: Annotated[
+        Path | None,
+        typer.Option(help="File of units to draw from (default: made from the spec's features)."),
+    ] = None,
+    truth: Annotated[
+        list[Path] | None,
+        typer.Option(help="TOML file that says what outcomes are like; repeat for several."),
+    ] = None,
+    campaigns: Annotated[
+        int, typer.Option(min=1, help="Number of campaigns under each truth.")
+    ] = 1_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed: the same one gives the same result.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    engine: Annotated[
+        str, typer.Option(help="Engine: local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
+    ] = "local",
+    parts: Annotated[
+        Path | None,
+        typer.Option(help="Folder for finished parts; an interrupted rehearsal goes on from it."),
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(help="File to write: .html, .md or .json; repeat for several."),
+    ] = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    sheet: Sheet = None,
+    skip_rows: SkipRows = 0,
+    dedupe: Dedupe = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Run a spec many times on simulated outcomes, to see how often it is right.
+
+    Always where no action differs, with the effect of the spec's plan, and under your truths.
+
+    Example: seqbatch campaign rehearse spec.toml --units customers.csv --truth truth.toml --jobs 2
+    """
+    files = out or []
+    with kindly(as_json=as_json):
+        from seqbatch.campaign import rehearse as run
+        from seqbatch.document import require_format
+
+        for file in files:
+            require_format(file, force=force)
+        with progress(f"rehearsing {spec.name}") as report:
+            made = run(
+                spec, units=units, truths=truth or (), campaigns=campaigns, seed=seed, jobs=jobs,
+                engine=engine, parts=parts, report=report, file_format=file_format,
+                delimiter=delimiter, encoding=encoding, sheet=sheet, skip_rows=skip_rows,
+                dedupe=dedupe,
+            )  # fmt: skip
+        for file in files:
+            made.save(file, force=force)
+    kept = next((file for file in files if file.suffix == ".json"), None)
+    words = ["create", str(spec), *(() if kept is None else ("--rehearsal", str(kept)))]
+    then = command(*words, store=STORE)
+    if as_json:
+        dump({**made.plain(), "files": [str(file) for file in files], "next": then})
+        return
+    present(made.document())
+    say_files(files)
+    say_next(then)
