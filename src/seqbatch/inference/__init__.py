@@ -6,6 +6,7 @@ the summaries and is cheap. :func:`evaluate` estimates the value of any policy f
 table.
 """
 
+from seqbatch.inference.adjusted_estimate import EarlierLook, adjusted_estimate
 from seqbatch.inference.coefficients import Coefficients, lift_coefficients
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.decision_tree import DecisionTree, TreeFeature, bins_of, distil
@@ -77,6 +78,7 @@ __all__ = [
     "DecisionTree",
     "Declared",
     "Drift",
+    "EarlierLook",
     "Eligible",
     "Evaluation",
     "FewEvents",
@@ -105,6 +107,7 @@ __all__ = [
     "Verdict",
     "WaveEstimate",
     "WaveSummary",
+    "adjusted_estimate",
     "anytime",
     "bins_of",
     "boundaries",

@@ -13,16 +13,29 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError
 
 # ----------------------------------------------------------------------
-# Boundaries by alpha spending, for any number of looks at any information.
+# Boundaries by alpha spending, for any number of looks at any information; and the classical ones.
 #
 # The density of the statistic on paths that have not crossed a boundary is carried from look to
 # look by numerical integration (Armitage, McPherson and Rowe 1969). Each boundary is set to spend
-# what the spending function allows (Lan and DeMets 1983). One-sided; both sides are symmetric.
+# what the spending function allows (Lan and DeMets 1983). Classical boundaries have a shape over
+# all planned looks (Wang and Tsiatis 1987) and one constant, set to spend alpha over all of them.
+# One-sided; both sides are symmetric.
 
 
-RULES = ("obrien-fleming", "pocock")
-#: Beyond this, the normal distribution is negligible.
-FAR = 9.0
+#: The spending functions by name, with the names that stored specs may have for them.
+SPENDING = {
+    "obrien-fleming-spending": "obrien-fleming",
+    "pocock-spending": "pocock",
+    "obrien-fleming": "obrien-fleming",
+    "pocock": "pocock",
+}
+#: The classical boundaries: the power of the information fraction that the boundary follows.
+CLASSICAL = {"obrien-fleming-classical": -0.5, "pocock-classical": 0.0}
+RULES = (*SPENDING, *CLASSICAL)
+#: Beyond this, the normal distribution is negligible; and an error below this.
+FAR, NEGLIGIBLE = 9.0, 1e-15
+#: Looks are those planned before if their information differs by less.
+SAME = 1e-9
 #: Gauss-Legendre nodes per panel of at most two standard deviations.
 NODES = 20
 #: Gauss-Legendre nodes for all that is within reach (FAR) of an increment.
@@ -39,27 +52,34 @@ def spent(information: float, *, rule: str, alpha: float = 0.025) -> float:
     information
         t, between 0 and 1.
     rule
-        ``"obrien-fleming"`` or ``"pocock"``.
+        ``"obrien-fleming-spending"`` (also called ``"obrien-fleming"``) or ``"pocock-spending"``
+        (also ``"pocock"``).
     alpha
         The total error, one-sided.
 
     Examples
     --------
-    >>> round(spent(0.5, rule="obrien-fleming"), 5), round(spent(0.5, rule="pocock"), 5)
-    (0.00153, 0.0155)
+    >>> round(spent(0.5, rule="obrien-fleming-spending"), 5)
+    0.00153
+    >>> round(spent(0.5, rule="pocock-spending"), 5)
+    0.0155
     """
     from scipy.special import ndtr, ndtri
 
-    arguments.choice("rule", rule, RULES)
+    arguments.choice("rule", rule, tuple(SPENDING))
     if information >= 1:
         return alpha
-    if rule == "pocock":
+    if SPENDING[rule] == "pocock":
         return alpha * log(1 + (e - 1) * information)
     return float(2 * ndtr(ndtri(alpha / 2) / sqrt(information)))
 
 
 def boundaries(
-    information: Sequence[float], *, rule: str, alpha: float = 0.025
+    information: Sequence[float],
+    *,
+    rule: str,
+    alpha: float = 0.025,
+    ahead: Sequence[Sequence[float]] | None = None,
 ) -> tuple[float, ...]:
     """Return the boundary of the standardised statistic at each look.
 
@@ -69,19 +89,39 @@ def boundaries(
     ----------
     information
         t_1 < t_2 < ..., fractions of the information at the looks taken so far.
-    rule, alpha
-        See :func:`spent`.
+    rule
+        A spending function (see :func:`spent`), ``"obrien-fleming-classical"`` (proportional to
+        1/sqrt(t)) or ``"pocock-classical"`` (the same at every look).
+    alpha
+        The total error, one-sided.
+    ahead
+        For classical boundaries: at each look, the information at the looks then still planned
+        after it; by default the later ones of `information`. If the plan changed, the looks still
+        to come share what earlier boundaries left.
 
     Examples
     --------
-    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="obrien-fleming")]
+    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="obrien-fleming-spending")]
     [3.71, 2.511, 1.993]
-    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="pocock")]
+    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="pocock-spending")]
     [2.279, 2.295, 2.296]
+    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="obrien-fleming-classical")]
+    [3.471, 2.454, 2.004]
+    >>> [round(b, 3) for b in boundaries([1 / 3, 2 / 3, 1], rule="pocock-classical")]
+    [2.289, 2.289, 2.289]
     """
-    times = require_information(information)
+    times = tuple(require_information(information))
     arguments.number("alpha", alpha, above=0, at_most=0.5)
-    return _boundaries(tuple(times), rule, alpha)
+    arguments.choice("rule", rule, RULES)
+    if rule in SPENDING:
+        return _boundaries(times, SPENDING[rule], alpha)
+    later = [times[place:] for place in range(1, len(times) + 1)] if ahead is None else ahead
+    if len(later) != len(times):
+        raise InvalidArgumentError("ahead", f"{len(times)} lists, one per look", len(later))
+    plans = tuple(
+        tuple(require_information([time, *rest])) for time, rest in zip(times, later, strict=True)
+    )
+    return _classical(plans, CLASSICAL[rule], alpha)
 
 
 @lru_cache(maxsize=256)
@@ -95,6 +135,52 @@ def _boundaries(times: tuple[float, ...], rule: str, alpha: float) -> tuple[floa
         before = total
         state = state.kept(-FAR, found[-1])
     return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _classical(
+    plans: tuple[tuple[float, ...], ...], power: float, alpha: float
+) -> tuple[float, ...]:
+    """Compute boundaries c t^power; a plan has a look's time and those still to come.
+
+    The constant is solved again only where the looks to come are not those planned before.
+    """
+    found: list[float] = []
+    state, constant, left = None, inf, alpha
+    planned: tuple[float, ...] = ()
+    for plan in plans:
+        time = plan[0]
+        state = Density.first(time) if state is None else state.carried(time)
+        if len(plan) != len(planned) or max(map(_gap, plan, planned)) > SAME:
+            constant = _constant(state, plan, power, left)
+        found.append(constant * time**power)
+        left -= state.above(found[-1])
+        state, planned = state.kept(-FAR, found[-1]), plan[1:]
+    return tuple(found)
+
+
+def _constant(state: "Density", plan: Sequence[float], power: float, error: float) -> float:
+    """Return c with which the planned looks have this error in total, from a look's state on."""
+    from scipy.optimize import brentq
+
+    if error < NEGLIGIBLE:
+        return inf
+
+    def excess(constant: float) -> float:
+        now, crossed = state, 0.0
+        for place, time in enumerate(plan):
+            bound = constant * time**power
+            now = now.kept(-FAR, bound)
+            crossed += now.above(bound)
+            if place + 1 < len(plan):
+                now = now.carried(plan[place + 1])
+        return crossed - error
+
+    return float(brentq(excess, 0.0, 2 * FAR, xtol=1e-10))
+
+
+def _gap(one: float, other: float) -> float:
+    return abs(one - other)
 
 
 def require_information(information: Sequence[float]) -> list[float]:
@@ -132,6 +218,8 @@ class Panels:
             For each overlap of a range with an interval: the range's index, the points, and the
             density times the quadrature weight at each point.
         """
+        if not len(self.low):
+            return np.empty(0, dtype=np.int64), np.empty((0, 1)), np.empty((0, 1))
         start = np.maximum(low[:, None], self.low)
         end = np.minimum(high[:, None], self.high)
         ranges, own = np.nonzero(start < end)
@@ -221,7 +309,7 @@ class Density:
         """Return the bound that Z exceeds with this probability."""
         from scipy.optimize import brentq
 
-        if error < 1e-15:
+        if error < NEGLIGIBLE:
             return inf
         return float(brentq(lambda b: self.above(b) - error, -FAR, 2 * FAR, xtol=1e-10))
 
@@ -229,7 +317,7 @@ class Density:
         """Return the bound that Z falls below with this probability."""
         from scipy.optimize import brentq
 
-        if error < 1e-15:
+        if error < NEGLIGIBLE:
             return -inf
         if self.below(2 * FAR) <= error:
             return inf
@@ -289,10 +377,15 @@ def legendre_coefficients(values: Floats) -> Floats:
     array
         Legendre coefficients, one column per polynomial.
     """
-    count = values.shape[1]
+    return _legendre_basis(values.shape[1]) @ values.T
+
+
+@cache
+def _legendre_basis(count: int) -> Floats:
+    """Return the matrix that turns values at Gauss-Legendre nodes into coefficients."""
     nodes, weights = gauss_legendre(count)
     basis = np.polynomial.legendre.legvander(nodes, count - 1) * weights[:, None]
-    return (basis * (np.arange(count) + 0.5)).T @ values.T
+    return (basis * (np.arange(count) + 0.5)).T
 
 
 def _normal(z: Floats) -> Floats:
@@ -344,7 +437,7 @@ def futility_boundaries(
     Examples
     --------
     >>> looks = [1 / 3, 2 / 3, 1]
-    >>> [round(b, 3) for b in futility_boundaries(looks, rule="obrien-fleming")]
+    >>> [round(b, 3) for b in futility_boundaries(looks, rule="obrien-fleming-spending")]
     [-0.695, 1.002, 1.993]
     """
     from scipy.optimize import brentq
@@ -434,7 +527,7 @@ def chances_to_stop(
     A lift that a single look at the end finds with probability 0.9, with three looks:
 
     >>> means = [3.2415 * sqrt(t) for t in (1 / 3, 2 / 3, 1)]
-    >>> chances = chances_to_stop([1 / 3, 2 / 3, 1], means, rule="obrien-fleming")
+    >>> chances = chances_to_stop([1 / 3, 2 / 3, 1], means, rule="obrien-fleming-spending")
     >>> [round(chance, 3) for chance in chances], round(sum(chances), 3)
     ([0.033, 0.521, 0.342], 0.897)
     """

@@ -328,6 +328,10 @@ class LookTaken:
         """Whether the rule says to stop."""
         return self.verdict in STOPS
 
+    def of_action(self, action: str) -> ActionLook | None:
+        """Return an action's part of the look; None if it has none."""
+        return next((one for one in self.actions if one.action == action), None)
+
     def judged(self, action: str) -> bool:
         """Whether there was enough to judge an action. If so, alpha was spent on it."""
         few = any(one.few for one in self.actions if one.action == action)

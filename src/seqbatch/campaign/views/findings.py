@@ -6,8 +6,8 @@ from math import isfinite
 from typing import Any
 
 from seqbatch.campaign.decide.action_counts import SMALL
-from seqbatch.campaign.decide.stopping import LookTaken
-from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.decide.stopping import END, LookTaken
+from seqbatch.campaign.record.current_situation import HARM, SUCCESS, Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.action_differences import FeatureDifference
@@ -190,6 +190,11 @@ class Answer:
         For a lift: the raw difference in means that most tools print, which is not valid here.
     same
         For a lift: the estimate if it was the same in every wave, which looks use.
+    adjusted
+        For a lift: the same estimate adjusted for the look that ended the campaign, with an
+        interval that covers jointly with those of all other actions, and a p-value of its own.
+    earlier_looks
+        The number of looks before the last one that could have ended the campaign.
     waves
         The estimate of each wave that could be used.
     among
@@ -205,12 +210,16 @@ class Answer:
     together: Interval | None = None
     naive: Interval | None = None
     same: Interval | None = None
+    adjusted: Interval | None = None
+    earlier_looks: int = 0
     among: float = 1.0
     same_p: float = 1.0
 
     @property
     def around(self) -> Interval:
-        """The interval shown first: the simultaneous one if there is one."""
+        """The interval shown first: the adjusted one, else the simultaneous one if there is one."""
+        if self.adjusted is not None and self.adjusted.known:
+            return self.adjusted
         together = self.together
         return together if together is not None and together.known else self.interval
 
@@ -347,6 +356,20 @@ class StoppingAnswer:
     looks: tuple[LookTaken, ...]
     gone_on: dict[int, str]
     inflated: float | None
+
+    @property
+    def end(self) -> LookTaken | None:
+        """The look that ended the campaign; None if none did.
+
+        None also if the campaign continued although a lift had been shown or all actions were
+        worse: what followed has no place in an ordering by stages. Continuing despite futility is
+        allowed, because boundaries for success do not rely on it.
+        """
+        last = self.looks[-1] if self.looks else None
+        if last is None or not (last.stops or last.verdict == END) or last.wave in self.gone_on:
+            return None
+        against = [look for look in self.looks if look.wave in self.gone_on]
+        return None if any(look.verdict in (SUCCESS, HARM) for look in against) else last
 
 
 @dataclass(frozen=True, kw_only=True)

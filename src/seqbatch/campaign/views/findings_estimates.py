@@ -26,6 +26,7 @@ from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.action_differences import action_differences
+from seqbatch.campaign.views.adjusted_lifts import adjusted_lifts
 from seqbatch.campaign.views.boosted_trees import trees_answer
 from seqbatch.campaign.views.findings import (
     Answer,
@@ -578,7 +579,7 @@ def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
     found = replace(
         found,
         means=asking.means(),
-        lifts=asking.lifts(),
+        lifts=adjusted_lifts(asking, found.stopping, asking.lifts()),
         run=asking.run(),
         rule=next_rule(asking),
         segments=declared_segments(asking),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.views.action_differences import differences_table
+from seqbatch.campaign.views.adjusted_lifts import adjusted_sentence, adjusted_table
 from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.metrics import (
     broken_names,
@@ -55,6 +56,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
     """Return the tables, each with the report section that it belongs to."""
     made = [
         ("outcomes", _lifts(found)),
+        ("outcomes", adjusted_table(found)),
         ("outcomes", _means(found)),
         ("value", _run(found)),
         *(("metrics", table) for table in metric_tables(found)),
@@ -322,14 +324,16 @@ def _headline(found: "Findings") -> str:
     lead = compared(found, best.action, best.around) + among(found, best)
     if best.action in found.barred:
         lead += f", but it breaks the guardrail on {broken_names(found, best.action)}"
-    run = found.run
+    run, adjusted = found.run, adjusted_sentence(found, best)
     if run is None or not run.over_random.known:
-        return f"{lead}."
+        return f"{lead}.{adjusted}"
     gain = run.over_random
     # If all probabilities were equal, the gain is 0 up to rounding.
     if abs(gain.estimate) <= 1e-9 * gain.error:
-        return f"{lead}; all units were assigned at random."
-    return f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment."
+        return f"{lead}; all units were assigned at random.{adjusted}"
+    return (
+        f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment.{adjusted}"
+    )
 
 
 def compared(found: "Findings", action: str, interval: Interval) -> str:
