@@ -947,7 +947,8 @@ def test_statistics_are_those_of_a_bisection_to_the_last_bit():
         return Part(
             size=random.choice([0.0, random.random()]), most=random.choice([1.0, 1e4]),
             scale=scale, skew=scale * random.uniform(-3, 3),
-            upper_scale=scale * random.choice([0.0, 20.0]), upper_skew=scale * random.uniform(-1, 1),
+            upper_scale=scale * random.choice([0.0, 20.0]),
+            upper_skew=scale * random.uniform(-1, 1),
         )  # fmt: skip
 
     for _ in range(150):
