@@ -97,7 +97,7 @@ REFUSALS = {
     not_ready: ("too-few-outcomes", None, "it anyway: force = true, with a reason.", ["close"]),
     without_control: ("invalid-argument", "retire", "is intended, add force = true.", ["force"]),
     against_the_rule: (
-        "stopped", None, "or continue it anyway, with", ["abort", "continue"],
+        "stopped", None, "or continue it anyway, with", ["stop", "continue"],
     ),
     unclear_numbers: ("invalid-rows", "visit", "declare its format", ["amend", "amend"]),
     another_grid: ("invalid-spec", "policy", "Use an online grid, or SBUCB", []),

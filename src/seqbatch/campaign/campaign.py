@@ -9,14 +9,14 @@ from seqbatch.campaign.decide.keyed_looks import keyed_looks
 from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.files.reading import ReadingOptions, source_of
-from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.record.events import Logbook, current, this_user, utc_now
 from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.steps.amend import abort, amend, go_on
+from seqbatch.campaign.steps.amend import abort, amend, go_on, stop
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
 from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
 from seqbatch.campaign.steps.close import Closed, close, record_sums
@@ -191,7 +191,7 @@ class Campaign:
         """Return the campaign's status in one line, or why it cannot be read."""
         try:
             now = self.situation()
-            where = now.condition
+            where = condition_text(now.condition)
             if where == "open":
                 where = f"wave {now.wave} of {len(now.sizes)}"
             said = f"{where}; {counted(now.assigned, 'unit')}; {counted(now.sequence, 'event')}"
@@ -856,6 +856,15 @@ class Campaign:
     def go_on(self, *, reason: str) -> Event:
         """Continue although the rule declared in `[stopping]` says to stop, or without a look."""
         return go_on(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def stop(self, *, reason: str) -> Event:
+        """Confirm the stop that the rule declared in `[stopping]` says; this is final.
+
+        Before, the campaign can still be continued; results that are withheld until the end stay
+        withheld until then.
+        """
+        return stop(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def unmask(self, key: str | Path, *, reason: str) -> Event:

@@ -1,4 +1,4 @@
-"""The commands that change a campaign: amend, replan, continue, look, unmask, abort, delete."""
+"""The commands that change a campaign: amend, continue, stop, look, unmask, abort and others."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -153,6 +153,32 @@ def go_on(
             f'("{event.payload["against"]}"; event {event.sequence}).'
         )
         say_next(then)
+
+
+@app.command()
+def stop(
+    name: Name,
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm that a campaign stops as its rule says; afterwards it cannot continue.
+
+    Example: seqbatch campaign stop trial --reason "the committee's verdict after wave 2"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.stop(reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(event), "next": then})
+        return
+    verdict, wave = event.payload["verdict"], event.payload["wave"]
+    say(
+        f"Campaign {name} is stopped by its rule after wave {wave} ({verdict}; event "
+        f"{event.sequence}). You can still record outcomes."
+    )
+    say_next(then)
 
 
 @app.command()

@@ -76,6 +76,8 @@ def _words(now: "Situation") -> list[str]:
         words.append(f"YOUR-OUTCOMES-{now.wave}.csv")
     elif step == "report":
         words += ["--out", _new_file(now.name, None, ".html")]
+    elif step == "stop":
+        words += ["--reason", "YOUR REASON"]
     elif step == "look":
         words += ["--key", "YOUR.key", "--out", _new_file("closed-report", now.wave - 1, ".html")]
     return words

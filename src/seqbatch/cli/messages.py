@@ -16,7 +16,9 @@ YOURS = {
     "key": "YOUR.key", "out": "closed-report.html",
 }  # fmt: skip
 #: Remedies that are separate commands, and options that are positional arguments.
-COMMANDS = ("abort", "amend", "close", "continue", "delete", "look", "record-sums", "sql")
+COMMANDS = (
+    "abort", "amend", "close", "continue", "delete", "look", "record-sums", "sql", "stop",
+)  # fmt: skip
 BARE = ("sums",)
 #: Options of commands that are called otherwise in the library.
 CALLED = {"file_format": "format"}

@@ -157,18 +157,21 @@ def list_campaigns(
         label = base.label
         base.close()
     columns = ("campaign", "condition", "wave", "waves", "units", "events")
-    rows = [[each.name, *_in_short(each.now)] for each in found]
+    rows = [[each.name, *_in_short(each.now, plain=as_json)] for each in found]
     show(Table(label, columns, rows, words=columns[:2]), as_json=as_json)
     for each in found:
         if each.damage:
             say(f"{each.name}: {each.damage}", to_errors=True)
 
 
-def _in_short(now: "Situation | None") -> list[Any]:
+def _in_short(now: "Situation | None", *, plain: bool) -> list[Any]:
     """Return a campaign's cells in the list; a damaged one has none but its condition."""
     if now is None:
         return ["damaged", None, None, None, None]
-    return [now.condition, now.last_opened, len(now.sizes), now.assigned, now.sequence]
+    from seqbatch.campaign.record.current_situation import condition_text
+
+    said = now.condition if plain else condition_text(now.condition)
+    return [said, now.last_opened, len(now.sizes), now.assigned, now.sequence]
 
 
 def _list_deleted(store: str, as_json: bool) -> None:

@@ -273,6 +273,10 @@ class AsyncRemoteCampaign:
         """Continue despite the declared stopping rule."""
         return await self._client.ask(self._calls.step("continue", key, {"reason": reason}))
 
+    async def stop(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
+        """Confirm the stop that the declared rule says; this is final."""
+        return await self._client.ask(self._calls.step("stop", key, {"reason": reason}))
+
     async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return await self._client.ask(self._calls.step("abort", key, {"reason": reason}))

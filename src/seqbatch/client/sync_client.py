@@ -269,6 +269,10 @@ class RemoteCampaign:
         """Continue despite the declared stopping rule."""
         return self._client.ask(self._calls.step("continue", key, {"reason": reason}))
 
+    def stop(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
+        """Confirm the stop that the declared rule says; this is final."""
+        return self._client.ask(self._calls.step("stop", key, {"reason": reason}))
+
     def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return self._client.ask(self._calls.step("abort", key, {"reason": reason}))

@@ -22,7 +22,7 @@ from seqbatch.inference.logged_units import Rows, Wave, pieces
 
 #: The most bins of a feature.
 BINS = 16
-#: Bins are made from at most twice as many units, evenly spaced over the wave.
+#: Bins are made from at most so many units of the wave.
 SAMPLE = 50_000
 #: Cuts are within this share of a quantile, if at least so many values are: to leave room for round
 #: numbers.
@@ -134,14 +134,37 @@ def bins_of(
 
 
 def _sampled(wave: Wave) -> Floats:
-    """Return the features of evenly spaced units; halve the sample whenever it grows too large."""
-    step, seen, kept = 1, 0, list[Floats]()
+    """Return the features of the units with the lowest marks.
+
+    Without marks, evenly spaced units are taken: the sample is halved whenever it is too large.
+    """
+    step, seen, kept, marks = 1, 0, list[Floats](), list[Integers]()
     for rows in pieces(wave):
+        if rows.marks is not None:
+            kept.append(rows.features)
+            marks.append(rows.marks)
+            if sum(map(len, kept)) > 2 * SAMPLE:
+                kept, marks = _lowest(kept, marks)
+            continue
         kept.append(rows.features[-seen % step :: step])
         seen += rows.count
         while sum(map(len, kept)) > 2 * SAMPLE:
             kept, step = [np.concatenate(kept)[::2]], 2 * step
+    if marks:
+        kept, _ = _lowest(kept, marks)
     return np.concatenate(kept)
+
+
+def _lowest(
+    features: Sequence[Floats], marks: Sequence[Integers]
+) -> tuple[list[Floats], list[Integers]]:
+    """Return the features of the units with the lowest marks, and the marks."""
+    every, own = np.concatenate(features), np.concatenate(marks)
+    if len(own) > SAMPLE:
+        # All units of the highest mark that is kept stay: a sample must not depend on their order.
+        keep = own <= np.partition(own, SAMPLE)[SAMPLE]
+        every, own = every[keep], own[keep]
+    return [every], [own]
 
 
 def _bins(sample: Floats, feature: TreeFeature, between: Between) -> FeatureBins:

@@ -336,7 +336,7 @@ def pool_by_size(
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     found = [estimate_wave(one, contrast, segment) for one in summaries]
-    weights = [0.0 if wave is None else float(wave.units) for wave in found]
+    weights = _sizes(found)
     few = None if planned is None else _few(summaries[-1], planned, yes_no=yes_no, rate=rate)
     return _combined(summaries, contrast, found, weights, level, segment, few, yes_no=yes_no)
 
@@ -383,6 +383,11 @@ def pool(
 def pooling_weight(share: float, wave: WaveEstimate) -> float:
     """Return sqrt(share_m n_m / C_m), which is n_m / sqrt(D_m C_m) if sizes are as planned."""
     return sqrt(share * wave.units / wave.cost)
+
+
+def _sizes(found: Sequence[WaveEstimate | None]) -> list[float]:
+    """Return the weights of an average over units: the sizes of the waves with an estimate."""
+    return [0.0 if wave is None else float(wave.units) for wave in found]
 
 
 def _combined(
@@ -455,7 +460,7 @@ def shape_by_size(
     if not used or summaries[-1].evidence.all_equal:
         return None
     waves = [wave for place in used if (wave := found[place]) is not None]
-    weights = [0.0 if wave is None else float(wave.units) for wave in found]
+    weights = _sizes(found)
     return _shape(summaries, contrast, waves, used, weights, segment, yes_no=False)[1]
 
 

@@ -38,6 +38,9 @@ class Rows:
         is None or NaN are a segment too: "missing".
     eligible
         Which actions each unit could have got, shape (n, K); None if all could get all.
+    marks
+        Whole numbers that divide units into folds and samples, such as 52 bits of a hash of each
+        id: dependent units have the same. None to divide them by their place.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Rows:
     clusters: AnyArray | None = None
     groups: Mapping[str, AnyArray] = field(default_factory=dict)
     eligible: Bools | None = None
+    marks: Integers | None = None
 
     @classmethod
     def of(
@@ -65,6 +69,7 @@ class Rows:
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
         eligible: ArrayLike | None = None,
+        marks: ArrayLike | None = None,
     ) -> "Rows":
         """Validate and return the rows."""
         x = arguments.floats("features", features, ("n", "P"))
@@ -81,7 +86,8 @@ class Rows:
                 fits = column.shape == (len(x),)
                 _require(name, f"one value for each of {len(x)} units", fits, column.shape)
         _require_levels(named, shared)
-        return cls(x, taken, p, y, shared, named, _eligible(eligible, p))
+        marked = None if marks is None else _whole("marks", marks, len(x))
+        return cls(x, taken, p, y, shared, named, _eligible(eligible, p), marked)
 
     def some(self, among: Bools | Integers | slice) -> "Rows":
         """Return a subset of the units, in the same order."""
@@ -93,6 +99,7 @@ class Rows:
             None if self.clusters is None else self.clusters[among],
             {name: levels[among] for name, levels in self.groups.items()},
             None if self.eligible is None else self.eligible[among],
+            None if self.marks is None else self.marks[among],
         )
 
     @property

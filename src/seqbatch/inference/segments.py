@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 
 from seqbatch.core import arguments
-from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.document import Table, shown
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
@@ -36,6 +35,7 @@ from seqbatch.inference.summary import (
     WaveSummary,
     summarise,
 )
+from seqbatch.inference.value_counts import ValueCounts
 
 # ----------------------------------------------------------------------
 # Declared segments, with p-values adjusted for their number.
@@ -412,18 +412,18 @@ def strongest_splits(
 
 
 def candidate_splits(first: Wave, labels: Sequence[str] = ()) -> list[Split]:
-    """Return the possible splits: at quartiles of the first piece of the first wave."""
-    features = next(iter(pieces(first))).features
+    """Return the possible splits: at quartiles of the first wave, in one pass."""
+    counts = ValueCounts.of_columns(rows.features for rows in pieces(first))
     found = []
-    for column in range(1, features.shape[1]):
-        name = labels[column] if column < len(labels) else ""
-        found += [Split(column, t, name) for t in _thresholds(features[:, column])]
+    for column, values in enumerate(counts):
+        if column:
+            name = labels[column] if column < len(labels) else ""
+            found += [Split(column, t, name) for t in _thresholds(values)]
     return found
 
 
-def _thresholds(values: Floats) -> list[float]:
-    quartiles: AnyArray = np.unique(np.quantile(values, QUANTILES, method="lower"))
-    shares = {float(one): float((values > one).mean()) for one in quartiles}
+def _thresholds(values: ValueCounts) -> list[float]:
+    shares = {at: values.share_above(at) for at in map(values.quantile, QUANTILES)}
     # A 0/1 feature with few ones has all quartiles at 0: that is its only split.
     return [one for one, above in shares.items() if SMALLEST <= above <= 1 - SMALLEST]
 

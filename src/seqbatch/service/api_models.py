@@ -147,7 +147,9 @@ class CampaignAnswer(BaseModel):
     """A summary of a campaign."""
 
     name: str = Field(examples=["spring"])
-    condition: str = Field(examples=["open"])
+    condition: str = Field(
+        examples=["open"], description="open, finished, stopped (by its rule) or aborted."
+    )
     wave: int = Field(examples=[1])
     sizes: list[int] = Field(examples=[[4, 4]])
     actions: list[str] = Field(examples=[["none", "mail"]])

@@ -43,6 +43,7 @@ API: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/campaigns"): "create",
     ("POST", f"{_V1}/amend"): "amend",
     ("POST", f"{_V1}/continue"): "continue",
+    ("POST", f"{_V1}/stop"): "abort",
     ("POST", f"{_V1}/abort"): "abort",
 }
 #: The permission that each dashboard page requires.
@@ -84,6 +85,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", f"{_PAGE}/amend"): "amend",
     ("POST", f"{_PAGE}/adopt"): "amend",
     ("POST", f"{_PAGE}/continue"): "continue",
+    ("POST", f"{_PAGE}/stop"): "abort",
     ("POST", f"{_PAGE}/abort"): "abort",
 }
 #: All routes of the service, and the permission that each requires.

@@ -93,6 +93,32 @@ def test_nothing_to_go_on_against(store):
     campaign = run(trial(store), sizes=(120,), value=nothing)
     with refused("not-stopped"):
         campaign.go_on(reason="why not")
+    with refused("not-stopped"):
+        campaign.stop(reason="why not")
+
+
+def test_a_campaign_stopped_by_its_rule_is_not_aborted(store, tmp_path):
+    campaign = run(trial(store), sizes=(120,), value=effect(2.0))
+    assert campaign.status().condition == campaign.findings().condition == "stopped"
+    assert campaign.status(at_event=3).condition == "open"
+    assert "stopped by its rule; " in repr(campaign)
+    assert str(campaign.status().document().first).count("stopped by its rule") > 1
+    with refused("stopped"):
+        campaign.abort(reason="it is over")
+    with refused("stopped"):
+        campaign.assign(people(120, 5_000))
+    event = campaign.stop(reason="as declared")
+    assert (event.kind, event.payload) == ("stop", {"wave": 1, "verdict": "stop for success"})
+    for again in (campaign.stop, campaign.go_on, campaign.abort):
+        with refused("stopped"):
+            again(reason="once more")
+    with refused("stopped"):
+        campaign.amend(sizes=[100], reason="more")
+    assert campaign.status().condition == "stopped"
+    page = campaign.report(tmp_path / "report.md").read_text()
+    assert "The campaign is stopped by its rule (reason: as declared)." in page
+    assert "aborted" not in page
+    assert campaign.verify().sound
 
 
 def test_harm_and_futility(store):

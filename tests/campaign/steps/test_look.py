@@ -147,6 +147,9 @@ def test_a_verdict_to_stop_ends_assigning_and_says_no_more(trial, key):
     assert (looked.verdict, trial.situation().stop) == ("stop", "stop")
     with refused("stopped"):
         trial.assign(units(200, start=300))
+    assert trial.status().condition == "stopped"
+    # Withheld until somebody confirms the stop: it might be continued.
+    assert trial.situation().withheld == (trial.situation().spec.interim == "committee")
     trial.go_on(reason="the committee wants to know the second dose better")
     trial.assign(units(200, start=300))
 

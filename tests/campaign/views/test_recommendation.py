@@ -180,15 +180,15 @@ def test_after_one_look_at_the_end_the_interval_is_the_usual_one(store):
 
 def test_going_on_is_spoken_of_only_while_it_is_possible(shop, store):
     *_, what = [part.items for part in told(shop, store) if isinstance(part, Items)]
-    assert any("stop for success. You can continue only with a reason" in each for each in what)
+    assert any("stop for success. Confirm the stop; you can continue only" in each for each in what)
     ended = run(store, "ended", waves=3)
     guarded, what = [part.items for part in told(ended, store) if isinstance(part, Items)]
     assert guarded[0].startswith("left per 100 customers (at most 30): BROKEN under call (49")
     assert "; kept under none (control) (0.00) and mail (10" in guarded[0]
     assert "The stopping rule declared beforehand says: stop for success." in what
-    aborted = run(store, "aborted", waves=1)
-    aborted.abort(reason="a letter from the press")
-    assert any("(reason: a letter from the press)." in part for part in told(aborted, store)
+    halted = run(store, "halted", waves=1)
+    halted.stop(reason="a letter from the press")
+    assert any("(reason: a letter from the press)." in part for part in told(halted, store)
                if isinstance(part, str))  # fmt: skip
 
 

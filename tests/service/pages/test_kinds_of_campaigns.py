@@ -94,11 +94,24 @@ def test_a_rule_that_says_stop(service, visit):
     assert "looks at the results. The look is recorded" in looked_at(visit, made)["/close"]
     made.close()
     texts = looked_at(visit, made)
-    assert "rule says stop" in texts[""]
+    assert "stopped by its rule" in texts[""]
     assert "Continue despite the stopping rule" in texts["/change"]
     assert "the campaign continues" in sent(visit, made, "continue", reason="to be sure")
     assert made.events()[-1].why == "to be sure"
     assert made.situation().stop == ""
+
+
+def test_a_stop_by_the_rule_is_confirmed(service, visit):
+    made = service.campaign(name="halted", **RULED, stopping={"rule": "obrien-fleming"})
+    given = pl.from_arrow(made.assign(UNITS).table)
+    better = (given["action"] == "mail").cast(pl.Int64)
+    made.record(given.select("unit").with_columns(visit=better))
+    made.close()
+    assert "Confirm the stop" in looked_at(visit, made)["/change"]
+    assert "is stopped by its rule" in sent(visit, made, "stop", reason="the rule's verdict")
+    assert "can no longer be changed" in visit.get(f"/campaigns/{made.name}/change").text
+    assert "stopped by its rule" in visit.get("/").text
+    assert service.get("/v1/campaigns/halted").json()["condition"] == "stopped"
 
 
 def test_sizes_that_are_proposed_are_adopted(service, visit):

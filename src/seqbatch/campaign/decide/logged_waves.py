@@ -408,7 +408,7 @@ class Logged:
     def rows_of(self, wave: int, values: Floats | None = None) -> Iterator[Rows]:
         """Yield a wave's units in pieces; `values` replace the outcomes, by the unit's number."""
         for extent in self.reader.extents(wave=wave):
-            rows = self._rows(extent.chunk)
+            rows = self._rows(extent.chunk, marked=wave in (self.waves[0], self.waves[-1]))
             if values is not None:
                 rows = replace(rows, outcomes=values[extent.first : extent.first + extent.count])
             for start in range(0, rows.count, PIECE):
@@ -419,7 +419,7 @@ class Logged:
         for extent in self.reader.extents(wave=wave):
             [piece] = walk(self.reader, chunks=[extent.chunk], given=True)
             ids = self._hashes(piece.given().column(0).to_pylist())
-            rows = self._rows(extent.chunk)
+            rows = self._rows(extent.chunk, marked=False)
             names = self._cluster_names(piece.given())
             yield MarkedRows(rows, ids, ids if names is None else self._hashes([*map(str, names)]))
 
@@ -427,17 +427,26 @@ class Logged:
         """Return 64 bits of each name; the draws of the campaign have another key."""
         return draws(0, "samples and folds", names).lot
 
-    def _rows(self, number: int) -> Rows:
+    def _rows(self, number: int, *, marked: bool) -> Rows:
         """Return the units of a chunk, and cache them if there is room."""
         if number in self._kept:
             return self._kept[number]
         [piece] = walk(self.reader, chunks=[number], given=True)
         made = self._made(piece)
+        if marked:
+            made = replace(made, marks=self._marks(piece.given()))
         size = made.features.nbytes + made.probabilities.nbytes + 16 * made.count
         if size <= self._room:
             self._room -= size
             self._kept[number] = made
         return made
+
+    def _marks(self, given: pa.Table) -> Integers:
+        """Return 52 bits of a hash of each unit, or of its cluster, as any database computes it."""
+        names = self._cluster_names(given)
+        texts = given.column(0).to_pylist() if names is None else [*map(str, names)]
+        made = draws(0, "samples and folds", texts, by="md5", lots=False).randomised
+        return np.ldexp(made, 52).astype(np.int64)
 
     def _made(self, piece: Piece) -> Rows:
         now, given = self.now, piece.given()

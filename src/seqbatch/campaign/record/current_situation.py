@@ -35,6 +35,19 @@ STOPS = SUCCESS, HARM, FUTILITY, STOP = (
     "stop for success", "stop for harm", "stop for futility", "stop",
 )  # fmt: skip
 
+#: Conditions whose code does not say enough.
+CONDITIONS = {"stopped": "stopped by its rule"}
+
+
+def condition_text(condition: str) -> str:
+    """Return a campaign's condition in words.
+
+    >>> condition_text("stopped"), condition_text("open")
+    ('stopped by its rule', 'open')
+    """
+    return CONDITIONS.get(condition, condition)
+
+
 #: What a campaign continues against if its key holder does not take a look.
 LOOK_DUE = "a look is due"
 
@@ -71,7 +84,7 @@ class Situation:
     sequence, hash
         The number and hash of the newest event.
     aborted
-        Whether the campaign was ended early.
+        Whether somebody ended the campaign early: against its plan, or because its rule said stop.
     skipped
         The waves excluded from learning.
     conflicts, quarantined
@@ -178,7 +191,7 @@ class Situation:
     @property
     def withheld(self) -> bool:
         """Whether only the committee may see results, because the campaign has not ended."""
-        return self.spec.interim == "committee" and self.condition == "open"
+        return self.spec.interim == "committee" and not self.ended
 
     @property
     def look_due(self) -> bool:
@@ -229,8 +242,15 @@ class Situation:
 
     @property
     def condition(self) -> str:
-        """The campaign's status: open, finished or aborted."""
-        return "aborted" if self.aborted else "finished" if self.finished else "open"
+        """The campaign's status: open, finished, stopped (by its rule) or aborted."""
+        if self.finished:
+            return "finished"
+        return "stopped" if self.stop else "aborted" if self.aborted else "open"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the campaign has ended for good; a stop by its rule must be confirmed first."""
+        return self.finished or self.aborted
 
     @property
     def left(self) -> int | None:
@@ -341,6 +361,8 @@ class Situation:
 
     def require_open(self) -> None:
         """Raise an error unless the campaign is open."""
+        if self.condition == "stopped":
+            raise self.stopped()
         if self.aborted:
             raise CampaignStateError(
                 f"campaign {self.name} was aborted: it accepts no more units, and its waves "
@@ -383,15 +405,26 @@ class Situation:
                 code="look-due",
             )
         if self.stop:
-            raise CampaignStateError(
-                f"campaign {self.name}: after wave {self.wave - 1} the declared rule "
-                f"({self.spec.stopping.rule}) says: {self.stop}. Abort the campaign",
-                Remedy("abort", reason=...),
-                ", or continue it anyway",
-                Remedy("continue", reason=...),
-                ", with a reason.",
-                code="stopped",
+            raise self.stopped()
+
+    def stopped(self) -> CampaignStateError:
+        """Return the refusal of a campaign that its rule has stopped."""
+        said = (
+            f"campaign {self.name} was stopped by its rule ({self.spec.stopping.rule}) after wave "
+            f"{self.wave - 1}: {self.stop}."
+        )
+        if self.aborted:
+            return CampaignStateError(
+                f"{said} It accepts no more units. Outcomes can still be recorded.", code="stopped"
             )
+        return CampaignStateError(
+            f"{said} Confirm the stop",
+            Remedy("stop", reason=...),
+            ", or continue it anyway",
+            Remedy("continue", reason=...),
+            ", with a reason.",
+            code="stopped",
+        )
 
 
 def situation(events: Sequence[Event]) -> Situation:
@@ -522,7 +555,7 @@ def _after(now: Situation, event: Event) -> Situation:
             return replace(now, looked=looked, stop="")
         case "amend":
             return amended(now, payload)
-        case "abort":
+        case "abort" | "stop":
             return replace(now, aborted=True)
     return now
 

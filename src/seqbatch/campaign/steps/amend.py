@@ -1,4 +1,4 @@
-"""Amend a campaign: sizes, actions, how metrics are read; continue or abort it."""
+"""Amend a campaign: sizes, actions, how metrics are read; continue, stop or abort it."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -15,6 +15,7 @@ from seqbatch.campaign.record.current_situation import (
     LOOK_DUE,
     Situation,
     amended,
+    condition_text,
     relearns,
     with_metrics,
 )
@@ -207,6 +208,8 @@ class Amending:
 
     def abort(self, *, why: str) -> Event:
         """End the campaign; outcomes may still be recorded."""
+        if self.now.condition == "stopped":
+            raise self.now.stopped()
         if self.now.aborted:
             raise CampaignStateError(
                 f"campaign {self.now.name} is already aborted.", code="aborted"
@@ -219,8 +222,23 @@ class Amending:
             )
         return self._write("abort", why, {"wave": self.now.wave}, [])
 
+    def stop(self, *, why: str) -> Event:
+        """Confirm that the campaign stops as its rule says; it cannot continue afterwards."""
+        if self.now.condition != "stopped":
+            raise CampaignStateError(
+                f"campaign {self.now.name}: no declared rule says to stop, so there is no stop to "
+                "confirm.",
+                code="not-stopped",
+            )
+        if self.now.aborted:
+            raise self.now.stopped()
+        payload = {"wave": self.now.wave - 1, "verdict": self.now.stop}
+        return self._write("stop", why, payload, [])
+
     def go_on(self, *, why: str) -> Event:
         """Continue the campaign despite its stopping rule, or without a look that is due."""
+        if self.now.stop and self.now.aborted:
+            raise self.now.stopped()
         against = LOOK_DUE if self.now.look_due else self.now.stop
         if not against:
             raise CampaignStateError(
@@ -244,8 +262,9 @@ class Amending:
     def _require_boundary(self) -> None:
         now = self.now
         if now.aborted:
+            ended = f"was {condition_text(now.condition)}"
             raise CampaignStateError(
-                f"campaign {now.name} was aborted; it cannot be amended.", code="aborted"
+                f"campaign {now.name} {ended}; it cannot be amended.", code=now.condition
             )
         if not now.finished and now.units[now.wave - 1]:
             raise CampaignStateError(
@@ -417,6 +436,13 @@ def abort(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
     require_reason(why)
     with store.change(name) as change:
         return Amending(change, logbook).abort(why=why)
+
+
+def stop(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:
+    """Confirm the stop of a campaign by its rule, in one transaction."""
+    require_reason(why)
+    with store.change(name) as change:
+        return Amending(change, logbook).stop(why=why)
 
 
 def go_on(store: Store, name: str, logbook: Logbook, *, why: str) -> Event:

@@ -388,6 +388,13 @@ def declared_segments(asking: "Asking") -> tuple[SegmentAnswer, ...]:
             planned=[wave.design for wave in asking.waves],
         ).findings
     ]
+    # Levels are numbered as units came: sorted by name, they are the same however they came.
+    order = list(asking.data.segments)
+    found.sort(
+        key=lambda pair: (
+            pair[0], order.index(pair[1].partition), names[pair[1].partition][pair[1].segment]
+        )
+    )  # fmt: skip
     adjusted = adjusted_p_values([one.interval for _, one in found])
     return tuple(
         SegmentAnswer(

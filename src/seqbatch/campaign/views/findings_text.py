@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
-from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.views.action_differences import differences_table
 from seqbatch.campaign.views.adjusted_lifts import adjusted_sentence, adjusted_table
 from seqbatch.campaign.views.boosted_trees import trees_sentences
@@ -559,7 +559,8 @@ def basis(found: "Findings") -> str:
     """Describe the data behind the findings in one line."""
     waves = counted(len(found.waves), "wave")
     return (
-        f"Campaign {found.name} ({found.condition}): {waves}, {counted(found.units, 'unit')}, "
-        f"{counted(found.outcomes, 'outcome')}. Measured: {found.measure.head}; "
+        f"Campaign {found.name} ({condition_text(found.condition)}): {waves}, "
+        f"{counted(found.units, 'unit')}, {counted(found.outcomes, 'outcome')}. "
+        f"Measured: {found.measure.head}; "
         f"{found.measure.wanted}."
     )

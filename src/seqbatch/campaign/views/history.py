@@ -40,7 +40,7 @@ PUBLIC_SPEC = frozenset((
 
 
 #: Kinds of events that change how a campaign runs, or who knows what.
-CHANGES = ("amend", "abort", "continue", "unmask", "look", "unblind")
+CHANGES = ("amend", "abort", "stop", "continue", "unmask", "look", "unblind")
 
 
 def unblinded_text(events: Sequence[Event]) -> str:
@@ -80,9 +80,9 @@ def what_was_done(event: Event) -> str:
     ]
     if event.kind == "unmask":
         changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
-    if event.kind in ("continue", "look"):
+    if event.kind in ("continue", "look", "stop"):
         changed = [f"after wave {event.payload['wave']}"]
-    if event.kind == "look":
+    if event.kind in ("look", "stop"):
         changed.append(event.payload["verdict"])
     if event.kind == "unblind":
         changed = [f"unit {' '.join(event.payload['unit'])}"]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from seqbatch.campaign.record.current_situation import condition_text
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed, says
 from seqbatch.campaign.views.metrics import broken_sentences, guardrail_summary
@@ -256,8 +257,9 @@ def _stands(of: Material) -> str:
     now = of.now
     if now.condition == "open":
         return f"in wave {now.wave} of {len(now.sizes)}"
-    why = [event.why for event in of.events if event.kind == "abort"]
-    return f"aborted (reason: {why[-1]})" if why else now.condition
+    why = [event.why for event in of.events if event.kind in ("abort", "stop")]
+    said = condition_text(now.condition)
+    return f"{said} (reason: {why[-1]})" if why else said
 
 
 def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
@@ -323,15 +325,15 @@ def what_to_do(of: Material) -> list[str]:
     said = [f"Check this first: {warning}" for warning in found.quality.warnings]
     said += broken_sentences(found)
     if of.now.stop:
-        going = " You can continue only with a reason, which is recorded."
+        going = " Confirm the stop; you can continue only with a reason, which is recorded."
         said.append(
             f"The stopping rule declared beforehand says: {of.now.stop}."
-            f"{going if of.now.condition == 'open' else ''}"
+            f"{'' if of.now.ended else going}"
         )
     elif of.now.condition == "open":
         said.append(_go_on(of))
     if found.known and not found.all_equal:
-        said += recommended(found, ended=of.now.condition != "open" or bool(of.now.stop))
+        said += recommended(found, ended=of.now.condition != "open")
     return said or ["This campaign supports no recommendation."]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from seqbatch.campaign.decide.logged_waves import planned_waves
 from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
+from seqbatch.campaign.record.current_situation import condition_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.views.findings_text import placed
@@ -260,7 +261,7 @@ def _state(of: Material, wave: int, closed: bool) -> str:
     if closed:
         return "closed, not learned from" if wave in now.skipped else "closed"
     if now.condition != "open":
-        return now.condition
+        return condition_text(now.condition)
     return "open" if wave == now.wave else "to come"
 
 
@@ -269,6 +270,7 @@ def _told(event: Event) -> str:
     what = {
         "amend": "amended",
         "abort": "ended early",
+        "stop": "stopped by its rule",
         "continue": "continued despite the stopping rule",
         "unmask": "unmasked",
         "look": "look of the key holder",

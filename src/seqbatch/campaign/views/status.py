@@ -13,7 +13,12 @@ from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.decide.wave_doubts import mostly_missing, unrecorded
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
-from seqbatch.campaign.record.current_situation import Situation, events_until, situation
+from seqbatch.campaign.record.current_situation import (
+    Situation,
+    condition_text,
+    events_until,
+    situation,
+)
 from seqbatch.campaign.record.events import canonical, current, digest
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
@@ -119,13 +124,14 @@ def _closes(now: Situation, events: Sequence[Event]) -> list[Event]:
 # The next step.
 
 
-Step = Literal["assign", "record", "close", "look", "report", "sql", "status"]
+Step = Literal["assign", "record", "close", "look", "report", "sql", "status", "stop"]
 
 
 def next_step(store: Store, name: str) -> Step:
     """Return the next call: assign, record, close or look; report if no wave is open.
 
-    If the rows are kept elsewhere, the next call is sql or status.
+    If results are withheld until the rule's stop is confirmed, it is stop. If the rows are kept
+    elsewhere, it is sql or status.
     """
     with store.read(name) as reader:
         return step_from(current(reader))
@@ -135,9 +141,9 @@ def step_from(now: Situation) -> Step:
     """Return the next call in a situation."""
     if now.spec.rows == "elsewhere":
         return "sql" if now.condition == "open" else "status"
-    if now.stop and now.withheld:
-        return "status"
-    if now.condition != "open" or now.stop:
+    if now.condition == "stopped" and now.withheld:
+        return "stop"
+    if now.condition != "open":
         return "report"
     if now.look_due:
         return "look"
@@ -195,8 +201,8 @@ class Status:
     Parameters
     ----------
     name, condition, wave
-        The campaign's name; open, finished or aborted; and the number of the open wave, or of the
-        last wave if all are closed.
+        The campaign's name; open, finished, stopped (by its rule) or aborted; and the number of the
+        open wave, or of the last wave if all are closed.
     left
         How many more units the open wave takes; None if the calendar decides.
     policy
@@ -492,8 +498,9 @@ def short(status: Status) -> str:
     outcomes = sum(wave.observed for wave in status.waves)
     room = "" if status.left is None else f", room for {counted(status.left, 'more unit')}"
     where = f"wave {status.wave} of {len(status.waves)}{room}"
+    ended = condition_text(status.condition)
     return (
-        f"{status.name}: {where if status.condition == 'open' else status.condition}; "
+        f"{status.name}: {where if status.condition == 'open' else ended}; "
         f"{counted(units, 'unit')}, {counted(outcomes, 'outcome')}; "
         f"{counted(status.events, 'event')}"
     )
@@ -501,7 +508,8 @@ def short(status: Status) -> str:
 
 def heading(status: Status) -> str:
     """Return the first line: the wave, the events and the policy."""
-    where = f"wave {status.wave}" if status.condition == "open" else status.condition
+    ended = condition_text(status.condition)
+    where = f"wave {status.wave}" if status.condition == "open" else ended
     return (
         f"Campaign {status.name}: {where}; {counted(status.events, 'event')}. Policy "
         f"{text(status.policy)}: {plainly(status.policy)}."
@@ -588,7 +596,7 @@ def _state(status: Status, wave: WaveStatus) -> str:
     if wave.closed:
         return "closed"
     if status.condition != "open":
-        return status.condition
+        return condition_text(status.condition)
     return "open" if wave.wave == status.wave else "to come"
 
 

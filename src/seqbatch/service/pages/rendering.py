@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
-from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
@@ -163,10 +163,10 @@ class Next:
 
 def next_of(now: Situation) -> Next:
     """Return the next step in a situation."""
-    if now.stop and now.condition == "open":
-        said = f"The stopping rule says: {now.stop}."
+    if now.condition == "stopped" and not now.aborted:
+        said = f"The campaign was stopped by its rule: {now.stop}."
         if now.withheld:
-            return Next(said, "See the events", "history")
+            return Next(f"{said} Confirm it to end the campaign.", "Confirm the stop", "change")
         return Next(said, "Read the findings", "findings")
     step = step_from(now)
     if step == "look":
@@ -179,7 +179,8 @@ def next_of(now: Situation) -> Next:
     if step == "close":
         return Next(_close(now), f"Close wave {now.wave}", "close")
     if step == "report":
-        return Next(f"The campaign is {now.condition}.", "Read the report", "report")
+        said = f"The campaign is {condition_text(now.condition)}."
+        return Next(said, "Read the report", "report")
     return Next(
         "Its rows are kept elsewhere: run the statement from seqbatch campaign sql there.",
         "See the events", "history",
@@ -413,7 +414,13 @@ def environment() -> Environment:
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=shown,
     )  # fmt: skip
-    made.globals.update(address=address, once=once, counted=counted, on_pages=on_pages)
+    made.globals.update(
+        condition_text=condition_text,
+        address=address,
+        once=once,
+        counted=counted,
+        on_pages=on_pages,
+    )
     made.globals.update(held_so_far_text=held_so_far_text, outside_text=outside_text)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made

@@ -424,6 +424,14 @@ async def go_on(request: Request, name: Name, visitor: Visiting) -> Response:
     return await do(request, visitor, name, form, lambda c: c.go_on(reason=reason), did="continue")
 
 
+@router.post("/stop")
+async def stop(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Confirm the stop of the campaign by its rule."""
+    form = await read_form(request, visitor)
+    reason = form.text("reason")
+    return await do(request, visitor, name, form, lambda c: c.stop(reason=reason), did="stop")
+
+
 @router.post("/abort")
 async def abort(request: Request, name: Name, visitor: Visiting) -> Response:
     """End the campaign early."""

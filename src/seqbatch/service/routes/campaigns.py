@@ -1,4 +1,4 @@
-"""Routes of campaigns: validate, create, list, show, close, amend, continue, abort."""
+"""Routes of campaigns: validate, create, list, show, close, amend, continue, stop, abort."""
 
 from collections.abc import Callable
 from typing import Any
@@ -219,6 +219,17 @@ async def amend(request: Request, name: Name, token: Caller) -> Response:
 async def go_on(request: Request, name: Name, token: Caller) -> Response:
     """The reason is recorded."""
     return await _change(request, name, token, ReasonBody, Campaign.go_on)
+
+
+@router.post(
+    "/{name}/stop",
+    summary="Confirm that a campaign stops as its rule says; afterwards it cannot continue.",
+    openapi_extra=reads(ReasonBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def stop(request: Request, name: Name, token: Caller) -> Response:
+    """The reason is recorded."""
+    return await _change(request, name, token, ReasonBody, Campaign.stop)
 
 
 @router.post(
