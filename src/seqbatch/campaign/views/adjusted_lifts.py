@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from seqbatch.campaign.decide.logged_waves import shares_of
 from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.record.current_situation import FUTILITY, HARM, SUCCESS
-from seqbatch.display import percent
-from seqbatch.document import Table
 from seqbatch.inference import EarlierLook, Interval, Lift, adjusted_estimate, pool
 from seqbatch.inference.intervals import Estimated
 
@@ -82,7 +80,7 @@ def _pooled(asking: "Asking", place: int, wave: int) -> Interval:
 
 
 # ----------------------------------------------------------------------
-# Text and table.
+# Text.
 
 
 #: How a plain estimate errs, by the verdict that ended the campaign.
@@ -110,25 +108,3 @@ def adjusted_sentence(found: "Findings", lift: "Answer") -> str:
         " This lift is adjusted for the looks (median-unbiased, by stage-wise ordering). The plain "
         f"estimate is {amount}{f', which is {errs}' if errs else ''}."
     )
-
-
-def adjusted_table(found: "Findings") -> Table:
-    """Return the adjusted lifts, each beside the plain estimate that the looks tested."""
-    measure, end = found.measure, found.stopping.end
-    if end is None:
-        return Table("", (), [])
-    # Imported late: the texts of findings use this file.
-    from seqbatch.campaign.views.findings_text import p_text
-
-    errs = f"plain estimate ({ERRS[end.verdict]})" if end.verdict in ERRS else "plain estimate"
-    rows = [
-        [lift.action, *measure.cells(lift.adjusted), p_text(lift.adjusted.p_value),
-         measure.cells(lift.same)[0]]
-        for lift in found.lifts
-        if lift.adjusted is not None and lift.same is not None
-    ]  # fmt: skip
-    together = ", jointly" if len(found.lifts) > 1 else ""
-    level = f"{percent(found.level)}{together} from"
-    columns = ("action", measure.column, level, "to", "p (all looks)", errs)
-    title = "Lifts adjusted for the looks (median-unbiased, by stage-wise ordering)"
-    return Table(title, columns, rows, words=("action",))

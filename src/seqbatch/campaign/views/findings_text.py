@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.views.action_differences import differences_table
-from seqbatch.campaign.views.adjusted_lifts import adjusted_sentence, adjusted_table
+from seqbatch.campaign.views.adjusted_lifts import ERRS, adjusted_sentence
 from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.metrics import (
     broken_names,
@@ -56,7 +56,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
     """Return the tables, each with the report section that it belongs to."""
     made = [
         ("outcomes", _lifts(found)),
-        ("outcomes", adjusted_table(found)),
+        ("outcomes", _adjusted(found)),
         ("outcomes", _means(found)),
         ("value", _run(found)),
         *(("metrics", table) for table in metric_tables(found)),
@@ -104,6 +104,25 @@ def _lifts(found: "Findings") -> Table:
         columns = (*columns, f"of all {found.measure.of}s")
         shares = [percent(round(lift.among, 3)) for lift in found.lifts]
         rows = [[*row, share] for row, share in zip(rows, shares, strict=True)]
+    return Table(title, columns, rows, words=("action",))
+
+
+def _adjusted(found: "Findings") -> Table:
+    """Return the adjusted lifts, each beside the plain estimate that the looks tested."""
+    measure, end = found.measure, found.stopping.end
+    if end is None:
+        return Table("", (), [])
+    errs = f"plain estimate ({ERRS[end.verdict]})" if end.verdict in ERRS else "plain estimate"
+    rows = [
+        [lift.action, *measure.cells(lift.adjusted), p_text(lift.adjusted.p_value),
+         measure.cells(lift.same)[0]]
+        for lift in found.lifts
+        if lift.adjusted is not None and lift.same is not None
+    ]  # fmt: skip
+    together = ", jointly" if len(found.lifts) > 1 else ""
+    level = f"{percent(found.level)}{together} from"
+    columns = ("action", measure.column, level, "to", "p (all looks)", errs)
+    title = "Lifts adjusted for the looks (median-unbiased, by stage-wise ordering)"
     return Table(title, columns, rows, words=("action",))
 
 
