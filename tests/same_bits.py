@@ -1129,6 +1129,9 @@ EXTRA = {
     "FixedAction": [{"action": 2}],
 }
 LAYOUTS = ("shared", "block", "disjoint")
+STARTS_AS_PUBLISHED = (
+    "SBUCB", "SupSBUCB", "LinUCB", "BPE", "SBPE", "RBGL", "ThompsonSampling", "EpsilonGreedy",
+)  # fmt: skip
 
 
 def names_of_policies():
@@ -1152,11 +1155,15 @@ def policies(kept):
         grid = grids.explicit([60, 120, 180])
         if name == "LinUCB":
             grid = grids.online(units=40)
-        for layout in LAYOUTS:
+        # Lookahead weighs each action's own posterior, and refuses a model that all share.
+        for layout in LAYOUTS[name == "Lookahead" :]:
             draw = np.random.default_rng([1, LAYOUTS.index(layout)])
             theta = draw.standard_normal(3 if layout == "shared" else (4, 3)) / 2
-            first = {"theta": theta} if name == "Oracle" else {}
-            for number, options in enumerate([first, *EXTRA.get(name, [])]):
+            # The published start, which is not every layout's default.
+            plain = {"first": "fixed"} if name in STARTS_AS_PUBLISHED else {}
+            plain = {"theta": theta} if name == "Oracle" else plain
+            for number, options in enumerate([plain, *EXTRA.get(name, [])]):
+                options = {**plain, **options} if name in STARTS_AS_PUBLISHED else options
                 played = play(kind(**options), grid, layout, theta)
                 kept.keep(f"{name} {number} {layout}", played)
 
@@ -1196,7 +1203,7 @@ def eligible_limited_saved_and_replayed(kept):
     for name in ("SBUCB", "SupSBUCB", "SBPE", "ThompsonSampling", "BPE"):
         kind = getattr(room, name)
         made = [
-            Learner(kind(first="uniform") if name != "ThompsonSampling" else kind(),
+            Learner(kind(first="fixed" if name == "ThompsonSampling" else "uniform"),
                     grids.explicit([100, 200, 300]), actions=4, dim=3, layout="block", seed=2)
             for _ in range(3)
         ]  # fmt: skip

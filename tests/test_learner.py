@@ -322,7 +322,7 @@ def test_a_newer_format_is_refused(tmp_path, monkeypatch):
 
 
 def test_rank_deficiency_is_warned_of_once_and_visible():
-    made = learner(SBPE())
+    made = learner(SBPE(first="fixed"))
     made.assign(X[:4])
     with pytest.warns(RankDeficiencyWarning, match=r"SBPE: model 1 has rank 0 of 3 after 0 units"):
         made.observe(np.ones(4))
@@ -395,7 +395,7 @@ def test_a_subclass_does_not_inherit_the_compiled_loop():
             actions, probabilities = super().choose(state, contexts, ranking, draws)
             return 1 - actions, probabilities[:, ::-1]
 
-    made = learner(Contrary(gamma=1.0))
+    made = learner(Contrary(gamma=1.0, first="fixed"))
     assert made.replay(X[:4], np.ones((4, 2))).tolist() == [1, 1, 1, 1]
 
 
@@ -483,7 +483,9 @@ def test_a_replay_that_fails_changes_nothing():
 
 
 def test_thompson_shares_ties():
-    kinds = {ties: ThompsonSampling(ties=ties, samples=8) for ties in ("lowest", "random")}
+    kinds = {
+        ties: ThompsonSampling(ties=ties, samples=8, first="fixed") for ties in ("lowest", "random")
+    }
     shares = {
         ties: learner(policy).assign(np.zeros((1, 3))).probabilities[0].tolist()
         for ties, policy in kinds.items()

@@ -99,7 +99,7 @@ class Learner:
     >>> from seqbatch import Learner, grids
     >>> from seqbatch.policies import RBGL
     >>> learner = Learner(
-    ...     RBGL(first="uniform"), grids.explicit([4, 8]), actions=2, dim=1, layout="block", seed=6
+    ...     RBGL(), grids.explicit([4, 8]), actions=2, dim=1, layout="block", seed=6
     ... )
     >>> decision = learner.assign(np.ones((4, 1)))
     >>> decision.actions
@@ -108,7 +108,7 @@ class Learner:
     >>> learner.batch, learner.units_left
     (2, 4)
     >>> learner
-    <Learner: RBGL(first = uniform), 2 actions; batch 2 of 2, 4 units left>
+    <Learner: RBGL, 2 actions; batch 2 of 2, 4 units left>
     >>> learner.assign(np.ones((4, 1))).actions
     array([0, 0, 0, 0])
     """
@@ -344,7 +344,8 @@ class Learner:
         >>> from seqbatch import Learner, grids
         >>> from seqbatch.policies import LinUCB
         >>> learner = Learner(
-        ...     LinUCB(gamma=1.0), grids.online(units=6), actions=2, dim=1, layout="block"
+        ...     LinUCB(gamma=1.0, first="fixed"), grids.online(units=6), actions=2, dim=1,
+        ...     layout="block",
         ... )
         >>> learner.replay(np.ones((6, 1)), np.tile([0.0, 1.0], (6, 1)))
         array([0, 1, 1, 1, 1, 1])

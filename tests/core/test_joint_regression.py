@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from seqbatch.core import Statistics
+from seqbatch.core import Statistics, joint_regression
 from seqbatch.core.averaged_regression import averaged_regression
 from seqbatch.core.cross_validation import cross_validated
 from seqbatch.core.joint_regression import (
     JointSums,
     joint_fit,
+    joint_fits,
     open_penalty,
     require_constant,
 )
@@ -38,6 +39,18 @@ def sums_of(vectors, actions, outcomes, kept=slice(None)):
 def of_waves(vectors, actions, outcomes, waves):
     parts = [sums_of(vectors, actions, outcomes, waves == wave) for wave in range(3)]
     return JointSums.of(parts, constant=1, levels=[1, 2])
+
+
+@pytest.mark.parametrize("together", [100, 100_000])
+def test_fits_that_are_found_together_are_those_found_alone(together, monkeypatch):
+    monkeypatch.setattr(joint_regression, "AT_ONCE", together)
+    sums = of_waves(*rows(5))
+    deviations, common = np.random.default_rng(0).uniform(0.1, 50, (2, 7, P))
+    fits = list(joint_fits(sums, deviations=deviations, common=common))
+    assert len(fits) == 7
+    for place, fit in enumerate(fits):
+        alone = joint_fit(sums, deviations=deviations[place], common=common[place])
+        assert all(np.array_equal(mine, vars(alone)[name]) for name, mine in vars(fit).items())
 
 
 @pytest.mark.parametrize("seed", range(3))

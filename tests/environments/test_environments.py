@@ -345,7 +345,7 @@ def test_replayed_units_enter_bpes_intervals_by_their_place_among_those_that_cou
             return super().learn(state, feedback)
 
     with pytest.warns(RankDeficiencyWarning):
-        simulate(Watching(), environment, grids.explicit([300, 500]), seed=1)
+        simulate(Watching(first="fixed"), environment, grids.explicit([300, 500]), seed=1)
     groups = np.concatenate(seen)
     assert len(groups) == 300
     assert (groups == 0).sum() == 150

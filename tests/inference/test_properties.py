@@ -38,7 +38,7 @@ from seqbatch.inference import (
     within_segments,
 )
 from seqbatch.inference.intervals import StudentShape, quantile, student
-from seqbatch.inference.rare_events import RareShape
+from seqbatch.inference.rare_events import Part, RareShape
 from seqbatch.inference.score_sums import ScoreColumns, Weighing
 from tests.inference.campaigns import campaign, cut, logged, rows_of, taken
 from tests.oracles.campaigns import waves_of
@@ -920,3 +920,39 @@ def test_limits_hold_the_estimate_and_widen(kind):
                 assert made.shape.statistic(low) == pytest.approx(z, rel=1e-5)
             if high != 1:
                 assert made.shape.statistic(high) == pytest.approx(-z, rel=1e-5)
+
+
+def bisected(limits, estimate, value):
+    """Return the smallest z at which limits hold a value, as a bisection finds it."""
+
+    def inside(z):
+        low, high = limits(z)
+        return low <= value <= high
+
+    if inside(0.0):
+        return 0.0
+    near, far = 0.0, 1.0
+    while far < 64 and not inside(far):
+        near, far = far, 2 * far
+    while near < (middle := (near + far) / 2) < far:
+        near, far = (near, middle) if inside(middle) else (middle, far)
+    return far if estimate >= value else -far
+
+
+def test_statistics_are_those_of_a_bisection_to_the_last_bit():
+    random = np.random.default_rng(2)
+
+    def part():
+        scale = 10 ** random.uniform(-6, -1)
+        return Part(
+            size=random.choice([0.0, random.random()]), most=random.choice([1.0, 1e4]),
+            scale=scale, skew=scale * random.uniform(-3, 3),
+            upper_scale=scale * random.choice([0.0, 20.0]),
+            upper_skew=scale * random.uniform(-1, 1),
+        )  # fmt: skip
+
+    for _ in range(150):
+        shape = RareShape(part(), random.choice([part(), None]), sign=random.choice([-1.0, 1.0]))
+        value = random.choice([0.0, random.normal(scale=0.1)])
+        expected = bisected(shape._at, shape.estimate, value)
+        assert shape.statistic(value) == expected

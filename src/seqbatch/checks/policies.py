@@ -3,7 +3,7 @@
 import copy
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.learner import Learner
 from seqbatch.policies import Decision, Feedback, Oracle, Policy, registry
+from seqbatch.policies.base import LinearPolicy
 
 # ----------------------------------------------------------------------
 # Eligibility.
@@ -229,10 +230,14 @@ def check_save_and_load(policy: Policy | Maker) -> None:
 def check_layouts_agree(policy: Policy | Maker) -> None:
     """The same contexts in block, disjoint or shared form lead to the same actions.
 
-    Policies that pool actions are exempt: in the shared form they cannot tell actions apart.
+    Policies that pool actions are exempt: in the shared form they cannot tell actions apart. The
+    first batch is the published one where the policy states none, as the default depends on the
+    layout.
     """
     if getattr(policy, "pooling", False):
         return
+    if isinstance(policy, LinearPolicy) and policy.first is None:
+        policy = replace(policy, first="fixed")
     results, layouts = {}, accepted(policy)
     if len(layouts) == 1:
         return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seqbatch.core.arrays import Floats
-from seqbatch.core.joint_regression import JointSums, joint_fit
+from seqbatch.core.joint_regression import JointSums, joint_fits
 from seqbatch.core.pooled_regression import LOG_VARIANCE, LONG, MIDDLE_CONSTANT, MIDDLE_FEATURES
 
 #: Scales of the constant's deviations, the features' deviations, and the features' common part.
@@ -65,14 +65,15 @@ def averaged_regression(sums: JointSums, *, constant: int | None = None) -> Aver
     freedom = max(float(sums.count.sum()) - free, 0.0)
     total = float(sums.squares.sum())
     scales = np.array(list(_grid(constant, step=2 if sums.dim > LONG else 1)))
+    s0, s1, s2 = (scales[:, [place]] for place in range(3))
+    deviations = np.where(features, size / s1**2, 1.0 / s0**2)
+    common = np.where(features, size / s2**2, 0.0)
     logs, thetas = np.empty(len(scales)), np.empty((len(scales), *sums.moment.shape))
-    for place, (s0, s1, s2) in enumerate(scales):
-        deviations = np.where(features, size / s1**2, 1.0 / s0**2)
-        common = np.where(features, size / s2**2, 0.0)
-        fit = joint_fit(sums, deviations=deviations, common=common)
+    for place, fit in enumerate(joint_fits(sums, deviations=deviations, common=common)):
         left = max(total - fit.explained, LEAST * total) or 1.0
-        determinant = fit.log_determinant + np.log(common[features]).sum()
-        logs[place] = 0.5 * (determinant - freedom * np.log(left)) + _log_prior(s0, s1)
+        determinant = fit.log_determinant + np.log(common[place, features]).sum()
+        logs[place] = 0.5 * (determinant - freedom * np.log(left))
+        logs[place] += _log_prior(*scales[place, :2])
         thetas[place] = fit.theta
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()

@@ -16,6 +16,7 @@ from seqbatch.core.joint_regression import (
     JointSums,
     free_levels,
     joint_fit,
+    joint_fits,
     open_penalty,
     pseudo_inverse,
 )
@@ -107,12 +108,13 @@ def scale_grid(sums: JointSums, variance: float, constant: int | None) -> tuple[
     ]  # fmt: skip
     if constant is None:
         pairs = [(tau, tau) for tau in FEATURES[::step]]
+    every = np.repeat([[tau1] for _, tau1 in pairs], sums.dim, axis=1)
+    if constant is not None:
+        every[:, constant] = [tau0 for tau0, _ in pairs]
+    common = np.tile(open_penalty(sums.dim, constant), (len(pairs), 1))
+    fits = joint_fits(sums, deviations=every**-2, common=common)
     tried: list[tuple[float, Floats, JointFit]] = []
-    for tau0, tau1 in pairs:
-        values = np.full(sums.dim, tau1)
-        if constant is not None:
-            values[constant] = tau0
-        fit = joint_fit(sums, deviations=values**-2, common=open_penalty(sums.dim, constant))
+    for (tau0, tau1), values, fit in zip(pairs, every, fits, strict=True):
         far = np.log(tau0 / MIDDLE_CONSTANT) ** 2 + np.log(tau1 / MIDDLE_FEATURES) ** 2
         tried.append((fit.log_evidence(variance) - far / (2 * LOG_VARIANCE), values, fit))
     best = max(log for log, _, _ in tried)

@@ -247,6 +247,10 @@ def difference_limits(
 FARTHEST = 64.0
 
 
+#: How far beyond the ends of a narrow bracket rounding errors reach, as a share of z.
+NOISE = 2e-14
+
+
 def crossing(
     limits: Callable[[float], tuple[float, float]], estimate: float, value: float
 ) -> float:
@@ -256,18 +260,47 @@ def crossing(
     """
     side = 1.0 if estimate >= value else -1.0
 
-    def inside(z: float) -> bool:
+    def slack(z: float) -> float:
+        """Return how far inside the limits the value is; below 0 if it is outside."""
         low, high = limits(z)
-        return low <= value <= high
+        return min(value - low, high - value)
 
-    if inside(0.0):
+    if slack(0.0) >= 0:
         return 0.0
     near, far = 0.0, 1.0
-    while far < FARTHEST and not inside(far):
+    while far < FARTHEST and slack(far) < 0:
         near, far = far, 2 * far
+    # The result is that of bisection, which need not ask where the answer is known.
+    outside, inside = _narrowed(slack, near, far)
     while near < (middle := (near + far) / 2) < far:
-        near, far = (near, middle) if inside(middle) else (middle, far)
+        if middle <= outside or (middle < inside and slack(middle) < 0):
+            near = middle
+        else:
+            far = middle
     return side * far
+
+
+def _narrowed(slack: Callable[[float], float], near: float, far: float) -> tuple[float, float]:
+    """Return one z outside and one inside, close to each other, by false position (Illinois)."""
+    outside, inside = slack(near), slack(far)
+    if inside < 0:
+        return far, far
+    last = 0.0
+    while far - near > NOISE * far and outside < 0 < inside:
+        share = outside / (outside - inside) if inside < inf else 0.5
+        guess = near + (far - near) * share
+        if not near < guess < far:
+            break
+        found = slack(guess)
+        # If the same end moves twice, the weight of the other one is halved.
+        if found < 0:
+            inside *= 0.5 if last < 0 else 1.0
+            near, outside = guess, found
+        else:
+            outside *= 0.5 if last > 0 else 1.0
+            far, inside = guess, found
+        last = found
+    return near - NOISE * far, far + NOISE * far
 
 
 def student_tail(t: float, df: float) -> float:

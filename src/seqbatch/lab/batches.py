@@ -64,12 +64,12 @@ class Batched:
         if self.setting == ADVERSARY:
             grid = grids.uniform(units=UNITS, batches=self.batches)
             environment = WorstCase(ends=grid.ends, dim=DIM)
-            policy = SBUCB(gamma=1.0, ties="random")
+            policy = SBUCB(gamma=1.0, first="fixed", ties="random")
             bound = theory.adversarial_lower_bound_on(grid, dim=DIM)
         else:
             # Geometric for every M: the curve then shows batches, not a change of grid.
             grid = grids.geometric(units=UNITS, dim=DIM, batches=self.batches)
-            environment, policy = Gaussian(dim=DIM, actions=2, kappa=1.0), SBPE()
+            environment, policy = Gaussian(dim=DIM, actions=2, kappa=1.0), SBPE(first="fixed")
             bound = theory.certified_lower_bound_on(grid, dim=DIM, actions=2)
         return [
             {

@@ -97,16 +97,19 @@ class Figure1:
     def lines(self) -> dict[str, tuple[Policy, GridRule]]:
         """Return the lines; on Covertype also with a tenth of M, as in the paper's text."""
         lines: dict[str, tuple[Policy, GridRule]] = {
-            "LinUCB": (LinUCB(gamma=GAMMA), GridRule(kind="online"))
+            "LinUCB": (LinUCB(gamma=GAMMA, first="fixed"), GridRule(kind="online"))
         }
         parts = ("", "/2", "/4", "/8") if self.dataset == "covertype" else ("",)
         readings = {"M": 1, "M as in the text": 10} if self.dataset == "covertype" else {"M": 1}
         for name, tenth in readings.items():
             for power, part in enumerate(parts):
                 rule = GridRule(kind="uniform", batches="adversarial", divide=tenth * 2**power)
-                lines[f"SBUCB, {name.replace('M', 'M' + part, 1)}"] = (SBUCB(gamma=GAMMA), rule)
+                lines[f"SBUCB, {name.replace('M', 'M' + part, 1)}"] = (
+                    SBUCB(gamma=GAMMA, first="fixed"),
+                    rule,
+                )
         rule = GridRule(kind="uniform", batches="adversarial")
-        lines["SupSBUCB, M"] = (SupSBUCB(gamma=GAMMA), rule)
+        lines["SupSBUCB, M"] = (SupSBUCB(gamma=GAMMA, first="fixed"), rule)
         return lines
 
     def run(self, options: Options) -> "pl.DataFrame":

@@ -103,9 +103,9 @@ class Figure2:
         theirs = GridRule(kind="sparse", batches="stochastic")
         best = planned(horizons, engine)
         return {
-            "SBPE": Line(SBPE(), ours),
-            "BPE": Line(BPE(), ours),
-            "RBGL": Line(RBGL(), theirs),
+            "SBPE": Line(SBPE(first="fixed"), ours),
+            "BPE": Line(BPE(first="fixed"), ours),
+            "RBGL": Line(RBGL(first="fixed"), theirs),
             "LBGL": Line(LBGL(scale=LASSO_SCALE), theirs),
             **{
                 name: Line(SBPE(first="uniform"), best[batches])

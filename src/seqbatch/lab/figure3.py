@@ -104,9 +104,9 @@ class Figure3:
         geometric = GridRule(kind="geometric", batches="problem-dependent")
         original = GridRule(kind="sparse", batches="problem-dependent")
         return {
-            "BPE": Line(BPE(), geometric),
-            "RBGL, original": Line(RBGL(), original),
-            "RBGL, unified": Line(RBGL(), geometric),
+            "BPE": Line(BPE(first="fixed"), geometric),
+            "RBGL, original": Line(RBGL(first="fixed"), original),
+            "RBGL, unified": Line(RBGL(first="fixed"), geometric),
             "LBGL, original": Line(LBGL(scale=LASSO_SCALE), original),
             "LBGL, unified": Line(LBGL(scale=LASSO_SCALE), geometric),
         }

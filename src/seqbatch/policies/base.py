@@ -269,10 +269,11 @@ class LinearPolicy(BasePolicy):
     Parameters
     ----------
     first
-        ``"fixed"``: the first batch follows the published algorithm. ``"uniform"``: every unit of
-        the first batch gets a uniformly random action. Use it if the outcomes of one action teach
-        nothing about the others (block layout). ``"design"``: every unit of the first batch gets
-        the action that teaches most (shared layout).
+        How the first batch is assigned. ``"fixed"``: as published, from theta = 0. ``"uniform"``:
+        every unit gets a uniformly random action. ``"design"``: every unit gets the action that
+        teaches most (shared layout). None: ``"fixed"`` in the shared layout, and ``"uniform"`` in
+        the others, where the outcomes of one action teach nothing about the others: a policy that
+        starts from theta = 0 may never try most of them.
     design
         The matrix of ``first="design"``, from :func:`~seqbatch.policies.design.design_of`.
     ties
@@ -283,7 +284,7 @@ class LinearPolicy(BasePolicy):
         action with the highest estimated mean, since nothing can be learned any more.
     """
 
-    first: First = "fixed"
+    first: First | None = None
     design: ArrayLike | None = field(default=None, repr=False)
     ties: Ties = "lowest"
     last: Last = "same"
@@ -291,7 +292,8 @@ class LinearPolicy(BasePolicy):
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"first": "uniform", "ties": "random"},)
 
     def __post_init__(self) -> None:
-        arguments.choice("first", self.first, ("fixed", "uniform", "design"))
+        if self.first is not None:
+            arguments.choice("first", self.first, ("fixed", "uniform", "design"))
         arguments.choice("ties", self.ties, ("lowest", "random"))
         arguments.choice("last", self.last, ("same", "greedy"))
         # Stored as plain tuples: policies compare, hash and serialise.
@@ -317,8 +319,14 @@ class LinearPolicy(BasePolicy):
 
     @property
     def starts_blind(self) -> bool:
-        """Whether the first batch is assigned without looking at contexts."""
+        """Whether the first batch is stated to be assigned without looking at contexts."""
         return self.first == "uniform"
+
+    def opening(self, problem: Problem) -> First:
+        """Return how the first batch is assigned: as stated, or else by the layout."""
+        if self.first is not None:
+            return self.first
+        return "fixed" if problem.models == 1 else "uniform"
 
     @property
     def published(self) -> bool:
@@ -346,7 +354,7 @@ class LinearPolicy(BasePolicy):
     def rule(self, state: State) -> Rule:
         """Return the rule that `first` asks for in the first batch, the preference elsewhere."""
         preferred = self.preference(state)
-        if state.batch == 1 and self.first == "uniform":
+        if state.batch == 1 and self.opening(state.problem) == "uniform":
             return replace(preferred, kind="uniform", epsilon=None)
         if self.last == "greedy" and 1 < state.batch == state.problem.batches:
             return self.highest(state)

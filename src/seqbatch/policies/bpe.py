@@ -35,7 +35,8 @@ class BPE(GreedyPolicy):
         use; no data are wasted, and independence is preserved.
     first
         ``"fixed"``: the first batch plays action 0, as in the paper, or a unit's lowest eligible
-        action. ``"uniform"``: a random one.
+        action. ``"uniform"``: a random one. None: ``"fixed"`` in the shared layout, ``"uniform"``
+        in the others.
     ties, unknown
         See :class:`~seqbatch.policies.base.GreedyPolicy`.
 

@@ -29,7 +29,7 @@ from seqbatch.core.joint_regression import (
 from seqbatch.core.pooled_regression import PooledRegression, pooled_regression
 from seqbatch.core.regression import noise_variance
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import First, LinearPolicy, State
 from seqbatch.policies.history import History, combined
 from seqbatch.policies.rule import Intervals
 
@@ -61,8 +61,8 @@ class LeveledPolicy(LinearPolicy):
         The number of the column that is 1 for every unit, from 0; None if there is none.
     history
         The sums of an earlier experiment, to start from; a
-        :class:`~seqbatch.policies.history.History` or its plain values. Use ``first="fixed"`` with
-        it: the first batch then follows from the history. Needs a pooled estimate.
+        :class:`~seqbatch.policies.history.History` or its plain values. Unless `first` is stated,
+        the first batch follows from it. Needs a pooled estimate.
     first, ties, last
         See :class:`~seqbatch.policies.base.LinearPolicy`.
     """
@@ -92,6 +92,12 @@ class LeveledPolicy(LinearPolicy):
                 'the number of the column that is 1 for every unit, if waves = "own level"',
                 None,
             )
+
+    def opening(self, problem: Problem) -> First:
+        """Return how the first batch is assigned: by the history, if there is one."""
+        if self.first is None and self.history is not None:
+            return "fixed"
+        return super().opening(problem)
 
     @property
     def folds(self) -> int:

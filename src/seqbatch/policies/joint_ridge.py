@@ -88,7 +88,7 @@ class JointRidge(LeveledPolicy):
            [0. , 0.9, 1.2]])
     """
 
-    first: First = "uniform"
+    first: First | None = "uniform"
     start: int = 5
     estimate: Literal["cross-validated", "averaged"] = CROSS_VALIDATED
 
@@ -120,7 +120,7 @@ class JointRidge(LeveledPolicy):
 
     def blind(self, problem: Problem) -> int:
         """Return how many batches are assigned at random."""
-        if self.first != "uniform":
+        if self.opening(problem) != "uniform":
             return 0
         enough = np.searchsorted(problem.ends, self.start * problem.actions) + 1
         return max(1, min(int(enough), problem.batches - 1))

@@ -55,7 +55,7 @@ class LBGL(GreedyPolicy):
 
     scale: float = 1.0
     noise: float | Literal["outcomes"] = 1.0
-    first: First = "uniform"
+    first: First | None = "uniform"
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"scale": 0.05},

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from seqbatch.core import Estimate, Problem, arguments
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import First, LinearPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,9 @@ class Oracle(LinearPolicy):
     ----------
     theta
         The true parameter: d numbers in the shared layout, K rows of p in the other two.
-    first, ties
+    first
+        ``"fixed"`` in every layout: the truth is known from the start.
+    ties
         See :class:`~seqbatch.policies.base.LinearPolicy`.
 
     Examples
@@ -35,6 +37,8 @@ class Oracle(LinearPolicy):
     """
 
     theta: ArrayLike
+    # The truth needs no random start.
+    first: First | None = "fixed"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,7 +39,7 @@ def make(kind: str, **parameters: Any) -> BasePolicy:
     """Return the policy with this name and these parameters.
 
     >>> make("SBUCB", gamma=0.5)  # doctest: +NORMALIZE_WHITESPACE
-    SBUCB(first='fixed', ties='lowest', last='same', gamma=0.5, ridge=1.0, waves='same level',
+    SBUCB(first=None, ties='lowest', last='same', gamma=0.5, ridge=1.0, waves='same level',
           constant=None, estimate='own', noise=1.0)
     """
     known = kinds()
@@ -60,7 +60,7 @@ def describe(policy: Policy) -> dict[str, Any]:
     """Return a policy's name and all its parameters as plain values.
 
     >>> describe(make("SBPE"))  # doctest: +NORMALIZE_WHITESPACE
-    {'kind': 'SBPE', 'first': 'fixed', 'ties': 'lowest', 'last': 'same', 'unknown': 'zero',
+    {'kind': 'SBPE', 'first': None, 'ties': 'lowest', 'last': 'same', 'unknown': 'zero',
      'waves': 'same level', 'constant': None, 'estimate': 'own'}
     """
     described: dict[str, Any] = {"kind": type(policy).__qualname__}

@@ -11,7 +11,8 @@ Proposition 2, with a constant exponential in K. Bounded symmetric contexts: Pro
 no guarantee for arbitrary contexts, nor in the block layout, where all actions share one vector.
 
 *First batch.* With theta = 0 all actions tie, so ``ties="lowest"`` plays action 0 throughout the
-first batch. That suffices in the shared layout; in the others use ``first="uniform"``.
+first batch, as published (``first="fixed"``). That suffices in the shared layout; in the others the
+first batch is uniformly random unless `first` is stated.
 """
 
 from dataclasses import dataclass, replace

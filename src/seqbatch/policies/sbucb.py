@@ -9,9 +9,9 @@ rewards that are independent given the chosen contexts, which SBUCB's adaptivity
 repairs that at a price; the paper recommends SBUCB in practice. With few batches and arbitrary
 contexts, regret is linear for every method.
 
-*Block layout.* Before any data, all widths of a unit are equal. ``first="fixed"`` therefore sends
-the whole first batch to action 0, and usually each further batch to one action until all have been
-tried. Use ``first="uniform"`` in a campaign.
+*Block layout.* Before any data, all widths of a unit are equal. As published (``first="fixed"``),
+the whole first batch therefore gets action 0, and usually each further batch one action, until all
+have been tried. Unless `first` is stated, the first batch is uniformly random in this layout.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,7 @@ class ConfidencePolicy(LinearPolicy):
             penalty=self.ridge,
             draws=draws,
             random_ties=self.ties == "random",
-            random_first=state.batch == 1 and self.first == "uniform",
+            random_first=state.batch == 1 and self.opening(state.problem) == "uniform",
             eligible=contexts.eligible,
             gram=evidence.gram,
             moment=evidence.moment,

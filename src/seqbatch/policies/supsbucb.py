@@ -72,7 +72,8 @@ class SupSBUCB(ConfidencePolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         # A design has no stages, and stages keep the evidence apart.
-        arguments.choice("first", self.first, ("fixed", "uniform"))
+        if self.first is not None:
+            arguments.choice("first", self.first, ("fixed", "uniform"))
         arguments.choice("explore", self.explore, EXPLORE)
 
     def groups(self, problem: Problem) -> int:

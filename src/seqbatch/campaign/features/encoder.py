@@ -275,6 +275,9 @@ class Encoder:
             out = np.zeros((self.own, self.own))
             for name, place in self.places().items():
                 # Each feature by itself: together hardly any row might be left.
+                if own[place].all():
+                    out[:, place] = self.parts[name].possible(rng, len(out))
+                    continue
                 block = self.parts[name].possible(rng, MANY * len(out))
                 fit = np.flatnonzero(~block[:, ~own[place]].any(axis=1))
                 out[:, place] = block[rng.choice(fit, len(out))] if len(fit) else 0.0

@@ -187,6 +187,9 @@ def chosen_policy(
     wanted = planned if planned and earns else recommended_policy(spec)
     if spec.policy is not None:
         wanted = spec.policy.model_dump()
+        # Stated as nothing, as JSON can, it is left to the campaign as well.
+        if wanted.get("first", "") is None:
+            del wanted["first"]
     kind = registry.kinds().get(wanted["kind"])
     if kind is None or kind is Oracle:
         known = ", ".join(name for name, found in registry.kinds().items() if found is not Oracle)

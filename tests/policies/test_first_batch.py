@@ -1,0 +1,90 @@
+"""The first batch: uniform where each action has a model of its own, unless stated."""
+
+import numpy as np
+import pytest
+
+from seqbatch import Learner, grids
+from seqbatch.core import Statistics
+from seqbatch.environments import Gaussian
+from seqbatch.policies import (
+    BPE,
+    LBGL,
+    RBGL,
+    SBPE,
+    SBUCB,
+    EpsilonGreedy,
+    JointRidge,
+    SupSBUCB,
+    ThompsonSampling,
+)
+from seqbatch.policies.history import History
+from seqbatch.simulation import simulate
+
+POLICIES = (SBUCB, SupSBUCB, SBPE, BPE, RBGL, LBGL, ThompsonSampling, EpsilonGreedy, JointRidge)
+OWN_MODELS = pytest.mark.parametrize("layout", ["block", "disjoint"])
+
+
+def played(policy, layout, *, means=(1.0, 2.0, 3.0), sizes=(200, 200, 1_600)):
+    """Play a campaign in which the last action is best; return each batch's decision."""
+    random = np.random.default_rng(1)
+    grid = grids.explicit(np.cumsum(sizes).tolist())
+    learner = Learner(policy, grid, actions=3, dim=3, layout=layout)
+    decisions = []
+    for size in sizes:
+        units = np.column_stack([np.ones(size), random.standard_normal((size, 2))])
+        contexts = units if layout == "block" else np.repeat(units[:, None], 3, axis=1)
+        decision = learner.assign(contexts)
+        learner.observe(np.array(means)[decision.actions] + random.standard_normal(size))
+        decisions.append(decision)
+    return decisions
+
+
+@OWN_MODELS
+@pytest.mark.parametrize("policy", [RBGL(), SBUCB(gamma=0.5)], ids=["RBGL", "SBUCB"])
+def test_defaults_find_the_best_action(policy, layout):
+    last = played(policy, layout)[-1].actions
+    assert (last == 2).mean() > 0.99
+
+
+@OWN_MODELS
+@pytest.mark.parametrize("kind", POLICIES)
+def test_every_action_is_equally_likely(kind, layout):
+    assert (played(kind(), layout)[0].probabilities == 1 / 3).all()
+
+
+def test_the_published_start_has_a_name():
+    actions = [decision.actions for decision in played(RBGL(first="fixed"), "block")]
+    assert not np.concatenate(actions).any()
+    assert not played(SBUCB(gamma=0.5, first="fixed"), "block")[0].actions.any()
+
+
+@pytest.mark.parametrize("kind", [SBUCB, SBPE, BPE, RBGL])
+def test_the_shared_layout_starts_as_published(kind):
+    contexts = np.random.default_rng(2).standard_normal((50, 3, 4))
+    grid = grids.explicit([50, 100])
+    decisions = [
+        Learner(policy, grid, actions=3, dim=4).assign(contexts)
+        for policy in (kind(), kind(first="fixed"))
+    ]
+    assert np.array_equal(decisions[0].actions, decisions[1].actions)
+    assert set(np.unique(decisions[0].probabilities)) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("method", ["direct", "device"])
+def test_simulations_start_the_same_way(method):
+    world = Gaussian(dim=2, actions=3, layout="block", norm=3.0)
+    device = {"device": "numpy"} if method == "device" else {}
+    run = simulate(RBGL(), world, grids.explicit([300, 600]), seed=1, method=method, **device)
+    assert (run.counts[0] > 70).all()
+    fixed = RBGL(first="fixed")
+    run = simulate(fixed, world, grids.explicit([300, 600]), seed=1, method=method, **device)
+    assert run.counts[0].tolist() == [300, 0, 0]
+
+
+def test_a_history_leads_the_first_batch():
+    units, actions = np.ones((300, 1)), np.arange(300) % 2
+    rewards = actions + np.random.default_rng(3).standard_normal(300)
+    before = History.of([Statistics.zero(2, 1).add(units, rewards, actions)])
+    policy = RBGL(estimate="pooled", constant=0, history=before)
+    learner = Learner(policy, grids.explicit([50, 100]), actions=2, dim=1, layout="block")
+    assert (learner.assign(np.ones((50, 1))).actions == 1).all()
