@@ -67,6 +67,9 @@ def test_a_campaign_from_spec_to_report(service):
     events = service.get("/v1/campaigns/spring/events", role="viewer").json()["events"]
     assert [event["kind"] for event in events] == ["create", "assign", "record", "close"]
     assert {event["who"] for event in events} == {"admin"}
+    claimed = {"meaning": "read", "who": "somebody else"}
+    assert service.post("/v1/campaigns/spring/sign", claimed).status_code == 422
+    assert service.post("/v1/campaigns/spring/sign", {"meaning": "read"}).json()["who"] == "admin"
     assert service.post("/v1/campaigns/spring/abort", {"reason": "enough"}).status_code == 200
     assert service.get("/v1/campaigns").json()["campaigns"][0]["condition"] == "aborted"
 

@@ -52,9 +52,11 @@ def test_a_campaign(client, tmp_path):
     exported = campaign.export(tmp_path / "units.parquet", file_format="parquet")
     assert pl.read_parquet(exported).height == 4
     assert campaign.amend(reason="more", sizes=[9])["kind"] == "amend"
+    signed = campaign.sign(meaning="approved by the statistician")
+    assert (signed["who"], signed["payload"]["known_by"]) == ("admin", "token")
     assert campaign.abort(reason="enough")["kind"] == "abort"
     kinds = [event["kind"] for event in campaign.events()]
-    assert kinds == ["create", "assign", "assign", "record", "close", "amend", "abort"]
+    assert kinds == ["create", "assign", "assign", "record", "close", "amend", "sign", "abort"]
     assert [found["name"] for found in client.campaigns()] == ["spring"]
 
 

@@ -10,7 +10,7 @@ from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation, condition_text
-from seqbatch.campaign.record.events import Logbook, current, this_user, utc_now
+from seqbatch.campaign.record.events import Identity, Logbook, current, this_user, utc_now
 from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event, Store, Tombstone
@@ -26,6 +26,7 @@ from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.sign import sign
 from seqbatch.campaign.steps.unblind import Unblinded, unblind
 from seqbatch.campaign.steps.unmask import unmask
 from seqbatch.campaign.views.export import export
@@ -80,6 +81,8 @@ class Campaign:
         The campaign's name.
     who
         The name that signs the events; if None, the user of the process.
+    by_token
+        Whether `who` is the owner of a token, which the service has checked.
     clock
         Returns the time of an event. The order of events does not depend on it.
     sight
@@ -118,12 +121,14 @@ class Campaign:
         name: str,
         *,
         who: str | None = None,
+        by_token: bool = False,
         clock: Callable[[], datetime] = utc_now,
         sight: Sight = USUAL,
     ) -> None:
         self.store = store
         self.name = arguments.text("name", name)
-        self._logbook = Logbook(who=who or this_user(), clock=clock)
+        known_by: Identity = "token" if by_token else "given" if who else "account"
+        self._logbook = Logbook(who=who or this_user(), known_by=known_by, clock=clock)
         self._sight = sight
 
     @classmethod
@@ -875,6 +880,22 @@ class Campaign:
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; you can still record outcomes, but not assign units."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def sign(self, meaning: str, *, reason: str = "") -> Event:
+        """Sign everything that is recorded so far; returns the event.
+
+        The event has the name, how it is known (the owner of a token, the account that runs the
+        process, or as given), and the meaning. Protocol, report and verification show it.
+
+        Parameters
+        ----------
+        meaning
+            What the signature means, such as "approved by the statistician".
+        reason
+            A remark, which is recorded.
+        """
+        return sign(self.store, self.name, self._logbook, meaning=meaning, why=reason)
 
     @naming_damage
     def delete(self, *, reason: str, force: bool = False) -> Tombstone:

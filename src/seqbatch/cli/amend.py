@@ -253,6 +253,34 @@ def unblind(
 
 
 @app.command()
+def sign(
+    name: Name,
+    meaning: Annotated[
+        str, typer.Option(help='What it means, such as "approved by the statistician".')
+    ],
+    reason: Reason = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Sign everything that is recorded so far; the event says how your name is known.
+
+    Example: seqbatch campaign sign trial --meaning "approved by the statistician"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.sign(meaning, reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(event), "next": then})
+        return
+    from seqbatch.campaign.views.signatures import signatures
+
+    [signature] = signatures([event])
+    say(f"Signed by {signature.text()}.")
+    say_next(then)
+
+
+@app.command()
 def abort(
     name: Name,
     reason: Reason,

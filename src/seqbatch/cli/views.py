@@ -282,6 +282,8 @@ def verify(
             say(f"  {finding}")
         for note in result.notes:
             say(f"Note: {note}.")
+        for signature in result.signatures:
+            say(f"Signed: {signature.text()}.")
         if result.sound:
             say("Verified: no discrepancies.")
         else:

@@ -277,6 +277,13 @@ class AsyncRemoteCampaign:
         """Confirm the stop that the declared rule says; this is final."""
         return await self._client.ask(self._calls.step("stop", key, {"reason": reason}))
 
+    async def sign(
+        self, *, meaning: str, reason: str = "", key: str | None = None
+    ) -> dict[str, Any]:
+        """Sign everything recorded so far, with the name of the token."""
+        values = {"meaning": meaning, "reason": reason}
+        return await self._client.ask(self._calls.step("sign", key, values))
+
     async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return await self._client.ask(self._calls.step("abort", key, {"reason": reason}))

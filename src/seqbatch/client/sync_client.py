@@ -273,6 +273,11 @@ class RemoteCampaign:
         """Confirm the stop that the declared rule says; this is final."""
         return self._client.ask(self._calls.step("stop", key, {"reason": reason}))
 
+    def sign(self, *, meaning: str, reason: str = "", key: str | None = None) -> dict[str, Any]:
+        """Sign everything recorded so far, with the name of the token."""
+        values = {"meaning": meaning, "reason": reason}
+        return self._client.ask(self._calls.step("sign", key, values))
+
     def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return self._client.ask(self._calls.step("abort", key, {"reason": reason}))

@@ -143,6 +143,13 @@ class ReasonBody(Body):
     reason: Reason
 
 
+class SignBody(Body):
+    """What a signature means; its name is that of the token."""
+
+    meaning: str = Field(max_length=500, examples=["approved by the statistician"])
+    reason: Reason = ""
+
+
 class CampaignAnswer(BaseModel):
     """A summary of a campaign."""
 

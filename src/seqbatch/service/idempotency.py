@@ -132,7 +132,8 @@ def stepped(
     seen = sight(token)
 
     def made(base: SharedTransaction) -> StoredAnswer:
-        return as_json(step(Campaign(base, name, who=token.name, sight=seen)))
+        campaign = Campaign(base, name, who=token.name, by_token=True, sight=seen)
+        return as_json(step(campaign))
 
     return changed(store, call, made)
 

@@ -6,7 +6,7 @@ from seqbatch.storage.tokens import ROLES, Token
 
 _VIEWER = ("view", "plan", "results")
 _OPERATOR = (
-    *_VIEWER, "operate", "validate", "assign", "record", "close", "export", "seed",
+    *_VIEWER, "operate", "validate", "assign", "record", "close", "export", "seed", "sign",
 )  # fmt: skip
 #: The permissions of each role. `results` shows results unless a campaign withholds them, `interim`
 #: also then; `seed` shows the seed unless a campaign is masked or withholds results, `every seed`
@@ -15,7 +15,7 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "viewer": _VIEWER,
     "enrol": ("view", "plan", "operate", "assign"),
     "operator": _OPERATOR,
-    "committee": (*_VIEWER, "interim"),
+    "committee": (*_VIEWER, "interim", "operate", "sign"),
     "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "every seed"),
 }
 
@@ -43,6 +43,7 @@ API: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/campaigns"): "create",
     ("POST", f"{_V1}/amend"): "amend",
     ("POST", f"{_V1}/continue"): "continue",
+    ("POST", f"{_V1}/sign"): "sign",
     ("POST", f"{_V1}/stop"): "abort",
     ("POST", f"{_V1}/abort"): "abort",
 }
@@ -85,6 +86,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", f"{_PAGE}/amend"): "amend",
     ("POST", f"{_PAGE}/adopt"): "amend",
     ("POST", f"{_PAGE}/continue"): "continue",
+    ("POST", f"{_PAGE}/sign"): "sign",
     ("POST", f"{_PAGE}/stop"): "abort",
     ("POST", f"{_PAGE}/abort"): "abort",
 }

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from seqbatch.campaign.record.current_situation import Situation, after, situation
 from seqbatch.campaign.record.earlier_campaign import Document, fingerprint
@@ -33,6 +33,8 @@ from seqbatch.core import arguments
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, InvalidSpecError, StoreError
 
 Record = Event | UnitChunk | OutcomeChunk | StateRecord | Tombstone
+#: How the name of whoever acts is known.
+Identity = Literal["token", "account", "given"]
 R = TypeVar("R", Event, UnitChunk, OutcomeChunk, StateRecord, Tombstone)
 #: Bytes of a hash: 160 bits are out of reach of a search for two records with the same one.
 SIZE = 20
@@ -127,11 +129,15 @@ class Logbook:
     ----------
     who
         The user who acts.
+    known_by
+        How that name is known: by the "token" of a call of the service, by the "account" that runs
+        the process, or as "given" by the caller.
     clock
         Returns the current time. The order of events never depends on it.
     """
 
     who: str
+    known_by: Identity = "given"
     clock: Callable[[], datetime] = utc_now
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.signatures import KNOWN_BY
 from seqbatch.display import cell, counted, enumerated
 from seqbatch.document import Table
 
@@ -14,7 +15,8 @@ PUBLIC = frozenset((
     "absent", "absent_earlier", "absent_value", "add", "adopted", "against", "allocation",
     "assigned", "changes", "chunks", "codes", "control", "correct", "corrected",
     "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
-    "key", "late", "learned", "left_out", "limits", "logged", "metrics", "missingness", "notes",
+    "key", "known_by", "late", "learned", "left_out", "limits", "logged", "meaning", "metrics",
+    "missingness", "notes",
     "observed", "outside", "policy", "proposal", "randomised", "reading", "reasons", "replaced",
     "retire", "rewards", "seal", "sizes", "skipped", "software", "spec", "stopping", "unit",
     "unknown", "verdict", "waiting", "wave", "windows", "looks",
@@ -84,6 +86,8 @@ def what_was_done(event: Event) -> str:
         changed = [f"after wave {event.payload['wave']}"]
     if event.kind in ("look", "stop"):
         changed.append(event.payload["verdict"])
+    if event.kind == "sign":
+        changed = [f'"{event.payload["meaning"]}"', KNOWN_BY[event.payload["known_by"]]]
     if event.kind == "unblind":
         changed = [f"unit {' '.join(event.payload['unit'])}"]
     return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])

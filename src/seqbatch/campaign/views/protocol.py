@@ -25,6 +25,7 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
 from seqbatch.campaign.views.rehearsal import Rehearsal
 from seqbatch.campaign.views.report_conduct import REFERENCES
+from seqbatch.campaign.views.signatures import signatures
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.errors import InvalidArgumentError
@@ -423,6 +424,8 @@ def _record(events: Sequence[Event]) -> list[Part]:
         for event in events
         if event.kind in CHANGES
     ]
+    if signed := signatures(events):
+        parts += [Heading("Signatures"), Items([f"{one.text()}." for one in signed])]
     if said := unblinded_text(events):
         parts.append(said)
     if later:

@@ -17,6 +17,7 @@ from seqbatch.campaign.views.history import (
 )
 from seqbatch.campaign.views.report_pictures import Share, shares
 from seqbatch.campaign.views.report_results import Material
+from seqbatch.campaign.views.signatures import signature_table
 from seqbatch.display import cell, counted, percent
 from seqbatch.document import Heading, Items, Part, Picture, Section, Table
 from seqbatch.policies.registry import text
@@ -349,6 +350,8 @@ def audit(of: Material) -> Section:
     ]  # fmt: skip
     columns = ("event", "when", "who", "what", "from", "to", "why")
     parts: list[Part] = [f"{counted(len(of.events), 'event')} in total: {done}."]
+    if (signed := signature_table(of.events)) is not None:
+        parts.append(signed)
     if amended:
         parts.append(Table("Amendments", columns, amended, words=columns[1:]))
     parts += [

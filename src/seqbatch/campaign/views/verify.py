@@ -1,6 +1,7 @@
 """Verify a campaign: check its schema, and every hash, index row, estimate and decision again."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -25,6 +26,7 @@ from seqbatch.campaign.record.store import (
 )
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.views.seal import Seal, broken
+from seqbatch.campaign.views.signatures import Signature, signatures
 from seqbatch.campaign.views.verify_checks import (
     ROUNDING,
     DecisionChecks,
@@ -216,7 +218,11 @@ class _Verifying:
         order = tuple(sorted(found, key=lambda finding: finding.event))
         replayed, recomputed = self._decisions.replayed, self._recomputed
         outcomes = self._indexed.outcomes
-        return Verified(len(self._events), replayed, outcomes, recomputed, order, notes)
+        signed: tuple[Signature, ...] = ()
+        # A damaged signature is among the findings.
+        with suppress(KeyError, TypeError):
+            signed = signatures(self._events)
+        return Verified(len(self._events), replayed, outcomes, recomputed, order, notes, signed)
 
     def _chain(self) -> None:
         previous = ""

@@ -45,6 +45,7 @@ from seqbatch.campaign.record.store import Event, Fold, Reader, StateRecord, Uni
 from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.views.signatures import Signature
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
 from seqbatch.errors import StoreError
 
@@ -89,6 +90,8 @@ class Verified:
         Estimates that were recomputed.
     findings, notes
         Discrepancies, and harmless differences worth knowing.
+    signatures
+        The signatures on record; the hashes cover them.
     """
 
     events: int
@@ -97,6 +100,7 @@ class Verified:
     states: int
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = ()
 
     @property
     def sound(self) -> bool:

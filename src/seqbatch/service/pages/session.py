@@ -57,6 +57,10 @@ class Visitor:
         """Return whether the visitor may open a page, by its route in the table of roles."""
         return roles.may(self.token, roles.PAGES["GET", page])
 
+    def may(self, permission: str) -> bool:
+        """Return whether the visitor's role has a permission."""
+        return roles.may(self.token, permission)
+
 
 async def visitor(request: Request) -> Visitor:
     """Return the signed-in visitor; refuse if there is none or the page is not permitted."""

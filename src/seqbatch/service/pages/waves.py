@@ -424,6 +424,14 @@ async def go_on(request: Request, name: Name, visitor: Visiting) -> Response:
     return await do(request, visitor, name, form, lambda c: c.go_on(reason=reason), did="continue")
 
 
+@router.post("/sign")
+async def sign(request: Request, name: Name, visitor: Visiting) -> Response:
+    """Sign everything that is recorded so far, with the name of the visitor's token."""
+    form = await read_form(request, visitor)
+    meaning = form.text("meaning")
+    return await do(request, visitor, name, form, lambda c: c.sign(meaning), did="sign")
+
+
 @router.post("/stop")
 async def stop(request: Request, name: Name, visitor: Visiting) -> Response:
     """Confirm the stop of the campaign by its rule."""

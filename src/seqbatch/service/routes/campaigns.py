@@ -1,4 +1,4 @@
-"""Routes of campaigns: validate, create, list, show, close, amend, continue, stop, abort."""
+"""Routes of campaigns: validate, create, list, show, close, amend, continue, sign, stop, abort."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +25,7 @@ from seqbatch.service.api_models import (
     EventAnswer,
     Name,
     ReasonBody,
+    SignBody,
     SpecBody,
     ValidateAnswer,
     ValidateBody,
@@ -219,6 +220,17 @@ async def amend(request: Request, name: Name, token: Caller) -> Response:
 async def go_on(request: Request, name: Name, token: Caller) -> Response:
     """The reason is recorded."""
     return await _change(request, name, token, ReasonBody, Campaign.go_on)
+
+
+@router.post(
+    "/{name}/sign",
+    summary="Sign everything that is recorded so far, with the name of the token.",
+    openapi_extra=reads(SignBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def sign(request: Request, name: Name, token: Caller) -> Response:
+    """The event says that the name is that of a token."""
+    return await _change(request, name, token, SignBody, Campaign.sign)
 
 
 @router.post(
