@@ -21,7 +21,7 @@ from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.objective import RollOut
-from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.spec.spec import Spec, rule_name
 from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
 from seqbatch.campaign.views.rehearsal import Rehearsal
 from seqbatch.campaign.views.report_conduct import REFERENCES
@@ -31,6 +31,7 @@ from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import boundaries, detectable_lift, planned_error
 from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
+from seqbatch.inference.stopping_boundaries import CLASSICAL
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -119,8 +120,9 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         f", and for futility by bounds for a power of {percent(POWER)}" if rule.futility else ""
     )
     yield (
-        f"After each wave the rule {rule.rule} is applied, with a two-sided error of "
-        f"{percent(rule.alpha)} over all looks and actions (group-sequential Holm){futile}."
+        f"After each wave the rule {rule_name(rule.rule)} is applied ({_kind(rule.rule)}), with a "
+        f"two-sided error of {percent(rule.alpha)} over all looks and actions (group-sequential "
+        f"Holm){futile}."
     )
     rows = [
         [place + 1, percent(round(min(time, 1.0), 4)), bounds.get(place, "none")]
@@ -151,6 +153,14 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
             "The rule compares with the control, which only the key names: until the campaign is "
             "unmasked, there is no look, and no part of the error is used."
         )
+
+
+def _kind(rule: str) -> str:
+    """Say how a rule sets its boundaries, for a statistician."""
+    name = "O'Brien and Fleming's" if rule.startswith("obrien") else "Pocock's"
+    if rule in CLASSICAL:
+        return f"{name} boundaries for the planned looks; if the plan changes, they are set again"
+    return f"a spending function of {name} type by Lan and DeMets"
 
 
 # ----------------------------------------------------------------------
