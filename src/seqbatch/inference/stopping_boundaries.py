@@ -551,3 +551,35 @@ def chances_to_stop(
         found.append(state.above(bound))
         state = state.kept(-bound, bound)
     return tuple(found)
+
+
+def detectable_drift(
+    information: Sequence[float], *, rule: str, alpha: float = 0.025, power: float = 0.8
+) -> float:
+    """Return the lift, in standard errors at full information, that some look finds.
+
+    Parameters
+    ----------
+    information
+        t_1 < t_2 < ..., fractions of the information at the planned looks.
+    rule, alpha
+        See :func:`boundaries`.
+    power
+        The probability of finding it.
+
+    Examples
+    --------
+    >>> looks = [1 / 3, 2 / 3, 1]
+    >>> round(detectable_drift(looks, rule="obrien-fleming-spending", power=0.9), 3)
+    3.261
+    """
+    from scipy.optimize import brentq
+
+    arguments.number("power", power, above=alpha, at_most=1 - 1e-6)
+    times = require_information(information)
+
+    def excess(drift: float) -> float:
+        means = [drift * sqrt(time) for time in times]
+        return sum(chances_to_stop(times, means, rule=rule, alpha=alpha)) - power
+
+    return float(brentq(excess, 0.0, 20.0, xtol=1e-6))
