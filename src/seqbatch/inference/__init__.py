@@ -56,6 +56,7 @@ from seqbatch.inference.selected_action import SelectedAction, selected_action
 from seqbatch.inference.stopping_boundaries import (
     boundaries,
     chances_to_stop,
+    detectable_drift,
     error_of_looks,
     futility_boundaries,
     spent,
@@ -113,6 +114,7 @@ __all__ = [
     "boundaries",
     "chances_to_stop",
     "control_loadings",
+    "detectable_drift",
     "detectable_lift",
     "distil",
     "drift",
