@@ -106,7 +106,7 @@ class Picture:
     Parameters
     ----------
     draw
-        Draws the chart; it imports Altair.
+        Draws the chart.
     words
         The chart in words, for readers who cannot see it.
     caption

@@ -2,9 +2,19 @@
 
 from seqbatch.chart.axis import Axis
 from seqbatch.chart.chart import ENDINGS, Chart, Drawable, Entry, Panel
-from seqbatch.chart.marks import BarMark, LineMark, Mark, PointMark, TextMark, ring
+from seqbatch.chart.marks import BarMark, LineMark, PanelMark, PointMark, TextMark, ring
 
 __all__ = [
-    "ENDINGS", "Axis", "BarMark", "Chart", "Drawable", "Entry", "LineMark", "Mark", "Panel",
-    "PointMark", "TextMark", "ring",
+    "ENDINGS",
+    "Axis",
+    "BarMark",
+    "Chart",
+    "Drawable",
+    "Entry",
+    "LineMark",
+    "Panel",
+    "PanelMark",
+    "PointMark",
+    "TextMark",
+    "ring",
 ]  # fmt: skip

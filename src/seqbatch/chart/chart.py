@@ -17,7 +17,7 @@ from seqbatch.chart.elements import (
     width_of,
     words,
 )
-from seqbatch.chart.marks import Frame, Mark
+from seqbatch.chart.marks import Frame, PanelMark
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import atomically
 from seqbatch.pictures import GREY, INK
@@ -57,7 +57,7 @@ class Panel:
 
     x: Axis
     y: Axis
-    marks: Sequence[Mark]
+    marks: Sequence[PanelMark]
     width: float
     height: float
     title: str = ""

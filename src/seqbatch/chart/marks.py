@@ -30,7 +30,7 @@ class Frame:
         return self.top + self.height * (share if self.up.down else 1 - share)
 
 
-class Mark(Protocol):
+class PanelMark(Protocol):
     """Something drawn in a panel."""
 
     def elements(self, frame: Frame) -> str:

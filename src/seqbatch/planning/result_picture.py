@@ -12,8 +12,8 @@ from seqbatch.chart import (
     BarMark,
     Chart,
     LineMark,
-    Mark,
     Panel,
+    PanelMark,
     PointMark,
     TextMark,
     ring,
@@ -92,7 +92,7 @@ def _costs(plan: "Plan") -> Panel:
     colour = policy_colour(type(plan.policy).__name__ if worst else "SBPE")
     middles = [place + 0.5 for place in range(len(points))]
     line = [(middle, one.regret) for middle, one in zip(middles, points, strict=True)]
-    marks: list[Mark] = [*_online(online, x), LineMark(points=line, colour=colour, width=1)]
+    marks: list[PanelMark] = [*_online(online, x), LineMark(points=line, colour=colour, width=1)]
     for middle, one in zip(middles, points, strict=True):
         if not math.isnan(one.bound):
             half = min(15 * len(points) / WIDTH, 0.4)
@@ -109,7 +109,7 @@ def _costs(plan: "Plan") -> Panel:
     return Panel(x=x, y=y, marks=marks, width=WIDTH, height=320, title=title, subtitle=subtitle)
 
 
-def _online(one: RegretPoint, x: Axis) -> list[Mark]:
+def _online(one: RegretPoint, x: Axis) -> list[PanelMark]:
     """Draw fully online as a line across the panel, with its error."""
     across = x.low, x.high
     return [
@@ -149,7 +149,7 @@ def _timeline(plan: "Plan") -> Panel:
         [plan.seen, plan.seen + plan.units], title="units", count=6, padding=0.0, grid=True
     )
     names = [f"batch {number}" for number in range(1, len(sizes) + 1)]
-    marks: list[Mark] = []
+    marks: list[PanelMark] = []
     colour = policy_colour(type(plan.policy).__name__)
     for place, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
         start, stop = plan.seen + end - size, plan.seen + end

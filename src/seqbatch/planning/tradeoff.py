@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seqbatch.chart import Axis, Chart, LineMark, Mark, Panel, PointMark, TextMark, ring
+from seqbatch.chart import Axis, Chart, LineMark, Panel, PanelMark, PointMark, TextMark, ring
 from seqbatch.display import counted, percent_cut
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook, write
 from seqbatch.output_files import require_target
@@ -219,7 +219,7 @@ def draw(trade: "Trade") -> Chart:
         margin=1.25,
     )
     line = [(one.lift, one.regret) for one in trade.points]
-    marks: list[Mark] = [*_asked(trade, y), LineMark(points=line, colour=GREY, width=1.5)]
+    marks: list[PanelMark] = [*_asked(trade, y), LineMark(points=line, colour=GREY, width=1.5)]
     for one in trade.points:
         label = percent_cut(one.randomised)
         marks.append(PointMark(x=one.lift, y=one.regret))
@@ -239,7 +239,7 @@ def _subtitle(trade: "Trade") -> list[str]:
     return textwrap.wrap(words, 90)
 
 
-def _asked(trade: "Trade", y: Axis) -> list[Mark]:
+def _asked(trade: "Trade", y: Axis) -> list[PanelMark]:
     """Draw the lift that should be detected as a line across the panel."""
     if trade.asked is None:
         return []

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.chart import Axis, BarMark, Chart, Entry, LineMark, Mark, Panel, PointMark, TextMark
+from seqbatch.chart import (
+    Axis,
+    BarMark,
+    Chart,
+    Entry,
+    LineMark,
+    Panel,
+    PanelMark,
+    PointMark,
+    TextMark,
+)
 from seqbatch.display import visible
 from seqbatch.inference import Interval
 from seqbatch.pictures import COLOURS, GREY, INK
@@ -82,7 +92,7 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> Chart:
         [value for bar in bars for value in bar.interval], title=title, zero=bool(zero), count=6
     )
     y = Axis.categories([bar.action for bar in bars], down=True, shown=False)
-    marks: list[Mark] = []
+    marks: list[PanelMark] = []
     if zero:
         marks.append(LineMark(points=[(0, 0), (0, y.high)], colour=GREY, width=1, dash=DASH))
     for place, bar in enumerate(bars):
@@ -120,7 +130,7 @@ def by_wave(points: Sequence[WavePoint], *, title: str) -> Chart:
     panels = []
     for name in names:
         x = Axis.categories([str(wave) for wave in waves], title="wave")
-        marks: list[Mark] = [
+        marks: list[PanelMark] = [
             LineMark(points=[(0, 0), (x.high, 0)], colour=GREY, width=1, dash=DASH)
         ]
         for one in points:
@@ -148,7 +158,7 @@ def shares(given: Sequence[Share]) -> Chart:
     """Draw each action's share of each wave as a shaded cell (darker is more) with its number."""
     names = list(dict.fromkeys(one.action for one in given))
     waves = sorted({one.wave for one in given})
-    marks: list[Mark] = []
+    marks: list[PanelMark] = []
     for one in given:
         column, row = waves.index(one.wave), names.index(one.action)
         sides = (column, column + 1), (row, row + 1)
@@ -199,7 +209,7 @@ def predictions(points: Sequence[Predicted], *, title: str) -> Chart:
     for feature in features:
         own = [one for one in points if one.feature == feature]
         values = [one.value for one in own]
-        marks: list[Mark] = []
+        marks: list[PanelMark] = []
         for name, (colour, shape) in looks.items():
             line = sorted((one.value, one.outcome) for one in own if one.action == name)
             marks.append(LineMark(points=line, colour=colour))

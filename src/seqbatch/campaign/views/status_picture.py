@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from seqbatch.chart import Axis, BarMark, Chart, Entry, Mark, Panel, PointMark
+from seqbatch.chart import Axis, BarMark, Chart, Entry, Panel, PanelMark, PointMark
 from seqbatch.pictures import COLOURS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _across(status: "Status") -> Axis:
 
 def _units(status: "Status", colours: dict[str, str]) -> Panel:
     """Draw one bar for each wave, divided by the actions."""
-    marks: list[Mark] = []
+    marks: list[PanelMark] = []
     for place, wave in enumerate(_waves(status)):
         units = {row.action: row.units for row in status.actions if row.wave == wave}
         top, total = 1.0, sum(units.values()) or 1
