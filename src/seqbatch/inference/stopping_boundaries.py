@@ -484,15 +484,15 @@ def _followed(
 # The error of several looks that all use the bound of a single one.
 
 
-def error_of_looks(information: Sequence[float], *, bound: float) -> float:
-    """Return the two-sided error of stopping at the first look beyond a bound, under the null.
+def error_of_looks(information: Sequence[float], *, bound: float | Sequence[float]) -> float:
+    """Return the two-sided error of stopping at the first look beyond its bound, under the null.
 
     Parameters
     ----------
     information
         t_1 < t_2 < ..., fractions of the information at the looks.
     bound
-        The bound at every look, for example 1.96.
+        The bound at every look, for example 1.96; or one for each look.
 
     Examples
     --------
@@ -501,11 +501,15 @@ def error_of_looks(information: Sequence[float], *, bound: float) -> float:
     >>> round(error_of_looks([1 / 3, 2 / 3, 1], bound=1.959964), 3)
     0.107
     """
+    times = require_information(information)
+    bounds = [bound] * len(times) if isinstance(bound, int | float) else bound
+    if len(bounds) != len(times):
+        raise InvalidArgumentError("bound", f"{len(times)} numbers, one per look", len(bounds))
     state, crossed = None, 0.0
-    for time in require_information(information):
+    for time, end in zip(times, bounds, strict=True):
         state = Density.first(time) if state is None else state.carried(time)
-        crossed += state.above(bound) + state.below(-bound)
-        state = state.kept(-bound, bound)
+        crossed += state.above(end) + state.below(-end)
+        state = state.kept(-end, end)
     return crossed
 
 

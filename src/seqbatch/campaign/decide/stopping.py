@@ -521,7 +521,7 @@ class _Asked:
             parts = {at[one.wave]: one.of_action(name) for one in judged}
             tested = {time: part.ahead for time, part in parts.items() if part and part.ahead}
             looked = tuple(sorted(tested))
-            ahead = (*(tested[time] for time in looked), _to_come(now, at[now.wave]))
+            ahead = (*(tested[time] for time in looked), _to_come(now, at[now.wave], now.wave))
         return cls(name, compared.pooled, (*looked, at[now.wave]), ahead, now.spec.reward.sign)
 
     @property
@@ -538,10 +538,10 @@ class _Asked:
         return self.sign * self.pooled.statistic
 
 
-def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
-    """Return the information at future looks; the rest is divided by the sizes still planned."""
+def _to_come(now: Situation, spent: float, closed: int) -> tuple[float, ...]:
+    """Return the information at looks after closed waves; the rest is divided as planned."""
     plan = planned(now)
-    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
+    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][closed:]
     times = [spent + (1 - spent) * part / sum(parts) for part in accumulate(parts)]
     return tuple(times[place] for place in places_of_looks(times, after=spent))
 
@@ -596,7 +596,7 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
     rule, bound = now.spec.stopping, _bound(now, one, share)
     futility = None
     if rule.futility and one.few is None:
-        times, alpha = (*one.times, *_to_come(now, one.times[-1])), rule.alpha / 2 / share
+        times, alpha = (*one.times, *_to_come(now, one.times[-1], now.wave)), rule.alpha / 2 / share
         bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
         futility = _finite(bounds[len(one.times) - 1])
     low = high = None
@@ -615,6 +615,33 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         few=one.few,
         ahead=one.ahead[-1] if one.ahead else None,
     )
+
+
+def boundaries_to_come(
+    now: Situation, looks: Sequence[LookTaken], action: str
+) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+    """Return the information at an action's looks to come, their boundaries, and its error.
+
+    Parameters
+    ----------
+    now
+        The campaign between two waves, or with an open one.
+    looks
+        The looks so far; the last one judged the action.
+    action
+        Its name.
+    """
+    rule = now.spec.stopping
+    rows = [row for look in looks if look.judged(action) and (row := look.of_action(action))]
+    times = tuple(row.information for row in rows)
+    ahead = _to_come(now, times[-1], now.wave - 1)
+    shown = {one.action for look in looks for one in look.actions if one.shown is not None}
+    alpha = rule.alpha / 2 / max(len(now.actions) - 1 - len(shown), 1)
+    rest = [ahead[place:] for place in range(1, len(ahead) + 1)]
+    before = [row.ahead or () for row in rows]
+    plans = [*before, *rest] if rule.rule in CLASSICAL else None
+    made = boundaries((*times, *ahead), rule=rule.rule, alpha=alpha, ahead=plans)
+    return ahead, made[len(times) :], alpha
 
 
 def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool, whole: bool) -> str:

@@ -10,6 +10,7 @@ from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.action_differences import differences_table
 from seqbatch.campaign.views.adjusted_lifts import ERRS, adjusted_sentence
 from seqbatch.campaign.views.boosted_trees import trees_sentences
+from seqbatch.campaign.views.conditional_powers import conditional_table
 from seqbatch.campaign.views.metrics import (
     broken_names,
     broken_sentences,
@@ -68,6 +69,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("outcomes", _means_by_wave(found)),
         ("methods", _same(found)),
         ("stopping", _looks(found)),
+        ("stopping", conditional_table(found)),
         ("quality", _drift(found)),
         ("quality", _quality(found)),
         ("methods", differences_table(found)),
