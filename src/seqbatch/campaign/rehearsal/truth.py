@@ -431,15 +431,15 @@ class _Declared:
                 self._say(f"spread.{name}: must be {{sd = 20}} or {{buyers = 0.05, log_sd = 1}}")
                 continue
             bad = [
-                key for key, value in own.items()
+                part for part, value in own.items()
                 if isinstance(value, bool) or not isinstance(value, int | float)
-                or not 0 < value < (1 + 1e-12 if key == "buyers" else np.inf)
+                or not 0 < value < (1 + 1e-12 if part == "buyers" else np.inf)
             ]  # fmt: skip
-            for key in bad:
-                rule = "a share above 0, at most 1" if key == "buyers" else "a number above 0"
-                self._say(f"spread.{name}.{key}: must be {rule}; received {own[key]!r}")
+            for part in bad:
+                rule = "a share above 0, at most 1" if part == "buyers" else "a number above 0"
+                self._say(f"spread.{name}.{part}: must be {rule}; received {own[part]!r}")
             if not bad:
-                made[name] = Spread(**{key: float(value) for key, value in own.items()})
+                made[name] = Spread(**{part: float(value) for part, value in own.items()})
         return made
 
     def _check_spread(
