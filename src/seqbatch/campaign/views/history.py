@@ -36,8 +36,8 @@ PUBLIC_SPEC = frozenset((
     "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
     "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "interim",
     "masked", "metrics", "model", "name", "objective", "on_unseen_category", "owner", "policy",
-    "question", "randomised", "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums",
-    "unit",
+    "question", "randomised", "report", "required_outcomes", "rows", "start", "stopping",
+    "strata", "sums", "unit",
 ))  # fmt: skip
 
 
