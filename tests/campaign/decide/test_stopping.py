@@ -228,7 +228,7 @@ def test_outcomes_that_differ_by_what_actions_cost_alone_are_equal(store):
     campaign = trial(store, actions=priced, **profit("visit"))
     run(campaign, sizes=(120,), value=lambda frame, _: np.full(len(frame), 0.3))
     assert campaign.events()[-1].payload["stopping"] is None
-    assert campaign.findings().sentences[0].startswith("All outcomes so far are equal")
+    assert str(campaign.findings()).startswith("All outcomes so far are equal")
     assert campaign.verify().sound
 
 

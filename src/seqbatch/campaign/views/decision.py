@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from enum import StrEnum
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, isfinite, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.record.current_situation import FUTILITY, condition_text
@@ -150,8 +150,6 @@ class _Deciding:
         found = self.found
         if not found.known or found.all_equal:
             return self._made(DecisionCode.NO_DATA, self._no_data())
-        if set(found.retired) >= {lift.action for lift in found.lifts}:
-            return self._kept("every other action was retired")
         told = [lift.interval.note for lift in found.lifts[:1] if lift.interval.note]
         lead = f"Nothing can be compared with {found.control} yet."
         return self._made(DecisionCode.NO_DATA, lead, worth=told)
@@ -357,9 +355,9 @@ class _Deciding:
         if not self.measure.better(lift.estimate) or not isfinite(lift.high - lift.low):
             return None
         wide = (lift.high - lift.low) / 2 + POWER * lift.error
-        needed = self.found.units * ((wide / abs(lift.estimate)) ** 2 - 1)
-        if needed > MOST_FURTHER * self.found.units:
+        if wide > sqrt(1 + MOST_FURTHER) * abs(lift.estimate):
             return None
+        needed = self.found.units * ((wide / lift.estimate) ** 2 - 1)
         step = 10 ** max(floor(log10(max(needed, 1))) - 1, 0)
         return int(ceil(max(needed, 1) / step) * step)
 

@@ -136,8 +136,12 @@ class Asking:
     @property
     def tail(self) -> float:
         """The error on each side of one lift, after correction for several actions and looks."""
-        whole = (1 - self.level) / 2 if self.looks is None else self.looks
-        return whole / max(len(self.names) - 1, 1)
+        return self.error / max(len(self.names) - 1, 1)
+
+    @property
+    def error(self) -> float:
+        """The error on each side of all lifts together, after correction for looks."""
+        return (1 - self.level) / 2 if self.looks is None else self.looks
 
     def means(self) -> tuple[Answer, ...]:
         """Return every action's mean outcome if all units got it."""
@@ -361,8 +365,7 @@ class Asking:
         made, turned = self.pooled(contrast), contrast.action != best
         if not isinstance(made, Estimated):
             return None
-        whole = (1 - self.level) / 2 if self.looks is None else self.looks
-        low, high = made.limits(whole / comb(len(self.names), 2))
+        low, high = made.limits(self.error / comb(len(self.names), 2))
         wide = self.named(replace(made, low=low, high=high), about)
         if turned:
             wide = replace(wide, estimate=-wide.estimate, low=-wide.high, high=-wide.low,
