@@ -546,11 +546,11 @@ def times(interval: Interval, units: int) -> Interval:
     return Interval(**{**own, **sizes})
 
 
-def _day(at: str) -> str:
-    """Return the day of a time.
+def _day(day: str) -> str:
+    """Return a day in words.
 
-    >>> _day("2026-11-16T10:00:00+00:00")
-    '16 November 2026'
+    >>> _day("2026-11-06")
+    '6 November 2026'
     """
-    day = date.fromisoformat(at[:10])
-    return f"{day.day} {day:%B %Y}"
+    parsed = date.fromisoformat(day)
+    return f"{parsed.day} {parsed:%B %Y}"

@@ -393,7 +393,7 @@ class Course:
     question, owner
         As declared; None if they were not.
     began, ended
-        The times of its first event, and of the one that ended it (None while it is open).
+        The days of its first event, and of the one that ended it (None while it is open), in UTC.
     masked
         Whether codes replace the names of its actions.
     wave, sizes, units

@@ -612,11 +612,11 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
 
 
 def _course(now: Situation, events: Sequence[Event]) -> Course:
-    ended = [event.at for event in events if event.kind in ("close", "stop", "abort")]
+    ended = [event.at[:10] for event in events if event.kind in ("close", "stop", "abort")]
     return Course(
         question=now.spec.question,
         owner=now.spec.owner,
-        began=events[0].at,
+        began=events[0].at[:10],
         ended=ended[-1] if now.condition != "open" and ended else None,
         masked=now.masked,
         wave=now.last_opened,
