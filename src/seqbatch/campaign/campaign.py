@@ -277,6 +277,7 @@ class Campaign:
         at_event: int | None = None,
         tree: bool = False,
         boosted_trees: bool = False,
+        conditional_power: bool = False,
         key: str | Path | None = None,
     ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
@@ -292,6 +293,8 @@ class Campaign:
         boosted_trees
             Also say whether a rule by boosted trees would have done better than the rule to run
             next. This takes some seconds.
+        conditional_power
+            Also say how likely the looks to come are to show an action to be better.
         key
             The key opens withheld results, and shows the actions of a masked campaign by name.
         """
@@ -300,7 +303,7 @@ class Campaign:
         at = self._logbook.now() if at_event is None else None
         return findings(
             store, self.name, level=level, at_event=at_event, at=at, tree=tree,
-            boosted_trees=boosted_trees,
+            boosted_trees=boosted_trees, conditional_power=conditional_power,
         )  # fmt: skip
 
     @naming_damage

@@ -149,14 +149,21 @@ class RemoteCampaign:
         at_event: int | None = None,
         tree: bool = False,
         boosted_trees: bool = False,
+        conditional_power: bool = False,
     ) -> dict[str, Any]:
         """Return the findings so far, with a rule in a few words if `tree` is true.
 
-        With `boosted_trees`, they say whether a rule by trees would have done better.
+        With `boosted_trees`, they say whether a rule by trees would have done better; with
+        `conditional_power`, what the looks to come may show.
         """
         found: dict[str, Any] = self._client.ask(
             self._calls.view(
-                "findings", level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+                "findings",
+                level=level,
+                at_event=at_event,
+                tree=tree,
+                boosted_trees=boosted_trees,
+                conditional_power=conditional_power,
             )
         )
         return found

@@ -42,7 +42,7 @@ class DecisionCode(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class CampaignDecision:
     """One recommendation, with what a reader needs to follow it or not.
 
     Parameters
@@ -110,7 +110,7 @@ POWER = 0.84
 MUCH_MISSING = 0.2
 
 
-def decided(found: "Findings") -> Decision:
+def decided(found: "Findings") -> CampaignDecision:
     """Return the decision that findings allow: one recommendation, and never a losing one."""
     return _Deciding(found).decision()
 
@@ -122,7 +122,7 @@ class _Deciding:
         self.found, self.measure, self.course = found, found.measure, found.course
         self.who = f"every {found.measure.of}"
 
-    def decision(self) -> Decision:
+    def decision(self) -> CampaignDecision:
         """Return the decision."""
         found, made = self.found, self.found.recommendation
         if not found.known or found.all_equal or made is None:
@@ -145,7 +145,7 @@ class _Deciding:
 
     # The recommendation.
 
-    def _undecided(self) -> Decision:
+    def _undecided(self) -> CampaignDecision:
         """Return the decision if nothing can be compared."""
         found = self.found
         if not found.known or found.all_equal:
@@ -156,7 +156,7 @@ class _Deciding:
 
     def _by_verdict(
         self, made: Recommendation, name: str, lift: Interval, latest: Interval
-    ) -> Decision:
+    ) -> CampaignDecision:
         alone = f"in {wave_list(made.latest_waves)} alone it brought {self._size(latest)}"
         waves = f"Wave by wave: {self._each(made)} {self.measure.column}; {alone}."
         match made.code:
@@ -185,7 +185,9 @@ class _Deciding:
             return self._kept("the declared rule stopped the campaign for futility", told)
         return self._not_clear(made, name, lift, alone)
 
-    def _not_clear(self, made: Recommendation, name: str, lift: Interval, alone: str) -> Decision:
+    def _not_clear(
+        self, made: Recommendation, name: str, lift: Interval, alone: str
+    ) -> CampaignDecision:
         lead = f"No clear winner: {self._then(self._keep())}."
         if self.goes_on:
             lead = f"No clear winner yet: {self._continue()}."
@@ -203,7 +205,7 @@ class _Deciding:
             DecisionCode.NOT_CLEAR, lead, action=name, lift=lift, worth=told, further=further
         )
 
-    def _choose(self) -> Decision:
+    def _choose(self) -> CampaignDecision:
         found, noun = self.found, f"{self.measure.of}s"
         assert found.rule is not None
         shares, gain = given_shares(found), found.rule.gain
@@ -219,7 +221,7 @@ class _Deciding:
         ]
         return self._made(DecisionCode.CHOOSE, lead, lift=gain, worth=told, expected=gain)
 
-    def _kept(self, why: str, told: Sequence[str] = ()) -> Decision:
+    def _kept(self, why: str, told: Sequence[str] = ()) -> CampaignDecision:
         """Return the decision for the control."""
         none = self.found.control in self.found.barred
         return self._made(
@@ -240,11 +242,11 @@ class _Deciding:
         worth: Sequence[str] = (),
         further: int | None = None,
         sure: bool = True,
-    ) -> Decision:
+    ) -> CampaignDecision:
         if code is DecisionCode.GIVE and action is not None and lift is not None:
             expected = self._expected(action, lift)
         total = None if expected is None else times(expected, self.many)
-        return Decision(
+        return CampaignDecision(
             code=code, title=self.course.question or f"Campaign {self.found.name}",
             about=self._about(), lead=lead, action=action, worth=tuple(worth), lift=lift,
             expected=expected, total=total, units=0 if total is None else self.many,

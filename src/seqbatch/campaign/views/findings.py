@@ -12,7 +12,8 @@ from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.action_differences import FeatureDifference
 from seqbatch.campaign.views.boosted_trees import TreesAnswer, trees_sentences
-from seqbatch.campaign.views.decision import Decision, decided
+from seqbatch.campaign.views.conditional_powers import ConditionalPower, conditional_table
+from seqbatch.campaign.views.decision import CampaignDecision, decided
 from seqbatch.campaign.views.findings_text import basis, details, remarks, tables
 from seqbatch.campaign.views.lift_pictures import lift_pictures
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
@@ -471,6 +472,8 @@ class Findings:
         What to expect of the best action in a roll-out; None if it had no competitor.
     differences
         How different the actions are, for the average unit and by feature.
+    conditional
+        The conditional power of each action, if it was asked for.
     trees
         What a rule by boosted trees would have brought, if it was asked for.
     scarce
@@ -515,6 +518,7 @@ class Findings:
     recommendation: Recommendation | None = None
     selected: SelectedAnswer | None = None
     differences: tuple[FeatureDifference, ...] = ()
+    conditional: tuple[ConditionalPower, ...] = ()
     trees: TreesAnswer | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None
@@ -549,7 +553,7 @@ class Findings:
         )
 
     @property
-    def decision(self) -> Decision:
+    def decision(self) -> CampaignDecision:
         """The decision that the findings allow: one recommendation, and what it rests on."""
         return decided(self)
 
@@ -567,6 +571,8 @@ class Findings:
         parts: list[Part] = [decision.title, *decision.parts(), *lift_pictures(self)]
         if appendix:
             parts += [Heading("Appendix"), basis(self), *details(self), *self.tables()]
+        elif self.conditional:
+            parts.append(conditional_table(self))
         parts += [*trees_sentences(self), *self.tree_sentences, *tree_tables(self)]
         parts += remarks(self) if appendix else []
         first = Section("findings", "Findings", parts)

@@ -29,6 +29,7 @@ from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.action_differences import action_differences
 from seqbatch.campaign.views.adjusted_lifts import adjusted_lifts
 from seqbatch.campaign.views.boosted_trees import trees_answer
+from seqbatch.campaign.views.conditional_powers import conditional_powers
 from seqbatch.campaign.views.findings import (
     Answer,
     Course,
@@ -538,11 +539,13 @@ def findings(
     at: datetime | None = None,
     tree: bool = False,
     boosted_trees: bool = False,
+    conditional_power: bool = False,
 ) -> Findings:
     """Return a campaign's findings, now or right after event number `at_event`.
 
     With `tree`, fit a tree to all waves but the last, which then judges it. With `boosted_trees`,
-    compare the rule to run next with a rule by boosted trees.
+    compare the rule to run next with a rule by boosted trees. With `conditional_power`, say what
+    the looks to come may show.
 
     Units without a value of a metric count as absent if their wait was over at the time `at`; by
     default that of the event, or now.
@@ -563,6 +566,8 @@ def findings(
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
                 found = replace(found, trees=trees_answer(asking))
+            if conditional_power:
+                found = replace(found, conditional=conditional_powers(now, found.stopping))
         said = (*notes(now, found), *_history(reader, now))
     return replace(found, assumptions=assumptions(now, found), notes=said)
 
