@@ -25,8 +25,8 @@ from tests.campaign.specs import about
 from tests.hostile import EVERY, acts
 from tests.marks import marks_of, words_of
 
-SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metrics", "quality",
-            "stopping", "audit", "methods", "assumed")  # fmt: skip
+SECTIONS = ("answer", "conduct", "flow", "allocation", "outcomes", "who", "value", "metrics",
+            "quality", "stopping", "audit", "methods", "assumed")  # fmt: skip
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.2, "floor": 0.02, "grid": {"sizes": [900, 900]},
