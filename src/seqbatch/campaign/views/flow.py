@@ -110,6 +110,8 @@ MOST = 6
 def flow(of: "Material") -> Section:
     """Return the report's section on the flow of units."""
     made = flow_of(of)
+    if not made.assigned and made.assessed is None:
+        return Section("flow", "The flow of units", ["No unit has an action yet."])
     parts: list[Part] = []
     if made.assessed is None:
         parts.append("How many units were assessed before they were assigned was not recorded.")
