@@ -84,6 +84,7 @@ from seqbatch.inference import (
     verdict,
     within_segments,
 )
+from seqbatch.inference.boosted_trees import require_trees
 from seqbatch.inference.contrasts import Contrast, all_contrasts
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
@@ -551,6 +552,8 @@ def findings(
     default that of the event, or now.
     """
     arguments.number("level", level, above=0.5, at_most=1 - 1e-9)
+    if boosted_trees:
+        require_trees()
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = current(reader) if at_event is None else situation(events)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from seqbatch.campaign.views.findings import RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed
+from seqbatch.campaign.views.flow import flow
 from seqbatch.campaign.views.lift_pictures import lift_pictures
 from seqbatch.campaign.views.recommendation import given_shares
 from seqbatch.campaign.views.report_conduct import (
@@ -202,8 +203,8 @@ def report(of: Material, *, appendix: bool = False) -> Document:
         sections=[
             section(of)
             for section in (
-                planned_and_done, allocation, outcomes, who_gets_what, value, metrics, quality,
-                stopping, audit, methods, assumed,
+                planned_and_done, flow, allocation, outcomes, who_gets_what, value, metrics,
+                quality, stopping, audit, methods, assumed,
             )
         ],
         data={
