@@ -120,7 +120,7 @@ def test_success_stops_the_next_wave_unless_a_reason_is_given(store):
     assert found.stopping.gone_on == {1: "the guardrail needs more data"}
     assert found.stopping.looks[-1].actions[0].shown == 1
     assert campaign.verify().sound
-    assert "stop for success" in str(found)
+    assert "stop for success after wave 2" in dict(found.decision.facts)["Stopping rule"]
 
 
 def test_nothing_to_go_on_against(store):

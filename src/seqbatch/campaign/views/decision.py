@@ -406,6 +406,8 @@ class _Deciding:
             return "Yes, and the latest outcomes agree." if several else "Yes."
         if made.code is Verdict.UNCONFIRMED:
             return "Yes on average, but the latest outcomes do not confirm it."
+        if made.code is Verdict.GIVE_CHANGED:
+            return "Yes, also in the latest waves alone; but the effect changed between waves."
         return "On average, but the effect changed between waves."
 
     def _told(self, difference: Interval) -> str:
@@ -514,14 +516,15 @@ class _Deciding:
         return " ".join(said)
 
     def _stopping(self, action: str | None) -> str:
-        end = self.found.stopping.end
-        if end is None or not end.stops:
+        looks, end = self.found.stopping.looks, self.found.stopping.end
+        if self.goes_on or not looks or not looks[-1].stops:
             return ""
+        last = looks[-1]
         lift = next((one for one in self.found.lifts if one.action == action), None)
-        said = f"{end.rule}, as declared: {end.verdict} after wave {end.wave}."
+        said = f"{last.rule}, as declared: {last.verdict} after wave {last.wave}."
         if lift is None or lift.adjusted is None or not lift.adjusted.known or lift.same is None:
             return said
-        errs = ERRS.get(end.verdict)
+        errs = None if end is None else ERRS.get(end.verdict)
         if not lift.earlier_looks or errs is None:
             return said
         plain = self.measure.amount(lift.same.estimate, lift.same.error)
