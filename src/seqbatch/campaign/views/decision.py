@@ -164,7 +164,7 @@ class _Deciding:
                 lead = f"Give {name} to {self._everyone(name)}."
                 if self.goes_on:
                     lead = f"So far {name} is best: {self._continue()}."
-                told = [f"{self._size(lift)}.", self._roll_out(name, lift)]
+                told = [f"{self._size(lift)}{self._among(name)}.", self._roll_out(name, lift)]
                 if made.code is Verdict.GIVE_CHANGED:
                     told.append(f"The lift changed between waves, but {alone}.")
                 return self._made(DecisionCode.GIVE, lead, action=name, lift=lift, worth=told)
@@ -191,7 +191,8 @@ class _Deciding:
         lead = f"No clear winner: {self._then(self._keep())}."
         if self.goes_on:
             lead = f"No clear winner yet: {self._continue()}."
-        told, further = [f"{name} has the best estimate: {self._size(lift)}."], None
+        told = [f"{name} has the best estimate: {self._size(lift)}{self._among(name)}."]
+        further = None
         if made.code is Verdict.UNCONFIRMED:
             told.append(f"The latest outcomes do not confirm it: {alone}.")
         elif not self.measure.better(lift.estimate):
@@ -276,9 +277,18 @@ class _Deciding:
     def _another(self) -> str:
         return self._continue() if self.goes_on else "run another wave"
 
+    def _share(self, action: str) -> float:
+        """Return the share of units that may get an action and the control."""
+        return next(lift.among for lift in self.found.lifts if lift.action == action)
+
     def _everyone(self, action: str) -> str:
-        among = next(lift.among for lift in self.found.lifts if lift.action == action)
-        return f"{self.who}{'' if among == 1 else ' who may get it'}"
+        return f"{self.who}{'' if self._share(action) == 1 else ' who may get it'}"
+
+    def _among(self, action: str) -> str:
+        share, noun = self._share(action), f"{self.measure.of}s"
+        if share == 1:
+            return ""
+        return f", among the {percent(round(share, 3))} of {noun} who may get both"
 
     def _no_data(self) -> str:
         found = self.found
@@ -324,8 +334,7 @@ class _Deciding:
         return better(lift.estimate) and better(self._expected(action, lift).estimate)
 
     def _roll_out(self, action: str, lift: Interval) -> str:
-        among = next(each for each in self.found.lifts if each.action == action).among
-        noun = f"{self.measure.of}s{'' if among == 1 else ' who may get it'}"
+        noun = f"{self.measure.of}s{'' if self._share(action) == 1 else ' who may get it'}"
         made = self._expected(action, lift)
         same = self._total(made) == self._total(lift)
         less = "" if same else ": the best of several estimates is a little too good"
