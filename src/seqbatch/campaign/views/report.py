@@ -26,6 +26,7 @@ from seqbatch.campaign.views.report_results import (
     quality,
     value,
 )
+from seqbatch.campaign.views.status import or_close
 from seqbatch.campaign.views.tree import tree_tables
 from seqbatch.display import counted, number, percent
 from seqbatch.document import (
@@ -185,9 +186,22 @@ def _predicted(coefficients: Sequence[float], feature: ReportedFeature, value: f
 
 def first_page(of: Material) -> Section:
     """Return the decision with its charts: at most one printed page."""
-    parts = of.found.decision.parts()
+    decision = of.found.decision
+    if of.now.condition == "open":
+        decision = replace(decision, facts=(*decision.facts, ("Next", _go_on(of))))
+    parts = decision.parts()
     # Pictures stand before the last part, the facts.
     return Section("answer", "Decision", [*parts[:-1], *lift_pictures(of.found), *parts[-1:]])
+
+
+def _go_on(of: Material) -> str:
+    now = of.now
+    which = f"wave {now.wave} of {len(now.sizes)}"
+    return {
+        "assign": f"Assign actions to the {of.found.measure.of}s of {which}.",
+        "record": f"Wait for the outcomes of {which}, and record them. {or_close(now)}".rstrip(),
+        "close": f"Close {which}: its outcomes are recorded, and the policy can learn from them.",
+    }.get(of.step or "", f"Continue with {which}.")
 
 
 # ----------------------------------------------------------------------
