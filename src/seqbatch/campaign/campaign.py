@@ -26,6 +26,7 @@ from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.screen import screen
 from seqbatch.campaign.steps.sign import sign
 from seqbatch.campaign.steps.unblind import Unblinded, unblind
 from seqbatch.campaign.steps.unmask import unmask
@@ -883,6 +884,28 @@ class Campaign:
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; you can still record outcomes, but not assign units."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def screen(
+        self, assessed: int, *, excluded: Mapping[str, int] | None = None, reason: str = ""
+    ) -> Event:
+        """Record how many units were assessed before they were assigned; returns the event.
+
+        Several screenings add up. The report shows them in the flow of units.
+
+        Parameters
+        ----------
+        assessed
+            The number of units that were assessed.
+        excluded
+            How many of them were excluded, by rule: ``{"younger than 18": 12}``.
+        reason
+            A remark, which is recorded.
+        """
+        return screen(
+            self.store, self.name, self._logbook, assessed=assessed, excluded=excluded or {},
+            why=reason,
+        )  # fmt: skip
 
     @naming_damage
     def sign(self, meaning: str, *, reason: str = "") -> Event:

@@ -291,6 +291,18 @@ class AsyncRemoteCampaign:
         values = {"meaning": meaning, "reason": reason}
         return await self._client.ask(self._calls.step("sign", key, values))
 
+    async def screen(
+        self,
+        *,
+        assessed: int,
+        excluded: dict[str, int] | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Record how many units were assessed, and excluded by which rule."""
+        values = {"assessed": assessed, "excluded": excluded or {}, "reason": reason}
+        return await self._client.ask(self._calls.step("screen", key, values))
+
     async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return await self._client.ask(self._calls.step("abort", key, {"reason": reason}))

@@ -30,7 +30,8 @@ RESULTS = frozenset((
 ))  # fmt: skip
 #: Counts of an event that reveal no result: they are sums over all actions.
 PLAIN_COUNTS = frozenset((
-    "absent", "accepted", "actions", "assigned", "clipped", "conflict", "corrected", "duplicate",
+    "absent", "accepted", "actions", "assessed", "assigned", "clipped", "conflict", "corrected",
+    "duplicate", "excluded",
     "late", "left_over", "outcomes", "outside", "quarantined", "repeated", "rows", "units", "waves",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
