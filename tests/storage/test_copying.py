@@ -118,6 +118,8 @@ def test_a_copy_is_of_one_moment(tmp_path, postgres_url, monkeypatch):
     assert [event.hash for event in copied.events()] == before
     assert len(campaign.events()) == len(before) + 1
     assert copied.verify().sound
+    source.close()
+    target.close()
 
 
 def test_the_commands_copy_and_check(tmp_path):
