@@ -12,9 +12,19 @@ from numpy.random import Generator
 
 from benchmarks.progress import paragraph, say
 from seqbatch.core.arrays import Floats
-from seqbatch.inference import Lift, PlanOfShares, Rows, WaveSummary, look, pool, summarise
+from seqbatch.inference import (
+    Lift,
+    PlanOfShares,
+    Rows,
+    WaveSummary,
+    dunnett_critical,
+    look,
+    pool,
+    summarise,
+)
 from seqbatch.inference.doubly_robust_scores import OutcomeModel as Fitted
 from seqbatch.inference.evidence import Evidence
+from seqbatch.inference.intervals import normal_tail
 from seqbatch.inference.looks import ON, SUCCESS
 from seqbatch.planning.detection import Detection, detection, shares_of
 from seqbatch.planning.gaussian_model import Model
@@ -25,7 +35,7 @@ CAMPAIGNS = 1_000
 GREEDY = SBPE(first="uniform", ties="random")
 #: How units are divided among waves: as people do, and as plans do.
 EVEN, PLANNED = {1: (1.0,), 2: (0.3, 0.7), 3: (0.2, 0.3, 0.5)}, {3: (0.05, 0.2, 0.75)}
-RULES = ("obrien-fleming", "pocock")
+RULES = ("obrien-fleming-spending", "pocock-spending")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +186,12 @@ def error(setting: Setting) -> float:
 
 
 def power(setting: Setting, lift: float) -> float:
-    """Return the share of simulated campaigns whose interval of a lift lies above 0."""
+    """Return the share of simulated campaigns whose joint interval of a lift lies above 0."""
+    bound = dunnett_critical([0.5**0.5] * (setting.actions - 1))
+    level, shares = 1 - 2 * normal_tail(bound), setting.shares.shares
     found = [
         pool(
-            campaign(setting, np.random.default_rng(seed), lift)[0], Lift(1), setting.shares.shares
+            campaign(setting, np.random.default_rng(seed), lift)[0], Lift(1), shares, level=level
         ).low
         > 0
         for seed in range(CAMPAIGNS)
@@ -190,10 +202,11 @@ def power(setting: Setting, lift: float) -> float:
 def early(setting: Setting) -> list[float]:
     """Return the shares of simulated campaigns that found the effect before the last look."""
     shares, stopped = setting.shares.shares, np.zeros(len(RULES))
+    level = 1 - 0.05 / (setting.actions - 1)
     for seed in range(CAMPAIGNS):
         summaries, _ = campaign(setting, np.random.default_rng(seed), setting.effect)
         for place, rule in enumerate(RULES):
-            seen = look(summaries, Lift(1), shares, rule=rule).looks[:-1]
+            seen = look(summaries, Lift(1), shares, rule=rule, level=level).looks[:-1]
             verdicts = [one.verdict for one in seen if one.verdict != ON]
             stopped[place] += verdicts[:1] == [SUCCESS]
     return [float(share) for share in stopped / CAMPAIGNS]
@@ -235,9 +248,10 @@ def powers() -> list[str]:
     lines = [
         *paragraph(
             "How often the interval of a lift that should be detected with 80 or 90% power lies "
-            "above 0, and how often looks find a lift of the effect's size before the last wave, "
-            f"in {CAMPAIGNS:,} simulated campaigns each. The standard error of a share is at most "
-            f"{0.5 / np.sqrt(CAMPAIGNS):.1%}."
+            "above 0 (intervals cover jointly by Dunnett's method, looks share the error by "
+            "Bonferroni's), and how often looks find a lift of the effect's size before the last "
+            f"wave, in {CAMPAIGNS:,} simulated campaigns each. The standard error of a share is at "
+            f"most {0.5 / np.sqrt(CAMPAIGNS):.1%}."
         ),
         f"| {' | '.join(heads)} |",
         "|---" * len(heads) + "|",

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from seqbatch import pictures
 from seqbatch.campaign import Campaign
 from seqbatch.cli.app import app
 from seqbatch.document import Table, page, paragraph, picture, shown
+from seqbatch.lab.charts import Rendered, save
 from seqbatch.lab.comparison import compare
 from seqbatch.planning import Sample, plan
 from seqbatch.storage import open_store
@@ -156,7 +156,7 @@ def hostile_chart():
 
 
 def test_a_chart_of_its_own_page_runs_nothing_but_itself(tmp_path, opened):
-    file = pictures.save(hostile_chart(), tmp_path / "chart.html")
+    file = save(hostile_chart(), tmp_path / "chart.html")
     [_, script] = file.read_text(encoding="utf-8").rsplit("<script", 1)
     assert script.count("</script>") == 1
     seen = opened(file)
@@ -167,7 +167,7 @@ def test_a_chart_of_its_own_page_runs_nothing_but_itself(tmp_path, opened):
 
 def test_a_picture_is_an_image_and_so_runs_nothing(tmp_path, opened):
     script = "<script>document.title='hacked'</script>"
-    inside = picture(hostile_chart, SCRIPTS[0])
+    inside = picture(lambda: Rendered(hostile_chart()), SCRIPTS[0])
     assert inside.startswith("<img ")
     data = base64.b64encode(f'<svg xmlns="http://www.w3.org/2000/svg">{script}</svg>'.encode())
     worse = f'<img src="data:image/svg+xml;base64,{data.decode()}">'

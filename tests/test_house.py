@@ -28,6 +28,17 @@ def test_import_brings_no_more_than_it_must():
     assert "scipy" not in loaded
 
 
+def test_commands_that_compute_nothing_wait_for_no_compiler():
+    code = (
+        "import sys, seqbatch.campaign, seqbatch.storage, seqbatch.cli.app\n"
+        "print(*({'numba', 'scipy', 'altair', 'rich.markdown'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert result.stdout.split() == []
+
+
 def test_version_is_in_the_changelog():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## {seqbatch.__version__}" in changelog

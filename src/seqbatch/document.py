@@ -7,7 +7,6 @@ escaped here, and a page needs no network.
 
 import base64
 import html
-import io
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from seqbatch.chart import Drawable
 from seqbatch.display import cell, visible
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import atomically, require_target
@@ -106,14 +106,14 @@ class Picture:
     Parameters
     ----------
     draw
-        Draws the chart; it imports Altair.
+        Draws the chart.
     words
         The chart in words, for readers who cannot see it.
     caption
         The text below the chart.
     """
 
-    draw: Callable[[], Any]
+    draw: Callable[[], Drawable]
     words: str
     caption: str = ""
 
@@ -264,7 +264,9 @@ def as_notebook(document: Document) -> str:
     return _notebook(document.first.parts)
 
 
-def shown(heading: str, tables: Iterable[Table], *, draw: Callable[[], Any] | None = None) -> str:
+def shown(
+    heading: str, tables: Iterable[Table], *, draw: Callable[[], Drawable] | None = None
+) -> str:
     """Return a heading, a chart and tables as HTML for a notebook."""
     drawn = [] if draw is None else [Picture(draw, heading.partition("\n")[0])]
     return _notebook([heading, *drawn, *tables])
@@ -294,13 +296,13 @@ def paragraph(text: str) -> str:
     return f"<p>{'<br>'.join(escaped(line) for line in text.strip().split(chr(10)))}</p>"
 
 
-def picture(draw: Callable[[], Any], title: str) -> str:
-    """Return a chart as an image inside HTML, or "" if Altair is not installed.
+def picture(draw: Callable[[], Drawable], title: str) -> str:
+    """Return a chart as an image inside HTML, or "" if what draws it is not installed.
 
     Parameters
     ----------
     draw
-        Draws the chart; it imports Altair.
+        Draws the chart.
     title
         The image's alternative text.
     """
@@ -309,15 +311,14 @@ def picture(draw: Callable[[], Any], title: str) -> str:
     return source and f'<img src="{source}" alt="{escaped(title)}" style="{style}">'
 
 
-def image(draw: Callable[[], Any]) -> str:
-    """Return a chart as a `data:` address of an SVG, or "" if Altair is not installed."""
-    file = io.StringIO()
+def image(draw: Callable[[], Drawable]) -> str:
+    """Return a chart as a `data:` address of an SVG, or "" if what draws it is not installed."""
     try:
-        draw().save(file, format="svg")
-    except ImportError:  # Altair or its converter is not installed
+        text = draw().svg()
+    except ImportError:  # charts of the lab need Altair
         return ""
     # An image, not inline SVG: its ids and styles cannot clash with those of the page.
-    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue().encode()).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.encode()).decode()}"
 
 
 def escaped(text: str) -> str:

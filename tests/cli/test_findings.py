@@ -47,7 +47,9 @@ def test_the_answer_first_and_tables_after():
 @pytest.mark.usefixtures("stopped")
 def test_a_close_says_what_the_rule_says_and_going_on_takes_a_reason():
     shown = " ".join(run("close", "spring").stdout.split())
-    assert "The declared rule (pocock, alpha 0.05) after wave 1: stop for success." in shown
+    assert (
+        "The declared rule (pocock-spending, alpha 0.05) after wave 1: stop for success." in shown
+    )
     assert "(boundary 2." in shown
     assert "Next: seqbatch campaign report spring" in shown
     units(40, start=60).write_csv("units2.csv")

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn import linear_model
+from sklearn.linear_model import lars_path_gram
 
-from seqbatch.core import Statistics, kernels, lasso
+from seqbatch.core import Statistics, kernels, lasso, regression
+from seqbatch.core.lasso_path import end_of_path
 from tests.oracles.greedy import lasso_by_coordinates
 
 random = np.random.default_rng(0)
@@ -108,36 +109,57 @@ def slow_design():
 
 
 def test_the_path_takes_over_where_coordinates_are_slow(monkeypatch):
-    calls, whole = [], linear_model.lars_path_gram
+    calls = []
 
-    def counting(**arguments):
+    def counting(*arguments):
         calls.append(1)
-        return whole(**arguments)
+        return end_of_path(*arguments)
 
-    monkeypatch.setattr(linear_model, "lars_path_gram", counting)
+    monkeypatch.setattr(regression, "end_of_path", counting)
     check_optimal(slow_design(), 1e-5, 20)
     assert calls
 
 
 def test_coordinates_go_on_where_the_path_stops_early(monkeypatch):
-    whole, sweeps, plain = linear_model.lars_path_gram, [], kernels.descend
+    sweeps, plain = [], kernels.descend
 
-    def stopping(**arguments):
-        return whole(**{**arguments, "alpha_min": 3 * arguments["alpha_min"]})
+    def stopping(gram, moment, penalty):
+        return end_of_path(gram, moment, 3 * penalty)
 
     def counting(gram, moment, penalty, number, theta):
         sweeps.append(number)
         plain(gram, moment, penalty, number, theta)
 
-    monkeypatch.setattr(linear_model, "lars_path_gram", stopping)
+    monkeypatch.setattr(regression, "end_of_path", stopping)
     monkeypatch.setattr(kernels, "descend", counting)
     check_optimal(slow_design(), 1e-3, 20)
     assert max(sweeps) > 1_000
 
 
 def test_easy_problems_take_no_path(monkeypatch):
-    monkeypatch.setattr(linear_model, "lars_path_gram", None)
+    monkeypatch.setattr(regression, "end_of_path", None)
     rows = random.standard_normal((200, 10))
     rewards = rows @ random.standard_normal(10) + random.standard_normal(200)
     theta = check_optimal(observed(rows, rewards), 0.05, 200, rtol=1e-12)
     np.testing.assert_allclose(theta, lasso_by_coordinates(rows, rewards, 0.05), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_path_ends_at_the_minimum(design):
+    """Beside scikit-learn's path, and the conditions of optimality where theirs end early."""
+    rng = np.random.default_rng(len(design))
+    for dim in (1, 2, 9, 24):
+        rows = designed(design, rng, dim) if dim > 1 else rng.standard_normal((9, 1))
+        rewards = rows @ rng.standard_normal(dim) + rng.standard_normal(len(rows))
+        gram, moment = rows.T @ rows / len(rows), rows.T @ rewards / len(rows)
+        for penalty in (0.3, 0.01, 1e-3):
+
+            def loss(theta):
+                return theta @ gram @ theta / 2 - theta @ moment + penalty * np.abs(theta).sum()  # noqa: B023
+
+            _, _, path = lars_path_gram(
+                Xy=moment, Gram=gram, n_samples=1, alpha_min=penalty, max_iter=100 * dim,
+                method="lasso",
+            )  # fmt: skip
+            assert loss(end_of_path(gram, moment, penalty)) <= loss(path[:, -1]) + 1e-9

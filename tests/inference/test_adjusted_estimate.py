@@ -5,7 +5,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from seqbatch.inference import EarlierLook, adjusted_estimate, boundaries
+from seqbatch.inference import EarlierLook, adjusted_estimate, boundaries, futility_boundaries
 from seqbatch.inference.adjusted_estimate import stage_wise
 from seqbatch.inference.intervals import StudentShape, student
 from tests.oracles import stage_wise as oracle
@@ -49,6 +49,13 @@ def test_a_changed_plan_leaves_the_error_of_classical_boundaries():
     assert (path >= made).any(axis=1).mean() == pytest.approx(0.025, abs=0.001)
     with refused("invalid-argument", field="ahead"):
         boundaries(times, rule="pocock-classical", ahead=[()])
+
+
+def test_futility_beside_a_classical_boundary_spends_as_the_function_of_its_name():
+    made = futility_boundaries(equal(3), rule="obrien-fleming-classical")
+    spending = futility_boundaries(equal(3), rule="obrien-fleming-spending")
+    assert made == pytest.approx(spending, abs=0.05)
+    assert made[-1] == boundaries(equal(3), rule="obrien-fleming-classical")[-1] != spending[-1]
 
 
 #: Looks before the last one with their boundaries, the last look's information and statistic.

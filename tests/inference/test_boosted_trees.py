@@ -1,14 +1,16 @@
 """A rule by boosted trees beside the linear rule: the literal oracle, laws, and what it finds."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from seqbatch.inference import Rows, summarise
-from seqbatch.inference.boosted_trees import MarkedRows, sample, trees_beside
+from seqbatch.inference.boosted_trees import MarkedRows, require_trees, sample, trees_beside
 from tests.inference.campaigns import literal
 from tests.oracles import boosted_trees as oracle
+from tests.refusals import refused
 
 COSTS = (0.0, 0.3, -0.1)
 
@@ -98,3 +100,9 @@ def test_what_cannot_be_compared_says_why():
     nothing = replace(waves[1].rows, outcomes=np.full(150, np.nan))
     silent = [waves[0], replace(waves[1], rows=nothing)]
     assert beside(silent).gain.note == "The last wave has no outcomes."
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with refused("not-installed", field="boosted_trees", match=r"seqbatch\[trees\]"):
+        require_trees()

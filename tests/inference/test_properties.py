@@ -347,7 +347,7 @@ def test_equal_outcomes_are_no_certainty():
 def test_repeated_intervals_and_verdicts_agree():
     for seed in range(6):
         waves = campaign(seed=seed, sizes=LARGE, effect=0.2 * (seed - 3))
-        made = look(summarise(waves), Lift(2), SHARES, rule="pocock", power=0.8)
+        made = look(summarise(waves), Lift(2), SHARES, rule="pocock-spending", power=0.8)
         for one in made.looks:
             outside = one.repeated.low > 0 or one.repeated.high < 0
             assert outside == one.verdict.startswith(("stop: success", "stop: harm"))
@@ -363,6 +363,11 @@ def test_shares_of_waves_so_far_are_no_more_than_that():
     whole = look(summaries, Lift(1), SHARES)
     part = look(summaries[:2], Lift(1), SHARES[:2])
     assert part.looks == whole.looks[:2]
+    # A classical boundary depends on all planned looks.
+    classical = look(summaries, Lift(1), SHARES, rule="pocock-classical")
+    assert len({round(one.boundary, 6) for one in classical.looks}) == 1
+    with refused("invalid-argument", field="shares"):
+        look(summaries[:2], Lift(1), SHARES[:2], rule="pocock-classical")
     with refused("invalid-argument", field="shares"):
         look(summaries[:2], Lift(1), SHARES[:2], power=0.8)
 

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import altair as alt
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +11,7 @@ from seqbatch.lab import EXPERIMENTS
 from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
-from seqbatch.lab.charts import DASHES, _lighter, looks
+from seqbatch.lab.charts import DASHES, _lighter, fitted, looks, save
 from seqbatch.lab.comparison import chart as compared
 from seqbatch.lab.experiment import MeanEstimate, all_of, claims_page, ratio
 from seqbatch.pictures import OTHER, POLICIES
@@ -301,3 +302,19 @@ def test_the_page_of_claims_says_what_its_numbers_are():
     assert "Made by `a command`. 7 trials; ± is one standard error" in page
     exact = claims_page("A title", "a command", figure_1("fig1-mushroom"), [])
     assert "one trial is exact" in exact
+
+
+def test_a_chart_is_saved_by_its_ending(tmp_path):
+    chart = alt.Chart({"values": [{"x": 1, "y": 2}]}).mark_point().encode(x="x:Q", y="y:Q")
+    assert save(chart, tmp_path / "a.PNG").read_bytes().startswith(b"\x89PNG")
+    assert save(chart, tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")
+    page = save(chart, tmp_path / "a.html").read_text(encoding="utf-8")
+    assert 'src="http' not in page
+
+
+def test_a_logarithmic_axis_fits_what_it_shows():
+    made = fitted([90.0, 1_500.0, None, -3.0])
+    low, high = made["scale"].domain
+    assert 80 < low < 90
+    assert 1_500 < high < 1_700
+    assert made["axis"].values == [100, 200, 500, 1_000]

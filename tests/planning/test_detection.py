@@ -10,9 +10,22 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from seqbatch.inference import boundaries, chances_to_stop, plan_of_shares, planned_path
+from seqbatch.inference import (
+    boundaries,
+    chances_to_stop,
+    detectable_drift,
+    dunnett_critical,
+    plan_of_shares,
+    planned_path,
+)
 from seqbatch.planning import plan as whole_plan
-from seqbatch.planning.detection import detection, least_share, planned_lift, units_needed
+from seqbatch.planning.detection import (
+    describe_detection,
+    detection,
+    least_share,
+    planned_lift,
+    units_needed,
+)
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.policies import SBPE, ThompsonSampling
@@ -47,8 +60,9 @@ def test_one_uniform_batch_by_hand():
     expected = sqrt((6 * (1 + price) / 0.75 + between) / 3_000)
     found = detection(made, [3_000], GREEDY)
     assert found.error == pytest.approx(expected)
-    assert found.lift_80 == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * expected)
-    assert found.lift_90 == pytest.approx((norm.ppf(0.975) + norm.ppf(0.9)) * expected)
+    # Dunnett's bound for two actions against a control of the same size, as tables print it.
+    assert found.lift_80 == pytest.approx((2.212 + norm.ppf(0.8)) * expected, rel=1e-4)
+    assert found.lift_90 == pytest.approx((2.212 + norm.ppf(0.9)) * expected, rel=1e-4)
     assert found.early == (0.0, 0.0)
 
 
@@ -112,8 +126,54 @@ def test_looks_are_about_the_assumed_effect():
     assert [one.error for one in large.looks] == sorted(
         (o.error for o in large.looks), reverse=True
     )
-    by_hand = norm.sf(boundaries(shares.information, rule="pocock")[0] - 0.4 / large.looks[0].error)
+    bound = boundaries(shares.information, rule="pocock", alpha=0.025 / 2)[0]
+    by_hand = norm.sf(bound - 0.4 / large.looks[0].error)
     assert large.looks[0].pocock == pytest.approx(by_hand, rel=1e-6)
+
+
+def simulated(drift, bound, times=(1.0,), actions=3, campaigns=200_000):
+    """Return how often the first of several actions is found; the others are like the control."""
+    random = np.random.default_rng(11)
+    steps = np.sqrt(np.diff(times, prepend=0))[:, None]
+    paths = (steps * random.standard_normal((campaigns, len(times), actions))).cumsum(axis=1)
+    z = (paths[:, :, 1:] - paths[:, :, :1]) / np.sqrt(2 * np.array(times))[:, None]
+    z[:, :, 0] += drift * np.sqrt(times)
+    crossed = z >= np.array(bound)[:, None]
+    first = np.where(crossed.any(axis=1), crossed.argmax(axis=1), len(times))
+    # The campaign ends at the first look at which any action is shown to be better.
+    return (first[:, 0] == first.min(axis=1)) & (first[:, 0] < len(times))
+
+
+def test_power_with_several_actions_is_that_of_a_campaign_which_corrects_for_them():
+    """Three arms: tested alone, the lift would be found in 85%; the campaign finds it in 77%."""
+    made = replace(model(randomised=1.0), dim=1)
+    sizes = (1_000, 1_000, 1_000)
+    error = detection(made, sizes, GREEDY).error
+    found = detection(made, sizes, GREEDY, lift=3.0 * error)
+    times = [one.information for one in found.looks]
+    # The campaign's boundaries until an action is shown: the error by the number of lifts.
+    bound = boundaries(times, rule="obrien-fleming-spending", alpha=0.05 / 2 / 2)
+    drift = 3.0 * error / found.looks[-1].error
+    share = simulated(drift, bound, times).mean()
+    alone = sum(chances_to_stop(times, [drift * t**0.5 for t in times],
+                                rule="obrien-fleming-spending"))  # fmt: skip
+    assert alone == pytest.approx(0.85, abs=0.01)
+    assert found.looks[-1].obrien_fleming == pytest.approx(share, abs=0.006)
+    assert share < alone - 0.06
+    # One look at the end: joint intervals by Dunnett's method.
+    once = dunnett_critical([0.5**0.5] * 2)
+    assert simulated(found.lift_80 / error, [once]).mean() == pytest.approx(0.8, abs=0.008)
+    assert found.comparisons == 2
+    assert "for both lifts together" in describe_detection(found, asked=None, power=0.8)
+
+
+def test_the_detectable_drift_is_found_as_often_as_asked():
+    times = [0.3, 0.6, 1.0]
+    for rule in ("pocock-classical", "obrien-fleming-spending"):
+        drift = detectable_drift(times, rule=rule, alpha=0.0125, power=0.8)
+        bound = boundaries(times, rule=rule, alpha=0.0125)
+        found = simulated(drift, bound, times, actions=2).mean()
+        assert found == pytest.approx(0.8, abs=0.005)
 
 
 def test_more_uniform_waves_cost_as_much_as_the_first():

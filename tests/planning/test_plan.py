@@ -11,6 +11,7 @@ import pytest
 from benchmarks.worlds import world
 
 from seqbatch import grids
+from seqbatch.chart import BarMark, LineMark, PointMark, TextMark
 from seqbatch.core import Statistics
 from seqbatch.document import as_html
 from seqbatch.pictures import policy_colour
@@ -21,7 +22,6 @@ from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_o
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import RBGL, SBUCB, JointRidge, Lookahead
 from seqbatch.simulation import simulate
-from tests.charts import marked, spec
 from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
@@ -510,25 +510,31 @@ def test_plans_as_words_tables_and_pictures(campaign, tmp_path):
 
 
 def test_a_plans_picture_shows_errors_units_and_the_bound(campaign):
-    costs, timeline = spec(campaign.chart())["vconcat"]
-    assert not marked(costs, "bar")  # on a logarithmic axis its foot would be arbitrary
-    assert {layer["encoding"]["y"]["title"] for layer in costs["layer"]} == {
-        "expected regret, in units of reward (noise: sd 1)"
-    }
-    (spread,) = (layer for layer in marked(costs, "rule") if "x" in layer["encoding"])
-    points = spread["data"]["values"]
-    for row, drawn in zip(campaign.rows, points, strict=True):
-        assert drawn["high"] - drawn["regret"] == pytest.approx(2 * row.error)
-        assert drawn["chosen"] == (row.batches == campaign.batches)
-        assert ("±" in drawn["label"]) == (row.batches > 1)
-    (bars,) = marked(timeline, "bar")
-    assert [row["size"] for row in bars["data"]["values"]] == list(campaign.grid.sizes)
-    assert bars["mark"]["color"] == policy_colour(type(campaign.policy).__name__)
+    [costs], [timeline] = campaign.chart().rows
+    assert costs.y.title == "expected regret, in units of reward (noise: sd 1)"
+    points = [mark for mark in costs.marks if isinstance(mark, PointMark)]
+    ringed = [mark.x for mark in points if mark.fill == "none"]
+    assert ringed == [campaign.batches - 0.5]
+    spreads = [mark.points for mark in costs.marks if isinstance(mark, LineMark)]
+    labels = [mark.text for mark in costs.marks if isinstance(mark, TextMark)]
+    for row, label in zip(campaign.rows, labels[1:], strict=True):
+        middle = row.batches - 0.5
+        [(low, high)] = [
+            (low, high)
+            for (x, low), (to_x, high), *_ in spreads
+            if (x, to_x) == (middle, middle) and high >= row.regret
+        ]
+        assert high - row.regret == pytest.approx(2 * row.error)
+        assert low <= row.regret
+        assert ("±" in label) == (row.batches > 1)
+    bars = [mark for mark in timeline.marks if isinstance(mark, BarMark)]
+    assert [mark.x[1] - mark.x[0] for mark in bars] == list(campaign.grid.sizes)
+    assert {mark.colour for mark in bars} == {policy_colour(type(campaign.policy).__name__)}
 
 
 def test_the_guarantees_have_a_picture_and_a_page_too():
     worst = plan(units=5_000, actions=2, dim=4, contexts="adversarial", max_batches=3)
-    title = worst.chart().to_dict()["vconcat"][0]["layer"][0]["encoding"]["y"]["title"]
+    title = worst.chart().rows[0][0].y.title
     assert title.startswith("guaranteed regret, in units of reward")
     assert "mean rewards lie between -1 and 1 times the noise" in as_html(worst.document())
 

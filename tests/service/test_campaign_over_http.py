@@ -47,7 +47,8 @@ def test_a_campaign_from_spec_to_report(service):
     found = service.get("/v1/campaigns/spring/findings", role="viewer").json()
     assert found["sentences"]
     asked = service.get(
-        "/v1/campaigns/spring/findings?tree=true&boosted_trees=true", role="viewer"
+        "/v1/campaigns/spring/findings?tree=true&boosted_trees=true&conditional_power=true",
+        role="viewer",
     ).json()
     assert asked["tree"]["sentences"][0].startswith("There is no tree.")
     assert asked["trees"]["gain"]["note"]

@@ -26,6 +26,7 @@ from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.screen import screen
 from seqbatch.campaign.steps.sign import sign
 from seqbatch.campaign.steps.unblind import Unblinded, unblind
 from seqbatch.campaign.steps.unmask import unmask
@@ -277,6 +278,7 @@ class Campaign:
         at_event: int | None = None,
         tree: bool = False,
         boosted_trees: bool = False,
+        conditional_power: bool = False,
         key: str | Path | None = None,
     ) -> Findings:
         """Return the results so far, with intervals that are valid after adaptive waves.
@@ -292,6 +294,8 @@ class Campaign:
         boosted_trees
             Also say whether a rule by boosted trees would have done better than the rule to run
             next. This takes some seconds.
+        conditional_power
+            Also say how likely the looks to come are to show an action to be better.
         key
             The key opens withheld results, and shows the actions of a masked campaign by name.
         """
@@ -300,7 +304,7 @@ class Campaign:
         at = self._logbook.now() if at_event is None else None
         return findings(
             store, self.name, level=level, at_event=at_event, at=at, tree=tree,
-            boosted_trees=boosted_trees,
+            boosted_trees=boosted_trees, conditional_power=conditional_power,
         )  # fmt: skip
 
     @naming_damage
@@ -880,6 +884,28 @@ class Campaign:
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; you can still record outcomes, but not assign units."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def screen(
+        self, assessed: int, *, excluded: Mapping[str, int] | None = None, reason: str = ""
+    ) -> Event:
+        """Record how many units were assessed before they were assigned; returns the event.
+
+        Several screenings add up. The report shows them in the flow of units.
+
+        Parameters
+        ----------
+        assessed
+            The number of units that were assessed.
+        excluded
+            How many of them were excluded, by rule: ``{"younger than 18": 12}``.
+        reason
+            A remark, which is recorded.
+        """
+        return screen(
+            self.store, self.name, self._logbook, assessed=assessed, excluded=excluded or {},
+            why=reason,
+        )  # fmt: skip
 
     @naming_damage
     def sign(self, meaning: str, *, reason: str = "") -> Event:

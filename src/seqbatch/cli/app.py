@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
 import seqbatch
 from seqbatch import environments as families
@@ -181,13 +180,19 @@ def reproduce(
             failed = True
             continue
         if not as_json:
-            claims = Path(files[wanted][-1]).read_text(encoding="utf-8")
-            print(claims) if UNBOUNDED else console.print(Markdown(claims))
+            _print_markdown(Path(files[wanted][-1]).read_text(encoding="utf-8"))
             say_files(files[wanted])
     if as_json:
         dump(files)
     if failed:
         raise typer.Exit(BAD_INPUT)
+
+
+def _print_markdown(text: str) -> None:
+    # Imported here: its parser takes longer to load than most commands run.
+    from rich.markdown import Markdown
+
+    print(text) if UNBOUNDED else console.print(Markdown(text))
 
 
 @app.command()

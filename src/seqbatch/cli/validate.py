@@ -96,6 +96,9 @@ def validate(
             }  # fmt: skip
             options = reading_options({name: value for name, value in read.items() if value})
             drawn = [] if units in (None, "-") else ["--units", str(units), *options]
+            plan = found.prepared.now.spec.grid.plan if found.prepared is not None else None
+            # Without a plan, only a truth says what outcomes are like.
+            drawn += () if plan else ("--truth", "truth.toml")
             rehearse = command("rehearse", str(spec), *drawn, store=STORE)
             say_whole(f"To see first how often it would be right: {rehearse}")
         say_next(then)

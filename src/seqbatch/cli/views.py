@@ -70,6 +70,10 @@ def findings(
         bool,
         typer.Option("--boosted-trees", help="Say if a rule by trees would have done better."),
     ] = False,
+    conditional_power: Annotated[
+        bool,
+        typer.Option("--conditional-power", help="Say what the looks to come may show."),
+    ] = False,
     key: OpenedBy = None,
     store: Where = STORE,
     as_json: Json = False,
@@ -80,8 +84,9 @@ def findings(
     """
     with opened(name, store, None, as_json) as campaign:
         found = campaign.findings(
-            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees, key=key
-        )
+            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees,
+            conditional_power=conditional_power, key=key,
+        )  # fmt: skip
     if as_json:
         dump(found.plain())
         return

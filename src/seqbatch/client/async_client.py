@@ -153,14 +153,21 @@ class AsyncRemoteCampaign:
         at_event: int | None = None,
         tree: bool = False,
         boosted_trees: bool = False,
+        conditional_power: bool = False,
     ) -> dict[str, Any]:
         """Return the findings so far, with a rule in a few words if `tree` is true.
 
-        With `boosted_trees`, they say whether a rule by trees would have done better.
+        With `boosted_trees`, they say whether a rule by trees would have done better; with
+        `conditional_power`, what the looks to come may show.
         """
         found: dict[str, Any] = await self._client.ask(
             self._calls.view(
-                "findings", level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+                "findings",
+                level=level,
+                at_event=at_event,
+                tree=tree,
+                boosted_trees=boosted_trees,
+                conditional_power=conditional_power,
             )
         )
         return found
@@ -283,6 +290,18 @@ class AsyncRemoteCampaign:
         """Sign everything recorded so far, with the name of the token."""
         values = {"meaning": meaning, "reason": reason}
         return await self._client.ask(self._calls.step("sign", key, values))
+
+    async def screen(
+        self,
+        *,
+        assessed: int,
+        excluded: dict[str, int] | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Record how many units were assessed, and excluded by which rule."""
+        values = {"assessed": assessed, "excluded": excluded or {}, "reason": reason}
+        return await self._client.ask(self._calls.step("screen", key, values))
 
     async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""

@@ -8,18 +8,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from seqbatch.core import arguments
+from seqbatch.core import arguments, kernels
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.exact import (
-    CUT,
-    LOWER,
-    add_products,
-    count_codes,
-    count_pairs,
-    join_marks,
-    round_all,
-    spread_sums,
-)
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import InvalidArgumentError
 
@@ -55,7 +45,7 @@ class JoinedMarks:
     def of(cls, marks: Integers, firsts: list[int], sizes: list[int]) -> "JoinedMarks":
         """Join rows, given each row's first column and its number of columns."""
         codes = np.empty(marks.shape[1], dtype=np.int64)
-        join_marks(marks, np.array(firsts), np.array(sizes), codes)
+        kernels.exact.join_marks(marks, np.array(firsts), np.array(sizes), codes)
         places = np.indices(sizes).reshape(len(sizes), -1)
         return cls(places + np.array(firsts)[:, None], codes)
 
@@ -84,15 +74,15 @@ class MarkSums:
         start = 0
         for part in self.parts:
             own = table[:, :, start : start + part.size]
-            spread_sums(own, part.columns, columns, sums)
+            kernels.exact.spread_sums(own, part.columns, columns, sums)
             start += part.size
 
     def add_counts(self, cells: Integers, sums: Integers) -> None:
         """Add the number of units per cell that have both of two columns, once for each pair."""
         for part in self.parts:
-            count_codes(cells, part.codes, part.columns, sums)
+            kernels.exact.count_codes(cells, part.codes, part.columns, sums)
         for one, two in combinations(self.parts, 2):
-            count_pairs(cells, one.codes, two.codes, one.columns, two.columns, sums)
+            kernels.exact.count_pairs(cells, one.codes, two.codes, one.columns, two.columns, sums)
 
 
 def joined(marks: Integers, cells: int) -> MarkSums:
@@ -170,7 +160,7 @@ class Scale:
         made = np.empty(both.shape[::-1], dtype=np.int64)
         for place, factor in enumerate(np.ldexp(1.0, self.powers).tolist()):
             values = np.ascontiguousarray(both[:, place])
-            fits = round_all(values, factor, LARGEST, made[place])
+            fits = kernels.exact.round_all(values, factor, LARGEST, made[place])
             if not fits and (problem := self.misfit(place, values)) is not None:
                 raise problem
         return np.ascontiguousarray(made.T)
@@ -264,13 +254,13 @@ class ExactSums:
     @classmethod
     def of(cls, scale: Scale, products: NDArray[np.object_], count: Integers) -> "ExactSums":
         """Return sums from Python integers smaller than 2^94 in absolute value."""
-        high, low = products >> CUT, products & LOWER
+        high, low = products >> kernels.exact.CUT, products & kernels.exact.LOWER
         return cls(scale, high.astype(np.int64), low.astype(np.int64), count)
 
     @property
     def products(self) -> NDArray[np.object_]:
         """The sums as Python integers, because NumPy's integers end at 64 bits."""
-        products: NDArray[np.object_] = self.high.astype(object) * 2**CUT + self.low
+        products: NDArray[np.object_] = self.high.astype(object) * 2**kernels.exact.CUT + self.low
         return products
 
     def added(
@@ -290,7 +280,7 @@ class ExactSums:
         for start in range(0, len(cells), PIECE):
             some = slice(start, min(start + PIECE, len(cells)))
             numbers = arguments.numeric("vectors", vectors.numbers(some))
-            fits &= add_products(
+            fits &= kernels.exact.add_products(
                 numbers, rewards[some], marks.codes(some), cells[some], factors,
                 columns, LARGEST, more.low, more.high, table, more.count,
             )  # fmt: skip
@@ -329,8 +319,8 @@ class ExactSums:
     def _with(self, high: Integers, low: Integers, count: Integers, times: int) -> "ExactSums":
         """Return these sums plus `times` others."""
         low = self.low + times * low
-        high = self.high + times * high + (low >> CUT)
-        return ExactSums(self.scale, high, low & LOWER, self.count + times * count)
+        high = self.high + times * high + (low >> kernels.exact.CUT)
+        return ExactSums(self.scale, high, low & kernels.exact.LOWER, self.count + times * count)
 
     def statistics(self) -> Statistics:
         """Return the sums as floating-point numbers, each rounded once."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.core.lasso_path import end_of_path
 from seqbatch.core.statistics import Statistics
 from seqbatch.errors import RankDeficiencyWarning
 
@@ -262,8 +263,10 @@ class _Lasso:
             theta[cells] = self._descended(cells, theta[cells], sweeps, best)
             sweeps *= 2
         for cell in best.open():
-            end = self.of(cells := np.array([cell]))._end_of_path()
-            best.offer(cells, end, self.of(cells)._violation(end))
+            part = self.of(cells := np.array([cell]))
+            end = end_of_path(part.gram[0], part.moment[0], float(part.penalty[0]))[None]
+            for answer in (part._polished(end), end):
+                best.offer(cells, answer, part._violation(answer))
             # Rounding stops the path early if regressors are linear combinations of each other.
             if cell in best.open():
                 self._descended(cells, end, LAST_SWEEPS, best)
@@ -299,25 +302,6 @@ class _Lasso:
         # Without a penalty this is least squares, and signs do not matter.
         same = (self.penalty == 0) | (np.sign(values) == signs).all(axis=1)
         return np.where(same[:, None], values, theta)
-
-    def _end_of_path(self) -> Floats:
-        """Return the end of the path of least angle regression, for one cell."""
-        # Imported here because few problems need it.
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import lars_path_gram
-
-        with warnings.catch_warnings():
-            # It warns if it stops early; the optimality conditions are checked here in any case.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            _, _, path = lars_path_gram(
-                Xy=self.moment[0],
-                Gram=self.gram[0],
-                n_samples=1,
-                alpha_min=float(self.penalty[0]),
-                max_iter=100 * self.moment.shape[1],
-                method="lasso",
-            )
-        return np.ascontiguousarray(path[:, -1])[None]
 
     def _violation(self, theta: Floats) -> Floats:
         """Return the largest violation of the optimality conditions per cell; at most 1 passes."""

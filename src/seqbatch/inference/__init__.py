@@ -8,6 +8,7 @@ table.
 
 from seqbatch.inference.adjusted_estimate import EarlierLook, adjusted_estimate
 from seqbatch.inference.coefficients import Coefficients, lift_coefficients
+from seqbatch.inference.conditional_power import conditional_power
 from seqbatch.inference.contrasts import AsRun, Gain, GainOverRandom, Lift, Mean
 from seqbatch.inference.decision_tree import DecisionTree, TreeFeature, bins_of, distil
 from seqbatch.inference.drift import Drift, drift
@@ -56,6 +57,7 @@ from seqbatch.inference.selected_action import SelectedAction, selected_action
 from seqbatch.inference.stopping_boundaries import (
     boundaries,
     chances_to_stop,
+    detectable_drift,
     error_of_looks,
     futility_boundaries,
     spent,
@@ -112,7 +114,9 @@ __all__ = [
     "bins_of",
     "boundaries",
     "chances_to_stop",
+    "conditional_power",
     "control_loadings",
+    "detectable_drift",
     "detectable_lift",
     "distil",
     "drift",

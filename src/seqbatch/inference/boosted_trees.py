@@ -9,12 +9,13 @@ depends on the units, not on their order.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.doubly_robust_scores import CommonShift, OutcomeModel
 from seqbatch.inference.estimates import estimate_tallies
 from seqbatch.inference.evidence import Evidence
@@ -126,6 +127,18 @@ class Predictor(Protocol):
         """Return the predicted outcome of each unit."""
 
 
+def require_trees() -> Any:
+    """Return scikit-learn's ensembles; raise an error that names the extra if it is missing."""
+    try:
+        from sklearn import ensemble
+    except ModuleNotFoundError:
+        raise InvalidArgumentError(
+            "boosted_trees", "False without scikit-learn", True,
+            'Install it with: pip install "seqbatch[trees]".', code="not-installed",
+        ) from None  # fmt: skip
+    return ensemble
+
+
 @dataclass(frozen=True, eq=False)
 class TreesRule:
     """To each unit the action whose trees predict most.
@@ -149,8 +162,7 @@ class TreesRule:
         cls, waves: Sequence[Rows], linear: GreedyRule, fit: WithinWaves, charges: Floats
     ) -> "TreesRule":
         """Fit the trees to the outcomes of units, wave by wave."""
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
+        ensemble = require_trees()
         features = np.concatenate([rows.features[rows.returned, 1:] for rows in waves])
         actions = np.concatenate([rows.actions[rows.returned] for rows in waves])
         outcomes = np.concatenate([
@@ -161,7 +173,7 @@ class TreesRule:
         for action in np.flatnonzero(linear.known).tolist():
             own = actions == action
             if own.sum() >= LEAST_OUTCOMES:
-                model = HistGradientBoostingRegressor(**OPTIONS)
+                model = ensemble.HistGradientBoostingRegressor(**OPTIONS)
                 models[action] = model.fit(features[own], outcomes[own])
         return cls(linear, models, charges)
 

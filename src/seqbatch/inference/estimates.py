@@ -1,7 +1,8 @@
 """Estimates of contrasts: for one wave, over all waves, naive, and anytime-valid."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import combinations
 from math import inf, log, nan, sqrt
 
@@ -64,8 +65,8 @@ class WaveEstimate:
         trial in which all `arms` actions are equally likely.
     clustering
         The design effect of clusters, 1 without them.
-    shape
-        The shape of the estimate from this wave alone.
+    made
+        Makes the shape.
     """
 
     about: str
@@ -77,7 +78,12 @@ class WaveEstimate:
     df: float
     effective: float
     clustering: float
-    shape: Shape
+    made: Callable[[], Shape] = field(repr=False, compare=False)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of the estimate from this wave alone, which few ask for."""
+        return self.made()
 
     def interval(self, level: float = 0.95) -> Estimated:
         """Return the confidence interval of this wave alone."""
@@ -164,11 +170,24 @@ def estimate_tally(
         df=df,
         effective=effective / contrast.arms,
         clustering=effect,
-        shape=(
-            _rare_shape([tally], [place], np.ones(1), [effect], contrast, summary)
-            or StudentShape(theta - charged, sqrt(variance), df)
+        made=partial(
+            _alone, tally, place, effect, contrast, summary,
+            StudentShape(theta - charged, sqrt(variance), df),
         ),
-    )
+    )  # fmt: skip
+
+
+def _alone(
+    tally: ScoreSums,
+    place: int,
+    effect: float,
+    contrast: Contrast,
+    summary: WaveSummary,
+    usual: StudentShape,
+) -> Shape:
+    """Return the shape of the estimate from one wave: the usual one unless events are rare."""
+    rare = _rare_shape([tally], [place], np.ones(1), [effect], contrast, summary)
+    return rare or usual
 
 
 def estimate_tallies(

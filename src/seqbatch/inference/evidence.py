@@ -175,6 +175,24 @@ class Events:
         """Whether no event has a negative size."""
         return self.least >= 0
 
+    @cached_property
+    def ratios(self) -> tuple[float, float]:
+        """The sums of squares over those of sizes, and of cubes over squares; 1 without events."""
+        if not self.counts.any():
+            # Events of yes/no outcomes have the size 1.
+            return 1.0, 1.0
+        first, second = self.first.sum(), self.second.sum()
+        return float(second / first), float(self.third.sum() / second)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Each action's mean, drawn towards that of all; 1 for all without events."""
+        if not self.counts.any():
+            return np.ones(len(self.outcomes))
+        overall = float(self.first.sum() / self.outcomes.sum())
+        made: Floats = (self.first + overall) / (self.outcomes + 1)
+        return made
+
 
 #: Penalties of all regressions on the evidence: tiny on the constant, 1 on standardised columns.
 ON_CONSTANT, ON_COLUMNS = 0.001, 1.0

@@ -12,10 +12,14 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import pool
 from seqbatch.inference.intervals import Estimated, Interval, normal_tail, quantile
-from seqbatch.inference.stopping_boundaries import boundaries, futility_boundaries
+from seqbatch.inference.stopping_boundaries import (
+    CLASSICAL,
+    RULES,
+    boundaries,
+    futility_boundaries,
+)
 from seqbatch.inference.summary import WaveSummary
 
-RULES = ("obrien-fleming", "pocock", "none")
 #: The possible verdicts of a look.
 SUCCESS, HARM, FUTILITY, ON = "stop: success", "stop: harm", "stop: futility", "go on"
 
@@ -64,7 +68,7 @@ class Looks:
     about
         The name of the contrast.
     rule
-        The spending function.
+        The name of the rule; see :func:`~seqbatch.inference.boundaries`.
     looks
         One per wave at which a look was possible.
     """
@@ -114,7 +118,7 @@ class Looks:
         last = self.looks[-1]
         return (
             f"{self.about}, after wave {last.wave}: the statistic is {number(last.statistic, 3)}, "
-            f"the {self.rule} boundary {number(last.boundary, 3)}: {last.verdict}."
+            f"the boundary ({self.rule}) {number(last.boundary, 3)}: {last.verdict}."
         )
 
 
@@ -123,7 +127,7 @@ def look(
     contrast: Contrast,
     shares: Sequence[float],
     *,
-    rule: str = "obrien-fleming",
+    rule: str = "obrien-fleming-spending",
     level: float = 0.95,
     power: float | None = None,
 ) -> Looks:
@@ -141,19 +145,20 @@ def look(
     shares
         The planned shares, at least of the waves so far; with `power`, of all waves.
     rule
-        ``"obrien-fleming"``, ``"pocock"`` or ``"none"``.
+        A spending function or a classical boundary (see :func:`~seqbatch.inference.boundaries`),
+        or ``"none"``. Classical boundaries need the shares of all planned waves.
     level
         The joint coverage of all repeated intervals.
     power
         The probability of success at the effect that the campaign is designed for, which adds
         futility bounds; None for no such bounds.
     """
-    arguments.choice("rule", rule, RULES)
+    arguments.choice("rule", rule, (*RULES, "none"))
     alpha = (1 - level) / 2
     # Shares refer to the whole plan: before its end they sum to less than 1.
     times = [1.0 if time > 1 - 1e-9 else time for time in accumulate(shares)]
     seen = [place for place, one in enumerate(summaries) if not one.evidence.all_equal]
-    bounds = _bounds([times[place] for place in seen], rule, alpha)
+    bounds = _bounds(times, seen, rule, alpha)
     lows = _futility(times, rule, alpha, power)
     looks = []
     for place, bound in zip(seen, bounds, strict=True):
@@ -190,10 +195,17 @@ def _look(wave: int, time: float, pooled: Estimated, bound: float, futility: flo
     )
 
 
-def _bounds(times: Sequence[float], rule: str, alpha: float) -> Sequence[float]:
+def _bounds(
+    times: Sequence[float], seen: Sequence[int], rule: str, alpha: float
+) -> Sequence[float]:
     if rule == "none":
-        return [quantile(alpha, inf)] * len(times)
-    return boundaries(times, rule=rule, alpha=alpha)
+        return [quantile(alpha, inf)] * len(seen)
+    looked = [times[place] for place in seen]
+    if rule not in CLASSICAL:
+        return boundaries(looked, rule=rule, alpha=alpha)
+    _require_all(times)
+    ahead = [times[place + 1 :] for place in seen]
+    return boundaries(looked, rule=rule, alpha=alpha, ahead=ahead)
 
 
 def _futility(
@@ -201,10 +213,14 @@ def _futility(
 ) -> Sequence[float]:
     if rule == "none" or power is None:
         return [-inf] * len(times)
-    if times[-1] < 1:
-        rule_text = "those of all waves if power is given, with sum 1"
-        raise InvalidArgumentError("shares", rule_text, f"{times[-1]:g} in total")
+    _require_all(times)
     return futility_boundaries(times, rule=rule, alpha=alpha, power=power)
+
+
+def _require_all(times: Sequence[float]) -> None:
+    if times[-1] < 1:
+        rule = "those of all waves, with sum 1, for futility and for classical boundaries"
+        raise InvalidArgumentError("shares", rule, f"{times[-1]:g} in total")
 
 
 def _finite(value: float) -> float:

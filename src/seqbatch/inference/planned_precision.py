@@ -1,11 +1,13 @@
 """The precision of a planned campaign: expected standard errors and the detectable lift."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
-from math import sqrt
+from math import inf, sqrt
 
 from seqbatch.core import arguments
 from seqbatch.inference.intervals import quantile
+from seqbatch.inference.multiplicity import dunnett_critical
 from seqbatch.inference.plan_of_shares import PlanOfShares, plan_of_shares
 
 
@@ -101,7 +103,9 @@ def planned_path(
     return tuple(errors)
 
 
-def detectable_lift(error: float, *, level: float = 0.95, power: float = 0.8) -> float:
+def detectable_lift(
+    error: float, *, level: float = 0.95, power: float = 0.8, comparisons: int = 1
+) -> float:
     """Return the lift that is detected with this power, given its standard error.
 
     Parameters
@@ -112,8 +116,22 @@ def detectable_lift(error: float, *, level: float = 0.95, power: float = 0.8) ->
         The coverage of the interval that must exclude 0.
     power
         The probability of detecting the lift.
+    comparisons
+        The number of lifts over one control that intervals cover jointly, by Dunnett's method, as
+        in a campaign's findings.
+
+    Examples
+    --------
+    >>> [round(detectable_lift(1.0, comparisons=count), 2) for count in (1, 2, 3)]
+    [2.8, 3.05, 3.19]
     """
     arguments.number("error", error, at_least=0)
     arguments.number("power", power, above=0, at_most=1 - 1e-9)
-    tails = (1 - level) / 2, 1 - power
-    return error * sum(quantile(tail, float("inf")) for tail in tails)
+    count = arguments.integer("comparisons", comparisons)
+    return error * (_critical(count, level) + quantile(1 - power, inf))
+
+
+@cache
+def _critical(comparisons: int, level: float) -> float:
+    """Return the bound of each statistic if every action has as many units as the control."""
+    return dunnett_critical([0.5**0.5] * comparisons, level=level)

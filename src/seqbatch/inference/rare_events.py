@@ -255,14 +255,7 @@ class _PartSums:
 
 def _part(sums: _PartSums, events: Events, *, widening: float, two: bool) -> Part:
     """Return scale and skewness: the designed ones, or the own ones if they are larger."""
-    if events.counts.any():
-        r1 = float(events.second.sum() / events.first.sum())
-        r2 = float(events.third.sum() / events.second.sum())
-        overall = float(events.first.sum() / events.outcomes.sum())
-        means = (events.first + overall) / (events.outcomes + 1)
-    else:
-        # No event yet: those of yes/no outcomes have the size 1, and all actions count alike.
-        r1, r2, means = 1.0, 1.0, np.ones(len(events.outcomes))
+    (r1, r2), means = events.ratios, events.means
     whole = float(sums.given.sum())
     most = whole * r1
     learned = 1 + FITTED / np.maximum(events.outcomes, 1)

@@ -32,6 +32,11 @@ SPENDING = {
 #: The classical boundaries: the power of the information fraction that the boundary follows.
 CLASSICAL = {"obrien-fleming-classical": -0.5, "pocock-classical": 0.0}
 RULES = (*SPENDING, *CLASSICAL)
+#: How bounds for futility spend the chance to miss an effect, by the classical boundary.
+FUTILE = {
+    "obrien-fleming-classical": "obrien-fleming-spending",
+    "pocock-classical": "pocock-spending",
+}
 #: Beyond this, the normal distribution is negligible; and an error below this.
 FAR, NEGLIGIBLE = 9.0, 1e-15
 #: Looks are those planned before if their information differs by less.
@@ -430,7 +435,8 @@ def futility_boundaries(
     information
         Fractions at all planned looks; the last is 1.
     rule, alpha
-        See :func:`~seqbatch.inference.stopping_boundaries.spent`.
+        See :func:`boundaries`; with a classical boundary, futility has the spending function of the
+        same name.
     power
         The probability of success at the effect that the campaign is designed for.
 
@@ -446,11 +452,13 @@ def futility_boundaries(
     miss = 1 - arguments.number("power", power, above=alpha, at_most=1 - 1e-6)
     success = boundaries(times, rule=rule, alpha=alpha)
 
+    spending = FUTILE.get(rule, rule)
+
     def excess(drift: float) -> float:
-        return _followed(times, success, drift, rule, miss)[1] - power
+        return _followed(times, success, drift, spending, miss)[1] - power
 
     effect = float(brentq(excess, 0.01, 12, xtol=1e-9))
-    return tuple(_followed(times, success, effect, rule, miss)[0])
+    return tuple(_followed(times, success, effect, spending, miss)[0])
 
 
 def _followed(
@@ -476,15 +484,15 @@ def _followed(
 # The error of several looks that all use the bound of a single one.
 
 
-def error_of_looks(information: Sequence[float], *, bound: float) -> float:
-    """Return the two-sided error of stopping at the first look beyond a bound, under the null.
+def error_of_looks(information: Sequence[float], *, bound: float | Sequence[float]) -> float:
+    """Return the two-sided error of stopping at the first look beyond its bound, under the null.
 
     Parameters
     ----------
     information
         t_1 < t_2 < ..., fractions of the information at the looks.
     bound
-        The bound at every look, for example 1.96.
+        The bound at every look, for example 1.96; or one for each look.
 
     Examples
     --------
@@ -493,11 +501,15 @@ def error_of_looks(information: Sequence[float], *, bound: float) -> float:
     >>> round(error_of_looks([1 / 3, 2 / 3, 1], bound=1.959964), 3)
     0.107
     """
+    times = require_information(information)
+    bounds = [bound] * len(times) if isinstance(bound, int | float) else bound
+    if len(bounds) != len(times):
+        raise InvalidArgumentError("bound", f"{len(times)} numbers, one per look", len(bounds))
     state, crossed = None, 0.0
-    for time in require_information(information):
+    for time, end in zip(times, bounds, strict=True):
         state = Density.first(time) if state is None else state.carried(time)
-        crossed += state.above(bound) + state.below(-bound)
-        state = state.kept(-bound, bound)
+        crossed += state.above(end) + state.below(-end)
+        state = state.kept(-end, end)
     return crossed
 
 
@@ -520,7 +532,7 @@ def chances_to_stop(
     means
         The mean of the statistic at each look: the lift over its standard error at that time.
     rule, alpha
-        See :func:`~seqbatch.inference.stopping_boundaries.spent`.
+        See :func:`boundaries`.
 
     Examples
     --------
@@ -543,3 +555,35 @@ def chances_to_stop(
         found.append(state.above(bound))
         state = state.kept(-bound, bound)
     return tuple(found)
+
+
+def detectable_drift(
+    information: Sequence[float], *, rule: str, alpha: float = 0.025, power: float = 0.8
+) -> float:
+    """Return the lift, in standard errors at full information, that some look finds.
+
+    Parameters
+    ----------
+    information
+        t_1 < t_2 < ..., fractions of the information at the planned looks.
+    rule, alpha
+        See :func:`boundaries`.
+    power
+        The probability of finding it.
+
+    Examples
+    --------
+    >>> looks = [1 / 3, 2 / 3, 1]
+    >>> round(detectable_drift(looks, rule="obrien-fleming-spending", power=0.9), 3)
+    3.261
+    """
+    from scipy.optimize import brentq
+
+    arguments.number("power", power, above=alpha, at_most=1 - 1e-6)
+    times = require_information(information)
+
+    def excess(drift: float) -> float:
+        means = [drift * sqrt(time) for time in times]
+        return sum(chances_to_stop(times, means, rule=rule, alpha=alpha)) - power
+
+    return float(brentq(excess, 0.0, 20.0, xtol=1e-6))

@@ -9,9 +9,17 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids, theory
 from seqbatch.environments import Environment, Gaussian, WorstCase
-from seqbatch.lab.charts import LineStyle, above_zero, drawn, interval_words, looks, pictured
+from seqbatch.lab.charts import (
+    LineStyle,
+    above_zero,
+    drawn,
+    fitted,
+    interval_words,
+    looks,
+    pictured,
+)
 from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of, ratio, slope_estimates
-from seqbatch.pictures import INK, fitted
+from seqbatch.pictures import INK
 from seqbatch.policies import SBPE, SBUCB, Policy
 from seqbatch.simulation import run_tasks, simulate, slopes, summarise
 from seqbatch.simulation.resumable_tasks import Row

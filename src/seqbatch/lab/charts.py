@@ -5,12 +5,16 @@ its own marker. Lines drawn later are thinner and have smaller markers, which ke
 visible. The legend uses the same scales as the lines.
 """
 
+import io
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqbatch.output_files import atomically
 from seqbatch.pictures import policy_colour
 
 if TYPE_CHECKING:
@@ -182,3 +186,57 @@ def _by_line(channel: Any, styles: Mapping[str, LineStyle], values: Sequence[Any
 def _falling(first: float, last: float, count: int) -> list[float]:
     step = (first - last) / max(count - 1, 1)
     return [round(first - place * step, 2) for place in range(count)]
+
+
+def fitted(values: Iterable[float | None], *, form: str = ",~r", margin: float = 1.12) -> Any:
+    """Return a logarithmic scale that fits the values, and an axis with ticks at 1, 2 and 5.
+
+    Values that are unknown or not positive are ignored.
+    """
+    import altair as alt
+
+    known = [value for value in values if value and value > 0]
+    low, high = min(known) / margin, max(known) * margin
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**power for power, digit in product(powers, (1, 2, 5))]
+    return {
+        "scale": alt.Scale(type="log", domain=[low, high], nice=False),
+        "axis": alt.Axis(values=[tick for tick in ticks if low <= tick <= high], format=form),
+    }
+
+
+class InsideScript(json.JSONEncoder):
+    """JSON that is safe inside a script element: nothing in it ends the script."""
+
+    def encode(self, o: Any) -> str:
+        r"""Return the text of a value.
+
+        >>> print(InsideScript().encode("</script>"))
+        "\u003c/script>"
+        """
+        return super().encode(o).replace("<", r"\u003c")
+
+
+def save(chart: "alt.TopLevelMixin", path: Path) -> Path:
+    """Write a chart as .png, .svg or .html; the HTML page works offline."""
+    ending: Any = path.suffix.lower().removeprefix(".")
+    with atomically(path) as partial:
+        if ending == "html":
+            chart.save(partial, format=ending, inline=True, json_kwds={"cls": InsideScript})
+        else:
+            # Twice the size keeps a bitmap sharp in print; SVG scales by itself.
+            chart.save(partial, format=ending, scale_factor=2.0 if ending == "png" else 1.0)
+    return path
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A chart of Altair that a document draws as SVG."""
+
+    chart: Any
+
+    def svg(self) -> str:
+        """Return the picture as the text of an SVG file."""
+        file = io.StringIO()
+        self.chart.save(file, format="svg")
+        return file.getvalue()

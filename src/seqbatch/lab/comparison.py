@@ -16,8 +16,7 @@ from seqbatch.engine import Engine
 from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import drawn, interval_words, looks, pictured
-from seqbatch.pictures import save
+from seqbatch.lab.charts import Rendered, drawn, interval_words, looks, pictured, save
 from seqbatch.policies import Policy
 from seqbatch.simulation import Line, Progress, summarise, sweep
 
@@ -70,7 +69,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return shown(repr(self), self.tables(), draw=self.chart)
+        return shown(repr(self), self.tables(), draw=lambda: Rendered(self.chart()))
 
 
 def compare(

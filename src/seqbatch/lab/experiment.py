@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from seqbatch.core import arguments
 from seqbatch.engine import Engine
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.pictures import save
+from seqbatch.lab.charts import save
 from seqbatch.simulation import Progress
 from seqbatch.simulation.device import DEVICES
 

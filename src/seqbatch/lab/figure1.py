@@ -10,9 +10,8 @@ import numpy as np
 from seqbatch import Learner, datasets
 from seqbatch.datasets import Labelled
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import LineStyle, drawn, looks, pictured
+from seqbatch.lab.charts import LineStyle, drawn, fitted, looks, pictured
 from seqbatch.lab.experiment import Claim, Options
-from seqbatch.pictures import fitted
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 from seqbatch.simulation import run_tasks
 from seqbatch.simulation.resumable_tasks import Row

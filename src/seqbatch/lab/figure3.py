@@ -18,7 +18,7 @@ from seqbatch.datasets import (
 )
 from seqbatch.environments import FeaturePool, Instance
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import above_zero, drawn, interval_words, looks, pictured
+from seqbatch.lab.charts import above_zero, drawn, fitted, interval_words, looks, pictured
 from seqbatch.lab.experiment import (
     Claim,
     MeanEstimate,
@@ -28,7 +28,6 @@ from seqbatch.lab.experiment import (
     ratio,
     slope_estimates,
 )
-from seqbatch.pictures import fitted
 from seqbatch.policies import BPE, LBGL, RBGL
 from seqbatch.simulation import Line, slopes, summarise, sweep
 

@@ -28,6 +28,8 @@ from seqbatch.policies.base import BasePolicy
 
 #: A look is left out if the next one adds less than this share of information.
 NOTHING = 0.01
+#: The one-sided error of all looks and lifts together.
+ALPHA = 0.025
 #: The resolution of randomised shares.
 STEP = 1e-3
 
@@ -46,7 +48,7 @@ class PlannedLook:
         The standard error of the lift.
     obrien_fleming, pocock
         The probability that this look or an earlier one finds a lift of the assumed size, with
-        either spending rule.
+        either spending function. All lifts over control share the error, as in a campaign.
     """
 
     batch: int
@@ -66,11 +68,14 @@ class Detection:
     error
         The standard error of a lift after all batches.
     lift_80, lift_90
-        The lifts that are then detected with 80 and 90% power, two-sided at 5%.
+        The lifts that are then detected with 80 and 90% power, two-sided at 5% for all lifts over
+        control together.
     effect
         The lift assumed at the looks.
     looks
         One after each informative batch, unless the next one adds almost nothing.
+    comparisons
+        The number of lifts over control.
     counting, batches
         The number of informative batches, and of all batches; without randomisation, later batches
         are not informative.
@@ -81,6 +86,7 @@ class Detection:
     lift_90: float
     effect: float
     looks: tuple[PlannedLook, ...]
+    comparisons: int
     counting: int
     batches: int
 
@@ -106,9 +112,12 @@ def detection(
     places = _apart(shares.information)
     times = [shares.information[place] for place in places]
     means = [lift / path[place] for place in places]
+    comparisons = model.actions - 1
+    # Until an action is shown to be better, the group-sequential Holm procedure gives all of them
+    # the same part of the error.
     brien, pocock = (
-        list(accumulate(chances_to_stop(times, means, rule=rule)))
-        for rule in ("obrien-fleming", "pocock")
+        list(accumulate(chances_to_stop(times, means, rule=rule, alpha=ALPHA / comparisons)))
+        for rule in ("obrien-fleming-spending", "pocock-spending")
     )
     looks = tuple(
         PlannedLook(
@@ -123,10 +132,11 @@ def detection(
     )
     return Detection(
         error=path[-1],
-        lift_80=detectable_lift(path[-1], power=0.8),
-        lift_90=detectable_lift(path[-1], power=0.9),
+        lift_80=detectable_lift(path[-1], power=0.8, comparisons=comparisons),
+        lift_90=detectable_lift(path[-1], power=0.9, comparisons=comparisons),
         effect=lift,
         looks=looks,
+        comparisons=comparisons,
         counting=len(shares.sizes),
         batches=len(sizes),
     )
@@ -134,7 +144,8 @@ def detection(
 
 def planned_lift(model: Model, sizes: Sequence[int], policy: BasePolicy, *, power: float) -> float:
     """Return the lift that batches of these sizes detect with this power."""
-    return detectable_lift(_path(model, shares_of(model, sizes, policy))[-1], power=power)
+    error = _path(model, shares_of(model, sizes, policy))[-1]
+    return detectable_lift(error, power=power, comparisons=model.actions - 1)
 
 
 def least_share(
@@ -258,8 +269,8 @@ def describe_detection(
     text = (
         f"What will be detected: each lift over control has a standard error of "
         f"{number(found.error, 3)}. A lift of {number(found.lift_80, 3)} is detected with 80% "
-        f"power, and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%, each lift tested "
-        "separately, one look at the end)."
+        f"power, and one of {number(found.lift_90, 3)} with 90% (two-sided at 5%"
+        f"{_together(found)}, one look at the end)."
     )
     if asked is not None:
         text += (
@@ -299,8 +310,17 @@ def _stopping(found: Detection, what: str, noun: Noun) -> str:
     looks = counted(len(found.looks) - 1, "look")
     return (
         f" If an action's lift is {number(found.effect, 3)}{what}, {looks} before the last "
-        f"{noun} would detect it with probability {chances}."
+        f"{noun} would detect it with probability {chances}; the looks"
+        f"{' and lifts' if found.comparisons > 1 else ''} share the error."
     )
+
+
+def _together(found: Detection) -> str:
+    """Say how many lifts have the error together, if there are several."""
+    if found.comparisons == 1:
+        return ""
+    count = "both" if found.comparisons == 2 else f"all {found.comparisons}"
+    return f" for {count} lifts together"
 
 
 def detection_table(found: Detection, *, noun: Noun = "batch") -> Table:

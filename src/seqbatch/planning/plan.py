@@ -274,8 +274,9 @@ def plan(
         How far below fully online is close enough: 0.05 requires 95% of fully online's gain over a
         random assignment.
     detect
-        A lift over control, in units of reward, that must be detected (two-sided at 5%): the plan
-        then has the least sufficient randomised share, from `randomised` up.
+        A lift over control, in units of reward, that must be detected (two-sided at 5% for all
+        lifts together): the plan then has the least sufficient randomised share, from `randomised`
+        up.
     power
         The required probability of detecting it; also the power in :attr:`Plan.trade`.
     seed

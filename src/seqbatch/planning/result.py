@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from seqbatch.chart import Chart
 from seqbatch.core import arguments
 from seqbatch.document import (
     Document,
@@ -20,7 +21,6 @@ from seqbatch.document import (
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.output_files import require_target
-from seqbatch.pictures import save
 from seqbatch.planning.detection import Detection, detection
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_picture import draw, panels
@@ -31,7 +31,6 @@ from seqbatch.planning.unit_sample import Sample
 from seqbatch.policies.base import BasePolicy
 
 if TYPE_CHECKING:
-    import altair as alt
     import polars as pl
 
     from seqbatch.planning.request import Request
@@ -263,7 +262,7 @@ class Plan:
         """Return everything as plain values, for JSON."""
         return as_dict(self)
 
-    def chart(self) -> "alt.TopLevelMixin":
+    def chart(self) -> Chart:
         """Return the picture: regret against the number of batches, and the grid in time."""
         return draw(self)
 
@@ -280,7 +279,7 @@ class Plan:
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
             return write(self.document(), target, file_format="html")
-        return save(self.chart(), target)
+        return self.chart().save(target)
 
     def __repr__(self) -> str:
         return f"<Plan: {short(self)}>"

@@ -2,178 +2,171 @@
 
 import math
 import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from seqbatch.chart import (
+    Axis,
+    BarMark,
+    Chart,
+    LineMark,
+    Panel,
+    PanelMark,
+    PointMark,
+    TextMark,
+    ring,
+)
 from seqbatch.display import counted
-from seqbatch.pictures import GREY, INK, fitted, policy_colour
+from seqbatch.pictures import GREY, INK, policy_colour
 from seqbatch.planning.result_text import assumptions, chosen, rounded, with_error
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from seqbatch.planning.result import Plan
     from seqbatch.planning.result_rows import Row
 
 
-WIDTH = 600
+WIDTH = 600.0
 #: With more rows than this, the errors next to the points, or all numbers, would overlap.
 MOST_ERRORS, MOST_LABELS = 8, 14
 
 
-def draw(plan: "Plan") -> "alt.TopLevelMixin":
+def draw(plan: "Plan") -> Chart:
     """Draw both panels under a title with the assumptions."""
-    import altair as alt
-
-    titled: alt.TopLevelMixin = panels(plan).properties(
-        title=alt.TitleParams(
-            f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
-            f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}",
-            subtitle=textwrap.wrap(" ".join(assumptions(plan)), 100),
-            anchor="start",
-            fontSize=15,
-            offset=16,
-        )
+    title = (
+        f"{counted(plan.units, 'unit')}, {plan.model.actions} actions: "
+        f"{counted(plan.batches, 'batch')}, with {type(plan.policy).__name__}"
     )
-    return titled
+    words = textwrap.wrap(" ".join(assumptions(plan)), 100)
+    return Chart(rows=_panels(plan), title=title, subtitle=words)
 
 
-def panels(plan: "Plan") -> Any:
+def panels(plan: "Plan") -> Chart:
     """Draw both panels without a title, for a document that has its own text."""
-    import altair as alt
-
-    return alt.vconcat(_costs(plan), _timeline(plan), spacing=24).configure_view(stroke=None)
+    return Chart(rows=_panels(plan))
 
 
-def _costs(plan: "Plan") -> Any:
-    import altair as alt
-
-    worst = plan.contexts == "adversarial"
-    values = [_values(plan, row) for row in plan.rows]
-    online = _values(plan, plan.online)
-    shown = [row[name] for row in [*values, online] for name in ("low", "high", "bound")]
-    x = alt.X("batches:O", title="number of batches M", axis=alt.Axis(labelAngle=0))
-    y: dict[str, Any] = {"title": _axis(plan), **fitted(shown, margin=1.3)}
-    base = alt.Chart({"values": values}).encode(x=x)
-    labels = base.mark_text(align="left", dx=9, dy=-13, fontSize=11).encode(
-        y=alt.Y("regret:Q", **y), text="label:N" if len(values) <= MOST_ERRORS else "short:N"
-    )
-    colour = policy_colour(type(plan.policy).__name__ if worst else "SBPE")
-    layers = [
-        *_online(online, y),
-        base.mark_tick(color=INK, thickness=2, width=30, opacity=1).encode(y=alt.Y("bound:Q", **y)),
-        base.mark_line(color=colour, strokeWidth=1, opacity=0.5).encode(y=alt.Y("regret:Q", **y)),
-        base.mark_rule(color=colour, strokeWidth=2).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
-        base.mark_point(color=colour, filled=True, opacity=1, size=50).encode(
-            y=alt.Y("regret:Q", **y)
-        ),
-        base.transform_filter("datum.chosen")
-        .mark_point(color=INK, size=240, strokeWidth=2, opacity=1)
-        .encode(y=alt.Y("regret:Q", **y)),
-        *([labels] if len(values) <= MOST_LABELS else []),
-    ]
-    return alt.layer(*layers).properties(
-        width=WIDTH, height=320, title=alt.TitleParams(**_heading(plan), anchor="start")
-    )
+def _panels(plan: "Plan") -> list[list[Panel]]:
+    return [[_costs(plan)], [_timeline(plan)]]
 
 
-def _values(plan: "Plan", row: "Row") -> dict[str, Any]:
-    worst = plan.contexts == "adversarial"
-    middle = row.rate if worst else row.regret
-    if math.isnan(middle):
-        # Without a guarantee, everything may be lost.
-        middle = plan.request.promises.most_lost
-    half = 0.0 if worst else 2 * row.error
-    return {
-        "batches": row.batches,
-        "regret": middle,
+@dataclass(frozen=True)
+class RegretPoint:
+    """The regret with one number of batches, with its errors, bound and labels."""
+
+    batches: int | None
+    regret: float
+    low: float
+    high: float
+    bound: float
+    short: str
+    label: str
+
+    @classmethod
+    def of(cls, plan: "Plan", row: "Row") -> "RegretPoint":
+        """Return a row's point."""
+        worst = plan.contexts == "adversarial"
+        middle = row.rate if worst else row.regret
+        if math.isnan(middle):
+            # Without a guarantee, everything may be lost.
+            middle = plan.request.promises.most_lost
+        half = 0.0 if worst else 2 * row.error
+        label = rounded(middle) if worst else with_error(middle, row.error)
         # A logarithmic axis cannot show values below 0.
-        "low": max(middle - half, middle / 2),
-        "high": middle + half,
-        "bound": None if math.isnan(row.lower_bound) else row.lower_bound,
-        "chosen": row.batches == plan.batches,
-        "short": rounded(middle),
-        "label": rounded(middle) if worst else with_error(middle, row.error),
-    }
+        low = max(middle - half, middle / 2)
+        return cls(row.batches, middle, low, middle + half, row.lower_bound, rounded(middle), label)
 
 
-def _online(row: dict[str, Any], y: dict[str, Any]) -> list[Any]:
+def _costs(plan: "Plan") -> Panel:
+    worst = plan.contexts == "adversarial"
+    points = [RegretPoint.of(plan, row) for row in plan.rows]
+    online = RegretPoint.of(plan, plan.online)
+    numbers = [
+        value
+        for one in [*points, online]
+        for value in (one.low, one.high, None if math.isnan(one.bound) else one.bound)
+    ]
+    x = Axis.categories([str(one.batches) for one in points], title="number of batches M")
+    y = Axis.logarithmic(numbers, title=_title(plan), margin=1.3)
+    colour = policy_colour(type(plan.policy).__name__ if worst else "SBPE")
+    middles = [place + 0.5 for place in range(len(points))]
+    line = [(middle, one.regret) for middle, one in zip(middles, points, strict=True)]
+    marks: list[PanelMark] = [*_online(online, x), LineMark(points=line, colour=colour, width=1)]
+    for middle, one in zip(middles, points, strict=True):
+        if not math.isnan(one.bound):
+            half = min(15 * len(points) / WIDTH, 0.4)
+            ends = [(middle - half, one.bound), (middle + half, one.bound)]
+            marks.append(LineMark(points=ends))
+        marks.append(LineMark(points=[(middle, one.low), (middle, one.high)], colour=colour))
+        marks.append(PointMark(x=middle, y=one.regret, colour=colour))
+        if one.batches == plan.batches:
+            marks.append(ring(middle, one.regret))
+        if len(points) <= MOST_LABELS:
+            text = one.label if len(points) <= MOST_ERRORS else one.short
+            marks.append(TextMark(x=middle, y=one.regret, dx=9, dy=-10, text=text, size=11))
+    title, subtitle = _heading(plan)
+    return Panel(x=x, y=y, marks=marks, width=WIDTH, height=320, title=title, subtitle=subtitle)
+
+
+def _online(one: RegretPoint, x: Axis) -> list[PanelMark]:
     """Draw fully online as a line across the panel, with its error."""
-    import altair as alt
-
-    base = alt.Chart({"values": [row]})
+    across = x.low, x.high
     return [
-        base.mark_rect(color=GREY, opacity=0.2).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
-        base.mark_rule(color=GREY, strokeDash=[6, 4]).encode(y=alt.Y("regret:Q", **y)),
+        BarMark(x=across, y=(one.low, one.high), colour=GREY, opacity=0.2),
+        LineMark(points=[(end, one.regret) for end in across], colour=GREY, width=1, dash="6 4"),
         # At the lower left: the points there are far above the line.
-        base.mark_text(align="left", dx=4, dy=14, color="#555555", x=0).encode(
-            y=alt.Y("regret:Q", **y), text=alt.value(f"fully online {row['label']}")
+        TextMark(
+            x=x.low, y=one.regret, dx=4, dy=16, text=f"fully online {one.label}", colour="#555555"
         ),
     ]
 
 
-def _axis(plan: "Plan") -> str:
+def _title(plan: "Plan") -> str:
     noises = sorted({noise for _, noise in plan.model.scenarios})
     scale = " or ".join(f"{noise:g}" for noise in noises)
     kind = "guaranteed" if plan.contexts == "adversarial" else "expected"
     return f"{kind} regret, in units of reward (noise: sd {scale})"
 
 
-def _heading(plan: "Plan") -> dict[str, Any]:
-    """Return the title; its subtitle explains errors, bounds and the ring."""
+def _heading(plan: "Plan") -> tuple[str, Sequence[str]]:
+    """Return the title, and the subtitle that explains errors, bounds and the ring."""
     worst = plan.contexts == "adversarial"
     words = [f"ring: {chosen(plan)}"]
     if any(not math.isnan(row.lower_bound) for row in plan.rows):
-        words.insert(0, "black ticks: lower bound for any method with as many batches")
+        words.insert(0, "black lines: lower bound for any method with as many batches")
     if worst:
-        return {"text": "Guaranteed regret (Theorem 1)", "subtitle": "; ".join(words)}
-    return {
-        "text": "Expected regret under pure exploitation",
-        "subtitle": [
-            "±: one standard error of the simulation; bars and the grey band: two;",
-            "; ".join(words),
-        ],
-    }
-
-
-def _timeline(plan: "Plan") -> Any:
-    import altair as alt
-
-    sizes = plan.grid.sizes
-    values = [
-        {
-            "batch": f"batch {number}",
-            "start": plan.seen + end - size,
-            "end": plan.seen + end,
-            "middle": plan.seen + end - size / 2,
-            "size": size,
-            "text": f"{size:,} units ({size / plan.units:.1%})",
-        }
-        for number, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1)
+        return "Guaranteed regret (Theorem 1)", ["; ".join(words)]
+    return "Expected regret under pure exploitation", [
+        "±: one standard error of the simulation; bars and the grey band: two;",
+        "; ".join(words),
     ]
-    y = alt.Y("batch:N", sort=None, title=None)
-    base = alt.Chart({"values": values}).encode(y=y)
+
+
+def _timeline(plan: "Plan") -> Panel:
+    sizes = plan.grid.sizes
+    x = Axis.numbers(
+        [plan.seen, plan.seen + plan.units], title="units", count=6, padding=0.0, grid=True
+    )
+    names = [f"batch {number}" for number in range(1, len(sizes) + 1)]
+    marks: list[PanelMark] = []
     colour = policy_colour(type(plan.policy).__name__)
-    bars = base.mark_bar(color=colour, height=16, minBandSize=2).encode(
-        x=alt.X("start:Q", title="units", axis=alt.Axis(format=",d", tickCount=6)), x2="end:Q"
-    )
-    # Inside a wide bar, otherwise to its right; a narrow last bar has room only on its left.
-    wide, late = f"datum.size > {plan.units / 3}", f"datum.end > {plan.seen + 0.7 * plan.units}"
-    inside = (
-        base.transform_filter(wide).mark_text(color="white").encode(x="middle:Q", text="text:N")
-    )
-    left = (
-        base.transform_filter(f"!({wide}) && {late}")
-        .mark_text(align="right", dx=-5)
-        .encode(x="start:Q", text="text:N")
-    )
-    right = (
-        base.transform_filter(f"!({wide}) && !({late})")
-        .mark_text(align="left", dx=5)
-        .encode(x="end:Q", text="text:N")
-    )
-    return alt.layer(bars, inside, left, right).properties(
-        width=WIDTH,
-        height=24 * len(sizes) + 16,
-        title=alt.TitleParams("When batches end", anchor="start"),
-    )
+    for place, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
+        start, stop = plan.seen + end - size, plan.seen + end
+        marks.append(BarMark(x=(start, stop), y=(place + 0.16, place + 0.84), colour=colour))
+        text = f"{size:,} units ({size / plan.units:.1%})"
+        # Inside a wide bar, otherwise to its right; a narrow last bar has room only on its left.
+        if size > plan.units / 3:
+            at, anchor, dx = start + size / 2, "middle", 0
+        elif stop > plan.seen + 0.7 * plan.units:
+            at, anchor, dx = start, "end", -5
+        else:
+            at, anchor, dx = stop, "start", 5
+        marks.append(
+            TextMark(x=at, y=place + 0.5, dx=dx, dy=4, text=text, size=11, anchor=anchor,
+                     colour=INK if dx else "white")
+        )  # fmt: skip
+    return Panel(
+        x=x, y=Axis.categories(names, down=True), marks=marks, width=WIDTH,
+        height=24.0 * len(sizes), title="When batches end",
+    )  # fmt: skip

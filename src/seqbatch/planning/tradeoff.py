@@ -4,21 +4,18 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seqbatch.chart import Axis, Chart, LineMark, Panel, PanelMark, PointMark, TextMark, ring
 from seqbatch.display import counted, percent_cut
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook, write
 from seqbatch.output_files import require_target
-from seqbatch.pictures import GREY, INK, fitted
+from seqbatch.pictures import GREY
 from seqbatch.planning.detection import planned_lift
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_text import rounded, with_error
 from seqbatch.planning.trials import Trials
 from seqbatch.policies.base import BasePolicy
-
-if TYPE_CHECKING:
-    import altair as alt
-
 
 # ----------------------------------------------------------------------
 # Regret and the detectable lift for several randomised shares.
@@ -96,7 +93,7 @@ class Trade:
         """Return the table of the points."""
         return [table(self)]
 
-    def chart(self) -> "alt.TopLevelMixin":
+    def chart(self) -> Chart:
         """Return the chart."""
         return draw(self)
 
@@ -110,12 +107,10 @@ class Trade:
         force
             Whether to overwrite an existing file.
         """
-        from seqbatch.pictures import save
-
         target = require_target(path, name="path", force=force, endings=PICTURES)
         if target.suffix.lower() == ".html":
             return write(self.document(), target, file_format="html")
-        return save(self.chart(), target)
+        return self.chart().save(target)
 
     def _repr_html_(self) -> str:
         return as_notebook(self.document())
@@ -207,62 +202,31 @@ def grid_words(trade: "Trade") -> str:
 # The picture: regret against the detectable lift, for each share.
 
 
-WIDTH, HEIGHT = 600, 360
+WIDTH, HEIGHT = 600.0, 360.0
 
 
-def draw(trade: "Trade") -> "alt.TopLevelMixin":
-    """Draw the curve from no randomised units to all, with the plan's own point in a ring."""
-    titled: alt.TopLevelMixin = panel(trade).configure_view(stroke=None)
-    return titled
-
-
-def panel(trade: "Trade") -> Any:
-    """Draw the points, each labelled with its randomised share."""
-    import altair as alt
-
-    values = [
-        {
-            "lift": one.lift,
-            "regret": one.regret,
-            "share": percent_cut(one.randomised),
-            "own": one.randomised == trade.randomised,
-            "order": one.randomised,
-        }
-        for one in trade.points
-    ]
-    base = alt.Chart({"values": values}).encode(
-        x=alt.X(
-            "lift:Q",
-            title=f"lift over control that is detected with {percent_cut(trade.power)} power, "
-            "in units of reward",
-            **fitted([one.lift for one in trade.points], margin=1.25),
-        ),
-        y=alt.Y(
-            "regret:Q",
-            title="expected regret, in units of reward",
-            **fitted([one.regret for one in trade.points], margin=1.25),
-        ),
+def draw(trade: "Trade") -> Chart:
+    """Draw the points from no randomised units to all, with the plan's own in a ring."""
+    x = Axis.logarithmic(
+        [*(one.lift for one in trade.points), trade.asked],
+        title=f"lift over control that is detected with {percent_cut(trade.power)} power, "
+        "in units of reward",
+        margin=1.25,
     )
-    layers = [
-        *_asked(trade),
-        base.mark_line(color=GREY, strokeWidth=1.5).encode(order="order:Q"),
-        base.mark_point(color=INK, filled=True, opacity=1, size=45),
-        base.mark_text(align="left", dx=9, dy=-7, fontSize=11).encode(text="share:N"),
-        base.transform_filter("datum.own").mark_point(
-            color=INK, size=260, strokeWidth=2, opacity=1
-        ),
-    ]
-    return alt.layer(*layers).properties(
-        width=WIDTH,
-        height=HEIGHT,
-        title=alt.TitleParams(
-            TITLE,
-            subtitle=_subtitle(trade),
-            anchor="start",
-            fontSize=15,
-            offset=12,
-        ),
+    y = Axis.logarithmic(
+        [one.regret for one in trade.points],
+        title="expected regret, in units of reward",
+        margin=1.25,
     )
+    line = [(one.lift, one.regret) for one in trade.points]
+    marks: list[PanelMark] = [*_asked(trade, y), LineMark(points=line, colour=GREY, width=1.5)]
+    for one in trade.points:
+        label = percent_cut(one.randomised)
+        marks.append(PointMark(x=one.lift, y=one.regret))
+        marks.append(TextMark(x=one.lift, y=one.regret, dx=9, dy=-4, text=label, size=11))
+    marks.append(ring(trade.chosen.lift, trade.chosen.regret))
+    panel = Panel(x=x, y=y, marks=marks, width=WIDTH, height=HEIGHT)
+    return Chart(rows=[[panel]], title=TITLE, subtitle=_subtitle(trade))
 
 
 def _subtitle(trade: "Trade") -> list[str]:
@@ -275,16 +239,14 @@ def _subtitle(trade: "Trade") -> list[str]:
     return textwrap.wrap(words, 90)
 
 
-def _asked(trade: "Trade") -> list[Any]:
+def _asked(trade: "Trade", y: Axis) -> list[PanelMark]:
     """Draw the lift that should be detected as a line across the panel."""
-    import altair as alt
-
     if trade.asked is None:
         return []
-    base = alt.Chart({"values": [{"lift": trade.asked}]}).encode(x="lift:Q")
     return [
-        base.mark_rule(color=GREY, strokeDash=[6, 4]),
-        base.mark_text(align="left", dx=4, dy=-4, y=HEIGHT, color="#555555").encode(
-            text=alt.value(f"to detect: {rounded(trade.asked)}")
+        LineMark(
+            points=[(trade.asked, y.low), (trade.asked, y.high)], colour=GREY, width=1, dash="6 4"
         ),
-    ]
+        TextMark(x=trade.asked, y=y.low, dx=4, dy=-4, text=f"to detect: {rounded(trade.asked)}",
+                 colour="#555555"),
+    ]  # fmt: skip

@@ -143,6 +143,14 @@ class ReasonBody(Body):
     reason: Reason
 
 
+class ScreenBody(Body):
+    """How many units were assessed, and excluded by which rule, before they were assigned."""
+
+    assessed: int = Field(ge=1, examples=[120])
+    excluded: dict[str, int] = Field(default={}, examples=[{"younger than 18": 12}])
+    reason: Reason = ""
+
+
 class SignBody(Body):
     """What a signature means; its name is that of the token."""
 

@@ -43,6 +43,7 @@ API: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/campaigns"): "create",
     ("POST", f"{_V1}/amend"): "amend",
     ("POST", f"{_V1}/continue"): "continue",
+    ("POST", f"{_V1}/screen"): "assign",
     ("POST", f"{_V1}/sign"): "sign",
     ("POST", f"{_V1}/stop"): "abort",
     ("POST", f"{_V1}/abort"): "abort",

@@ -57,6 +57,40 @@ def test_boundaries_are_those_published(store, rule):
     assert campaign.verify().sound
 
 
+#: Jennison and Turnbull (2000), tables 2.1 and 2.3, at three equal looks.
+CLASSICAL = {
+    "pocock-classical": (2.289, 2.289, 2.289), "obrien-fleming-classical": (3.471, 2.454, 2.004),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", CLASSICAL)
+def test_classical_boundaries_are_those_published(store, rule, tmp_path):
+    campaign = trial(store, stopping={"rule": rule})
+    said = campaign.protocol(tmp_path / "protocol.md").read_text(encoding="utf-8")
+    assert f"the rule {rule} is applied" in said
+    run(campaign, sizes=(120, 120, 120), value=nothing)
+    looks = [look["actions"][0] for look in stored(campaign)]
+    assert [look["boundary"] for look in looks] == pytest.approx(CLASSICAL[rule], abs=6e-4)
+    assert [len(look["ahead"]) for look in looks] == [2, 1, 0]
+    assert campaign.verify().sound
+
+
+def test_a_classical_boundary_shares_what_is_left_among_new_looks(store):
+    campaign = trial(store, stopping={"rule": "pocock-classical"})
+    run(campaign, sizes=(120,), value=nothing)
+    campaign.amend(sizes=[60, 60, 60, 60], reason="smaller waves")
+    run(campaign, sizes=(60, 60, 60, 60), start=5_000, value=nothing)
+    rows = [look["actions"][0] for look in stored(campaign)]
+    times, bounds = ([row[name] for row in rows] for name in ("information", "boundary"))
+    assert bounds[0] == pytest.approx(2.289, abs=6e-4)
+    assert bounds[1] > bounds[0] + 0.05
+    assert bounds[1:] == pytest.approx([bounds[1]] * 4)
+    paths = np.cumsum(np.random.default_rng(4).standard_normal((400_000, 5))
+                      * np.sqrt(np.diff([0, *times])), axis=1) / np.sqrt(times)  # fmt: skip
+    assert (paths >= bounds).any(axis=1).mean() == pytest.approx(0.025, abs=8e-4)
+    assert campaign.verify().sound
+
+
 def test_the_statistic_is_that_of_the_pooled_lift(store):
     campaign = run(trial(store), sizes=(120, 120), value=nothing)
     found = campaign.findings()

@@ -34,6 +34,20 @@ LIMITED = {
     "eligible": {"call": "phone"},
 }  # fmt: skip
 
+PLAIN = {
+    "name": "plain", "unit": "customer", "actions": ["none", "mail"], "grid": {"sizes": [50, 60]},
+    "metrics": {"visit": {"kind": "yes/no"}}, "objective": {"maximise": "visit"},
+}  # fmt: skip
+BLOCKS = {
+    **MAIL, "name": "blocks", "policy": {"kind": "UniformRandom"}, "draw": "blocks",
+    "strata": ["region"], "stopping": {"rule": "pocock", "futility": True},
+}  # fmt: skip
+#: The holder of the key takes the looks.
+MASKED = {
+    **MAIL, "name": "masked", "masked": True, "interim": "committee",
+    "stopping": {"rule": "obrien-fleming", "looks": "key holder"},
+}  # fmt: skip
+
 
 LOGGED = {
     "name": "orders", "actions": ["none", "mail", "vip"], "control": "none", "currency": "EUR",

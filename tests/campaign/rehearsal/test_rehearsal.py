@@ -1,6 +1,7 @@
 """Rehearsals: what is counted, resuming, what cannot be rehearsed, and the protocol."""
 
 import json
+import tomllib
 from math import sqrt
 
 import pytest
@@ -22,7 +23,7 @@ from tests.campaign.rehearsal.specs import (
 )
 
 SMALL = {
-    "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [60, 60]},
+    "name": "spring", "actions": ["none", "mail"], "grid": {"sizes": [60, 60]}, "randomised": 0.3,
     "metrics": {"visit": {"kind": "yes/no"}}, "objective": {"maximise": "visit"},
 }  # fmt: skip
 TRUTH = {"none": 0.2, "mail": 0.7}
@@ -61,6 +62,25 @@ def test_a_large_lift_is_found_and_no_lift_is_not(made):
     assert true["equal"]["mean"] == pytest.approx(0.45)
     assert true["best"]["mean"] == true["each"]["mean"] == pytest.approx(0.7)
     assert 0.45 < true["earned"]["mean"] < 0.7
+
+
+def test_type_i_errors_are_those_of_hypotheses_that_hold():
+    spec = {**SMALL, "grid": {"sizes": [100, 100]}}
+    null, true = rehearse(spec, truths=[{"none": 0.5, "mail": 0.8}], campaigns=4).data["truths"]
+    always = {
+        "the same lift in every wave, each by itself", "any change of a lift, by Holm",
+        "the actions' shares, in each wave",
+    }  # fmt: skip
+    of_null = {
+        "gains of the run, each by itself", "gain of the rule to run next",
+        "any lift, all together", "lift of mail, by itself", "any change of the level, by Holm",
+    }  # fmt: skip
+    assert set(null["tests"]) >= of_null | always
+    assert set(true["tests"]) >= always
+    assert not set(true["tests"]) & (of_null - {"any change of the level, by Holm"})
+    assert null["tests"]["gains of the run, each by itself"]["of"] == 3 * 4
+    gained = true["estimates"]["gain of the run over none"]["truth"]
+    assert gained == pytest.approx(true["earned"]["mean"] - 0.5, abs=0.03)
 
 
 def fact(**own):
@@ -123,8 +143,23 @@ def test_every_part_of_a_spec_is_rehearsed():
     assert "Rehearsal" not in str(trial)
     titles = {table.title for table in limited.tables()}
     assert {"Guardrails", "Capacities and the budget"} <= titles
-    masked = rehearse({**SMALL, "masked": True}, truths=[TRUTH], campaigns=1)
-    assert masked.data["actions"] == ["none", "mail"]
+    _, true = trial.data["truths"]
+    # Amounts are estimated as they are, adjusted for looks, and as the gain of the run.
+    for name in ("lift of new", "lift of new, adjusted for looks"):
+        assert true["estimates"][name]["truth"] == pytest.approx(-0.4)
+    assert true["estimates"]["gain of the run over old"]["truth"] == pytest.approx(-0.2, abs=0.05)
+
+
+def test_withheld_results_and_masks_change_no_number():
+    masked = {
+        **SMALL, "masked": True, "interim": "committee",
+        "stopping": {"rule": "pocock", "looks": "key holder"},
+    }  # fmt: skip
+    plain = {**SMALL, "stopping": {"rule": "pocock"}}
+    one, other = (rehearse(spec, truths=[TRUTH], campaigns=3) for spec in (masked, plain))
+    assert one.data["actions"] == ["none", "mail"]
+    assert one.data["truths"] == other.data["truths"]
+    assert one.data["design"] != other.data["design"]
 
 
 def test_units_are_made_from_features_and_outcomes_come_as_rows():
@@ -194,6 +229,21 @@ def test_the_protocol_has_the_rehearsal_with_which_the_campaign_was_created(made
     with pytest.raises(InvalidArgumentError, match=r"the \.json file of a rehearsal"):
         RehearsalFile.read(file)
     store.close()
+
+
+def test_without_a_truth_an_example_is_shown():
+    spec = {**SMALL, "actions": ["none", "a mail"]}
+    with pytest.raises(InvalidSpecError) as caught:
+        rehearse(spec, campaigns=1)
+    lines = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
+    assert lines == ["  none = 0.04", '  "a mail" = 0.05']
+    assert rehearse(spec, truths=[tomllib.loads("\n".join(lines))], campaigns=1).data["truths"]
+    spec["metrics"] = {"visit": {"kind": "amount"}, "calls": {"kind": "count"}}
+    spec["objective"] = {"maximise": {"visit": 1, "calls": 2}}
+    with pytest.raises(InvalidSpecError) as caught:
+        rehearse(spec, campaigns=1)
+    lines = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
+    assert rehearse(spec, truths=[tomllib.loads("\n".join(lines))], campaigns=1).data["truths"]
 
 
 def test_a_page_is_drawn(made, tmp_path):

@@ -1,14 +1,19 @@
 """Amendments: the fixed action stays, a name is given once, and units are those there were."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from seqbatch.campaign.steps.create import prepare
+from seqbatch.campaign.views.history import what_was_done
 from seqbatch.errors import (
     Remedy,
 )
+from seqbatch.inference import boundaries
+from tests.campaign.decide.test_stopping import nothing, trial
 from tests.campaign.instances import SMALL, shares, small, small_wave, units
 from tests.campaign.specs import about
+from tests.campaign.views.test_findings import run
 from tests.refusals import refused
 
 
@@ -232,3 +237,41 @@ def test_how_a_metric_is_read_is_amended_within_a_wave(store):
     closed = campaign.close()
     assert (sum(closed.observed.values()), sum(closed.absent.values())) == (200, 100)
     assert campaign.verify().sound
+
+
+def crossed(bounds, times, campaigns=300_000):
+    """Return the share of paths without any effect that cross a bound, on either side."""
+    steps = np.sqrt(np.diff(times, prepend=0)) * np.random.default_rng(2).standard_normal(
+        (campaigns, len(times))
+    )
+    return (np.abs(steps.cumsum(axis=1)) / np.sqrt(times) >= bounds).any(axis=1).mean()
+
+
+def test_an_amendment_after_a_look_says_what_it_does_to_the_error(store, tmp_path):
+    campaign = trial(store, stopping={"rule": "pocock-spending"}, floor=0.1)
+    run(campaign, sizes=(120,), value=nothing)
+    event = campaign.amend(reason="an idea", add=["call"], sizes=[150, 150])
+    told = event.payload["error"]
+    assert (told["declared"], told["changed"]) == (0.05, ["sizes", "add"])
+    assert told["used"] == pytest.approx(crossed([2.279], [1 / 3]), abs=1e-3)
+    # Simulated: the action so far, whose first look had the whole error, and the new one.
+    times, later = [1 / 3, 2 / 3, 1.0], [0.5, 1.0]
+    shared = boundaries(times, rule="pocock-spending", alpha=0.0125)
+    first = boundaries(times, rule="pocock-spending")[0]
+    either = crossed([first, *shared[1:]], times)
+    either += crossed(boundaries(later, rule="pocock-spending", alpha=0.0125), later)
+    assert 0.055 < either < told["at_most"] + 0.001 < 0.065
+    said = what_was_done(event)
+    assert "the looks so far have used at most 2.26% of the error of 5%" in said
+    assert "at most 6.13%" in said
+    assert "at most 6.13%" in campaign.report(tmp_path / "report.md").read_text(encoding="utf-8")
+    run(campaign, sizes=(150,), start=5_000, value=nothing)
+    assert campaign.verify().sound
+
+
+def test_an_amendment_without_a_look_says_nothing_of_the_error(store):
+    campaign = trial(store)
+    assert "error" not in campaign.amend(reason="fewer", sizes=[100, 100, 100]).payload
+    run(campaign, sizes=(100,), value=nothing)
+    assert "error" not in campaign.amend(reason="a floor", floor=0.1).payload
+    assert "error" in campaign.amend(reason="fewer", sizes=[90, 90]).payload

@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import planned
-from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_error
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC
 from tests.campaign.specs import about
@@ -91,8 +91,11 @@ def test_numbers_are_those_of_the_analysis(trial, tmp_path):
     error = planned_error(
         now.sizes, actions=3, randomised=0.2, floor=0.02, columns=now.encoder().dim, noise=1.0
     )
-    found = tables["Detectable lifts, two-sided at 5%"]
-    assert float(found[0][1]) == pytest.approx(detectable_lift(error, power=0.8), rel=0.02)
+    found = tables["Detectable lifts, two-sided at 5% for all looks and comparisons together"]
+    alone = detectable_lift(error, power=0.8)
+    drift = detectable_drift(list(accumulate(shares)), rule="obrien-fleming", alpha=0.0125)
+    assert float(found[0][1]) == pytest.approx(error * drift, rel=0.02)
+    assert 1.05 * alone < error * drift
 
 
 def test_changes_are_told_apart_from_what_was_declared(trial, tmp_path):

@@ -2,7 +2,6 @@
 
 import base64
 import html
-import io
 import json
 import re
 from collections import Counter
@@ -19,13 +18,15 @@ from seqbatch.campaign.views.report import report
 from seqbatch.campaign.views.report_pictures import Bar, Predicted, Share, predictions, shares
 from seqbatch.campaign.views.report_pictures import intervals as interval_picture
 from seqbatch.campaign.views.report_results import gathered
+from seqbatch.chart import LineMark, PointMark
 from seqbatch.document import Table
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 from tests.hostile import EVERY, acts
+from tests.marks import marks_of, words_of
 
-SECTIONS = ("answer", "conduct", "allocation", "outcomes", "who", "value", "metrics", "quality",
-            "stopping", "audit", "methods", "assumed")  # fmt: skip
+SECTIONS = ("answer", "conduct", "flow", "allocation", "outcomes", "who", "value", "metrics",
+            "quality", "stopping", "audit", "methods", "assumed")  # fmt: skip
 SPEC = {
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.2, "floor": 0.02, "grid": {"sizes": [900, 900]},
@@ -119,9 +120,10 @@ def test_every_section_is_there_with_its_pictures(store, tmp_path):
     text = page(run(store), tmp_path)
     assert tuple(re.findall(r'<section id="([^"]*)"', text)) == SECTIONS
     told = alternatives(text)
-    assert len(told) == text.count("<img ") == 5
+    assert len(told) == text.count("<img ") == 6
     assert all(len(words) > 60 for words in told)
-    assert "wave 1: none 3" in told[1]
+    assert "wave 1: none 3" in told[2]
+    assert told[1].startswith("Assigned: ")
     for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text):
         assert base64.b64decode(data).startswith(b"<svg")
 
@@ -174,7 +176,7 @@ def test_outcomes_that_are_all_equal(store, tmp_path):
     wave(campaign, 1, 900, scale=0.0)
     text = page(campaign, tmp_path)
     assert "All outcomes so far are equal" in section(text, "answer")
-    assert len(alternatives(text)) == 1
+    assert len(alternatives(text)) == 2
 
 
 def test_less_may_be_better(store, tmp_path):
@@ -377,30 +379,30 @@ def test_pictures_are_drawn_of_the_numbers_they_are_given():
         Bar("a", "1", (1.0, 0.5, 1.5), "better"),
         Bar("b" * 99, "0", (0.0, -1.0, 1.0), "not clear"),
     ]
-    drawn = interval_picture(bars, title="t", zero="none").to_dict()
-    values = [row for rows in drawn["datasets"].values() for row in rows]
-    drawn_first = {"place": 0, "words": "a: 1", "says": "better"}
-    assert drawn_first | {"estimate": 1.0, "low": 0.5, "high": 1.5} in values
+    drawn = interval_picture(bars, title="t", zero="none")
+    [first, second] = marks_of(drawn, PointMark)
+    assert (first.x, first.y, first.shape) == (1.0, 0.5, "circle")
+    assert (second.shape, second.fill) == ("diamond", "white")
+    assert [(0.5, 0.5), (1.5, 0.5)] in [mark.points for mark in marks_of(drawn, LineMark)]
     # A long name leaves room for its numbers.
-    assert f"{'b' * 23}…: 0" in [row.get("words") for row in values]
-    marks = [layer["mark"] for layer in drawn["layer"]]
-    shapes = {mark["shape"] for mark in marks if mark["type"] == "point"}
-    assert shapes == {"circle", "diamond"}
+    assert words_of(drawn) == ["a: 1", f"{'b' * 23}…: 0"]
     many = [Share(n, "a", 1.0) for n in range(1, 31)]
-    assert "layer" not in shares(many).to_dict()
-    assert "layer" in shares(many[:3]).to_dict()
+    assert words_of(shares(many)) == []
+    assert words_of(shares(many[:3])) == ["100%"] * 3
     points = [Predicted("x", v, a, 1.0 + v) for v in (0.0, 1.0) for a in "ab"]
-    [panel] = predictions(points, title="t").to_dict()["hconcat"]
-    assert panel["encoding"]["shape"]["field"] == panel["encoding"]["color"]["field"] == "action"
+    lines = predictions(points, title="t")
+    assert [entry.label for entry in lines.legend] == ["a", "b"]
+    looks = {(mark.colour, mark.shape) for mark in marks_of(lines, PointMark)}
+    assert looks == {(entry.colour, entry.shape) for entry in lines.legend}
+    assert len({colour for colour, _ in looks}) == len({shape for _, shape in looks}) == 2
 
 
 def test_the_ends_of_a_features_axis_are_those_drawn():
     points = [Predicted("x", value, "a", value) for value in (1.44, 21.4)]
-    drawn = io.StringIO()
-    predictions(points, title="t").save(drawn, format="svg")
+    drawn = predictions(points, title="t").svg()
     # One digit would call 21.4 "20".
-    assert ">21.4<" in drawn.getvalue()
-    assert ">1.44<" in drawn.getvalue()
+    assert ">21.4<" in drawn
+    assert ">1.44<" in drawn
 
 
 def test_rules_limits_and_strata_are_told_with_what_was_used(store, tmp_path):

@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 
 from seqbatch.campaign.files.column_values import Texts, as_list, buffers
+from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray, Floats, Places
-from seqbatch.core.kernels import texts
 
 #: The hashes that draws may come from.
 Hash = Literal["blake2", "md5"]
@@ -126,11 +126,13 @@ def _by_md5(seed: int, campaign: str, units: Texts, *, lots: bool) -> UnitDraws:
 def _md5_words(key: str, units: Texts) -> AnyArray:
     """Return two words of 64 bits for each id, the digits of the hash in their order."""
     # The key is one block of the hash.
-    begun = texts.BEGIN.reshape(4, 1).copy()
-    texts.absorb(begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32).reshape(16, 1))
+    begun = kernels.texts.BEGIN.reshape(4, 1).copy()
+    kernels.texts.absorb(
+        begun, np.frombuffer(key.encode(), dtype="<u4").astype(np.uint32).reshape(16, 1)
+    )
     data, places = buffers(units)
     words = np.empty((len(places) - 1, 2), dtype=np.uint64)
-    texts.hash_after(begun, data, places, words)
+    kernels.texts.hash_after(begun, data, places, words)
     return words
 
 

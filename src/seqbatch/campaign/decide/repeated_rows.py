@@ -26,8 +26,8 @@ from seqbatch.campaign.files.column_values import as_column
 from seqbatch.campaign.record.logged_rows import BAR
 from seqbatch.campaign.record.store import KnownRows
 from seqbatch.campaign.spec.spec import Spec
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.core.kernels.texts import hash_texts
 
 # ----------------------------------------------------------------------
 # The keys of rows.
@@ -71,7 +71,7 @@ def content_keys(numbers: Integers, contents: Floats) -> pa.Array:
     count, width = rows.shape
     hashes = np.empty((count, 2), dtype=np.uint64)
     data = np.frombuffer(rows.tobytes() or b"\0", dtype=np.uint8)
-    hash_texts(data, 8 * width * np.arange(count + 1), _KEY, hashes)
+    kernels.texts.hash_texts(data, 8 * width * np.arange(count + 1), _KEY, hashes)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     words = [hashes[:, 0] >> half, hashes[:, 0] & low, hashes[:, 1] >> half]
     digits = np.full((count, _LENGTH), ord(BAR), dtype=np.uint8)

@@ -22,6 +22,7 @@ from seqbatch.campaign.decide.logged_waves import (
 from seqbatch.campaign.record.codec import DAMAGED, unpack_kept
 from seqbatch.campaign.record.current_situation import FUTILITY, HARM, STOPS, SUCCESS, Situation
 from seqbatch.campaign.record.store import Event, Reader, StateRecord
+from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.core.threads import one_thread
@@ -44,6 +45,7 @@ from seqbatch.inference.intervals import Estimated, quantile
 from seqbatch.inference.looks import repeated
 from seqbatch.inference.return_model import ReturnModel
 from seqbatch.inference.score_sums import JointMoments, Moments, ResidualSums, ScoreSums
+from seqbatch.inference.stopping_boundaries import CLASSICAL
 
 # ----------------------------------------------------------------------
 # Sums over all waves so far, kept for the next look.
@@ -280,6 +282,8 @@ class ActionLook:
     few
         The events if they are too few to judge the action; None if there are enough. With too few
         events there is no statistic and no boundary, and no alpha is spent.
+    ahead
+        For a classical boundary, the information at the looks that were then still planned.
     """
 
     action: str
@@ -291,16 +295,28 @@ class ActionLook:
     high: float | None
     shown: int | None
     few: FewEvents | None = None
+    ahead: tuple[float, ...] | None = None
 
     def plain(self) -> dict[str, Any]:
-        """Return the look as plain values; `few` is included only if there are too few events."""
-        return {name: value for name, value in asdict(self).items() if name != "few" or value}
+        """Return the look as plain values; `few` and `ahead` are included only where they apply."""
+        made = asdict(self)
+        if self.few is None:
+            del made["few"]
+        if self.ahead is None:
+            del made["ahead"]
+        else:
+            made["ahead"] = list(self.ahead)
+        return made
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "ActionLook":
         """Return one action's look from plain values."""
-        few = plain.get("few")
-        return cls(**{**plain, "few": None if few is None else FewEvents(**few)})
+        few, ahead = plain.get("few"), plain.get("ahead")
+        made = {
+            "few": None if few is None else FewEvents(**few),
+            "ahead": None if ahead is None else tuple(ahead),
+        }
+        return cls(**{**plain, **made})
 
 
 @dataclass(frozen=True)
@@ -471,9 +487,8 @@ def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTak
     before
         The looks taken at earlier waves.
     """
-    sign = now.spec.reward.sign
     asked = [
-        _Asked.of(now.wave, one, before, sign)
+        _Asked.of(now, one, before)
         for one in compared
         if one.pooled.few or (one.pooled.known and one.pooled.error)
     ]
@@ -483,21 +498,31 @@ def judge(now: Situation, compared: Sequence[Compared], before: Sequence[LookTak
 
 @dataclass(frozen=True)
 class _Asked:
-    """One action's part of a look: its statistic, and the information at the looks so far."""
+    """One action's part of a look: its statistic, and the information at the looks so far.
+
+    `ahead` is, for each of these looks, the information at those that were then still planned;
+    empty for spending functions, which do not depend on it.
+    """
 
     action: str
     pooled: Interval
     times: tuple[float, ...]
+    ahead: tuple[tuple[float, ...], ...]
     sign: float
 
     @classmethod
-    def of(
-        cls, wave: int, compared: Compared, before: Sequence[LookTaken], sign: float
-    ) -> "_Asked":
+    def of(cls, now: Situation, compared: Compared, before: Sequence[LookTaken]) -> "_Asked":
         name, at = compared.action, compared.information
-        judged = [one.wave for one in before if one.judged(name)]
-        looked = sorted({at[earlier] for earlier in judged if earlier in at} - {0.0})
-        return cls(name, compared.pooled, (*looked, at[wave]), sign)
+        judged = [one for one in before if one.judged(name) and at.get(one.wave)]
+        looked = tuple(sorted({at[one.wave] for one in judged}))
+        ahead: tuple[tuple[float, ...], ...] = ()
+        if now.spec.stopping.rule in CLASSICAL:
+            # An action that an earlier look did not test has not used any of its error.
+            parts = {at[one.wave]: one.of_action(name) for one in judged}
+            tested = {time: part.ahead for time, part in parts.items() if part and part.ahead}
+            looked = tuple(sorted(tested))
+            ahead = (*(tested[time] for time in looked), _to_come(now, at[now.wave], now.wave))
+        return cls(name, compared.pooled, (*looked, at[now.wave]), ahead, now.spec.reward.sign)
 
     @property
     def gain(self) -> float:
@@ -513,10 +538,10 @@ class _Asked:
         return self.sign * self.pooled.statistic
 
 
-def _to_come(now: Situation, spent: float) -> tuple[float, ...]:
-    """Return the information at future looks; the rest is divided by the sizes still planned."""
+def _to_come(now: Situation, spent: float, closed: int) -> tuple[float, ...]:
+    """Return the information at looks after closed waves; the rest is divided as planned."""
     plan = planned(now)
-    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][now.wave :]
+    parts = [n / D for n, D in zip(plan.sizes, plan.costs, strict=True)][closed:]
     times = [spent + (1 - spent) * part / sum(parts) for part in accumulate(parts)]
     return tuple(times[place] for place in places_of_looks(times, after=spent))
 
@@ -563,15 +588,15 @@ def _bound(now: Situation, one: _Asked, share: int) -> float:
     """Return the success boundary; infinite if there are too few events to judge."""
     if one.few is not None:
         return inf
-    rule = now.spec.stopping
-    return boundaries(one.times, rule=rule.rule, alpha=rule.alpha / 2 / share)[-1]
+    rule, ahead = now.spec.stopping, one.ahead or None
+    return boundaries(one.times, rule=rule.rule, alpha=rule.alpha / 2 / share, ahead=ahead)[-1]
 
 
 def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> ActionLook:
     rule, bound = now.spec.stopping, _bound(now, one, share)
     futility = None
     if rule.futility and one.few is None:
-        times, alpha = (*one.times, *_to_come(now, one.times[-1])), rule.alpha / 2 / share
+        times, alpha = (*one.times, *_to_come(now, one.times[-1], now.wave)), rule.alpha / 2 / share
         bounds = futility_boundaries(times, rule=rule.rule, alpha=alpha, power=POWER)
         futility = _finite(bounds[len(one.times) - 1])
     low = high = None
@@ -588,7 +613,35 @@ def _row(now: Situation, one: _Asked, share: int, shown: dict[str, int]) -> Acti
         high=high,
         shown=shown.get(one.action),
         few=one.few,
+        ahead=one.ahead[-1] if one.ahead else None,
     )
+
+
+def boundaries_to_come(
+    now: Situation, looks: Sequence[LookTaken], action: str
+) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+    """Return the information at an action's looks to come, their boundaries, and its error.
+
+    Parameters
+    ----------
+    now
+        The campaign between two waves, or with an open one.
+    looks
+        The looks so far; the last one judged the action.
+    action
+        Its name.
+    """
+    rule = now.spec.stopping
+    rows = [row for look in looks if look.judged(action) and (row := look.of_action(action))]
+    times = tuple(row.information for row in rows)
+    ahead = _to_come(now, times[-1], now.wave - 1)
+    shown = {one.action for look in looks for one in look.actions if one.shown is not None}
+    alpha = rule.alpha / 2 / max(len(now.actions) - 1 - len(shown), 1)
+    rest = [ahead[place:] for place in range(1, len(ahead) + 1)]
+    before = [row.ahead or () for row in rows]
+    plans = [*before, *rest] if rule.rule in CLASSICAL else None
+    made = boundaries((*times, *ahead), rule=rule.rule, alpha=alpha, ahead=plans)
+    return ahead, made[len(times) :], alpha
 
 
 def _verdict(now: Situation, rows: Sequence[ActionLook], *, success: bool, whole: bool) -> str:
@@ -674,16 +727,17 @@ def inflated(now: Situation, *, waves: int) -> float | None:
 
 def unlooked(now: Situation) -> list[str]:
     """Explain why the declared rule is not applied while the campaign is masked."""
-    if now.spec.stopping.rule == "none" or not now.masked:
+    declared = now.spec.stopping
+    if declared.rule == "none" or not now.masked:
         return []
-    if now.spec.stopping.looks:
+    if declared.looks:
         return [
-            f"the declared rule ({now.spec.stopping.rule}) compares actions with the control, "
+            f"the declared rule ({rule_name(declared.rule)}) compares actions with the control, "
             "which only the key names: the holder of the key takes the look after each wave, and "
             "records the verdict alone"
         ]
     return [
-        f"no look: the declared rule ({now.spec.stopping.rule}) compares actions with the "
+        f"no look: the declared rule ({rule_name(declared.rule)}) compares actions with the "
         "control, which only the key identifies. It is applied when you close a wave after "
         "unmasking the campaign; no alpha is spent until then"
     ]
@@ -693,7 +747,7 @@ def look_text(look: LookTaken) -> str:
     """Describe a look: the statistics, the boundaries and the verdict."""
     places = "; ".join(map(_place_text, look.actions))
     return (
-        f"The declared rule ({look.rule}, alpha {look.alpha:g}) after wave {look.wave}: "
+        f"The declared rule ({rule_name(look.rule)}, alpha {look.alpha:g}) after wave {look.wave}: "
         f"{look.verdict}. Statistics: {places or 'none'}.{_merged_text(look)}"
     )
 

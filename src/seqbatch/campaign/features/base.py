@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats
-from seqbatch.core.kernels.texts import mark
 
 #: The word for a missing value in a column's name.
 MISSING_LEVEL = "missing"
@@ -61,5 +61,5 @@ class Feature(ABC):
 def one_of(rng: np.random.Generator, count: int, width: int, places: Any) -> Floats:
     """Return rows with a 1 in a random one of these positions."""
     made = np.zeros((count, width))
-    mark(made, rng.choice(np.asarray(places, dtype=np.int64), size=count))
+    kernels.texts.mark(made, rng.choice(np.asarray(places, dtype=np.int64), size=count))
     return made

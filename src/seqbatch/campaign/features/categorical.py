@@ -11,8 +11,8 @@ import pyarrow as pa
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature, one_of
 from seqbatch.campaign.files.column_values import MISSING, Reason, categories
 from seqbatch.campaign.spec.features import Hashed, Levels
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.texts import look_up, mark
 
 OTHER = "other"
 
@@ -69,7 +69,7 @@ class CategoricalFeature(Feature):
         codes = np.array([*table, missing], dtype=np.int64) + first
         rows = column.indices.fill_null(len(table)).to_numpy(zero_copy_only=False)
         # Convert all index types to one: the function is compiled for each type.
-        look_up(codes, rows.astype(np.int32, copy=False), out)
+        kernels.texts.look_up(codes, rows.astype(np.int32, copy=False), out)
 
     @property
     def known(self) -> bool:
@@ -79,7 +79,7 @@ class CategoricalFeature(Feature):
     def encode(self, kept: Any, out: Floats) -> None:
         """Write the model's columns into `out`, which contains only zeros."""
         if self.known:
-            mark(out, self.places(kept))
+            kernels.texts.mark(out, self.places(kept))
 
 
 @dataclass(frozen=True)

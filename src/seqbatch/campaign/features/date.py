@@ -15,8 +15,8 @@ from seqbatch.campaign.features.numeric import ScaledNumber
 from seqbatch.campaign.files.column_values import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.date_format import read_dates
 from seqbatch.campaign.spec.features import DateRules
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.core.kernels.texts import mark
 
 #: The levels of the parts that are categories; then Arrow's functions for them, with first values.
 LEVELS = {"weekday": tuple(calendar.day_name), "month": tuple(calendar.month_name)[1:]}
@@ -89,7 +89,7 @@ class DateFeature(Feature):
             if part == "days":
                 self.days.encode(self.values(kept), block)
             else:
-                mark(block, _levels(kept, part))
+                kernels.texts.mark(block, _levels(kept, part))
             place += width
 
     def sizes(self, kept: Any) -> Floats:
@@ -112,7 +112,7 @@ class DateFeature(Feature):
                 continue
             block = np.zeros((count, len(self.names_of(part))))
             last = len(LEVELS[part])
-            mark(block, np.where(missing, last, rng.integers(0, last, size=count)))
+            kernels.texts.mark(block, np.where(missing, last, rng.integers(0, last, size=count)))
             blocks.append(block)
         return np.concatenate(blocks, axis=1)
 

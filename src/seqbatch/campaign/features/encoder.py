@@ -22,9 +22,9 @@ from seqbatch.campaign.files.number_format import TOO_LARGE_ENCODED
 from seqbatch.campaign.spec.features import Features, Hashed
 from seqbatch.campaign.spec.input_limits import LARGEST_ENCODED, LARGEST_NUMBER
 from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats
 from seqbatch.core.exact_sums import Vectors
-from seqbatch.core.kernels.texts import scale_columns
 
 # ----------------------------------------------------------------------
 # Encode units in the same way at assignment, when a wave closes, and in a replay.
@@ -434,7 +434,7 @@ class _Numbers:
         if first:
             # In one call: threads that take turns in Python wait for each other at every call.
             np.concatenate([each[some] for each in self.values], out=rows[:first].reshape(-1))
-            scale_columns(rows[:first], self.rules)
+            kernels.texts.scale_columns(rows[:first], self.rules)
         for width, part, kept in self.others:
             own = rows[first : first + width]
             own[:] = 0.0

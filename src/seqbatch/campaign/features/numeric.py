@@ -12,8 +12,8 @@ from seqbatch.campaign.features.learned_scales import FrozenNumber, outside, sca
 from seqbatch.campaign.files.column_values import MISSING, Reason, missing_rows
 from seqbatch.campaign.files.number_format import NumberFormat, read_numbers
 from seqbatch.campaign.spec.features import NumberRules, NumericRules
+from seqbatch.core import kernels
 from seqbatch.core.arrays import Bools, Floats
-from seqbatch.core.kernels.texts import scale
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ScaledNumber:
         if frozen is None:
             return
         if frozen.sd > 0:
-            scale(values, *_rules(frozen), out[:, 0])
+            kernels.texts.scale(values, *_rules(frozen), out[:, 0])
         if frozen.indicator:
             out[:, 1] = np.isnan(values)
 

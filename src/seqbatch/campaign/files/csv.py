@@ -154,7 +154,7 @@ class Records:
         """Return the text of these cells."""
         out = np.empty(int((self.ends[chosen] - self.starts[chosen]).sum()), dtype=np.uint8)
         offsets = np.empty(len(chosen) + 1, dtype=np.int32)
-        size = kernels.copy_cells(
+        size = kernels.texts.copy_cells(
             self.data, self.starts, self.ends, self.quoted, chosen, out, offsets
         )
         buffers = pa.py_buffer(offsets), pa.py_buffer(out[:size])
@@ -205,7 +205,7 @@ def _cut(text: bytes, delimiter: str, line: int, *, final: bool) -> tuple[Record
     quoted = np.empty(most, dtype=np.bool_)
     firsts = np.empty(ends_of_lines + 1, dtype=np.int32)
     lines = np.empty(ends_of_lines, dtype=np.int64)
-    count, cells, used, line, unclosed = kernels.split_cells(
+    count, cells, used, line, unclosed = kernels.texts.split_cells(
         data, ord(delimiter), final, line, starts, ends, quoted, firsts, lines
     )
     if unclosed:

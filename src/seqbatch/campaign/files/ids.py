@@ -19,8 +19,8 @@ from seqbatch.campaign.files.column_values import (
     told_apart,
 )
 from seqbatch.campaign.files.parallel_pieces import over
+from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray, Bools
-from seqbatch.core.kernels.texts import hash_texts
 from seqbatch.errors import Doubt, RowProblem
 
 # ----------------------------------------------------------------------
@@ -110,7 +110,7 @@ def prints_of(ids: pa.Array, key: AnyArray) -> AnyArray:
     """Return a keyed hash of each id, to find candidates for equal ids."""
     data, places = buffers(ids)
     made = np.empty((len(ids), 2), dtype=np.uint64)
-    hash_texts(data, places, key, made)
+    kernels.texts.hash_texts(data, places, key, made)
     return np.ascontiguousarray(made[:, 0])
 
 

@@ -14,7 +14,7 @@ from seqbatch.campaign.features.learned_scales import LearnedFeatures
 from seqbatch.campaign.record.earlier_campaign import Document, history_of, learned_of
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
-from seqbatch.campaign.spec.spec import Action, Spec
+from seqbatch.campaign.spec.spec import Action, Spec, rule_name
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.core import Problem
 from seqbatch.core.arrays import Floats, Integers
@@ -409,8 +409,9 @@ class Situation:
 
     def stopped(self) -> CampaignStateError:
         """Return the refusal of a campaign that its rule has stopped."""
+        rule = rule_name(self.spec.stopping.rule)
         said = (
-            f"campaign {self.name} was stopped by its rule ({self.spec.stopping.rule}) after wave "
+            f"campaign {self.name} was stopped by its rule ({rule}) after wave "
             f"{self.wave - 1}: {self.stop}."
         )
         if self.aborted:

@@ -45,7 +45,8 @@ class Event:
     sequence
         Its number in the campaign, from 1, which alone defines the order of events.
     kind
-        create, assign, record, close, look, continue, amend, unmask, unblind, sign, stop or abort.
+        create, assign, record, close, look, continue, amend, unmask, unblind, screen, sign, stop
+        or abort.
     at
         The time in UTC, from the machine's clock.
     who, why

@@ -171,9 +171,34 @@ class _Facts:
                 each.stops and each.verdict in (SUCCESS, HARM) for each in found.stopping.looks
             ]
             yield "the stopping rule", [any(wrong), bool(others.all())]
+        yield from self._gains()
+        yield from self._of_metrics()
         yield from self._in_segments()
         yield from self._changes()
         yield from self._quality()
+
+    def _gains(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield tests of gains: where no unit has a lift, nothing gains."""
+        run, rule, nil = self.found.run, self.found.rule, self.world.nothing_at_all
+        if run is not None:
+            gains = [run.over_random, *run.over_actions.values()]
+            if known := [_excludes(one) for one in gains if one.known]:
+                yield "gains of the run, each by itself", [known, nil]
+        if rule is not None and rule.gain.known:
+            yield "gain of the rule to run next", [_excludes(rule.gain), nil]
+
+    def _of_metrics(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield tests of other metrics than the objective's."""
+        for metric in self.found.metrics:
+            lifts = self._over_waves(
+                [self.world.metric_means(metric.name, wave, self.control) for wave in self._waves]
+            )
+            null = [
+                _excludes(lift.interval) for lift in metric.lifts
+                if lift.interval.known and abs(lifts[self.names.index(lift.action)]) < NOTHING
+            ]  # fmt: skip
+            if metric.shown and null:
+                yield f"lifts of {metric.name}, each by itself", [null, True]
 
     def _in_segments(self) -> Iterator[tuple[str, list[Any]]]:
         found = self.found
@@ -192,16 +217,22 @@ class _Facts:
             yield "any split, by Holm", [any(_small(one.adjusted_p) for one in found.splits), alike]
 
     def _changes(self) -> Iterator[tuple[str, list[Any]]]:
-        steady = self.world.steady(len(self.campaign.waves))
+        waves = len(self.campaign.waves)
+        same = [_small(one.same_p) for one in self.found.lifts if len(one.waves) > 1]
+        if same:
+            yield (
+                "the same lift in every wave, each by itself",
+                [same, self.world.same_lifts(waves)],
+            )
+        null = {
+            "lift": self.world.same_lifts(waves), "level": self.world.steady(waves),
+            "feature": True,
+        }  # fmt: skip
         kinds = defaultdict(list)
         for one in self.found.drift:
             kinds[one.kind].append(_small(one.p))
         for kind, rejects in kinds.items():
-            # Each has its own p-value: the share of all of them is nominal.
-            yield (
-                f"change of {CHANGES[kind]}, each by itself",
-                [rejects, kind == "feature" or steady],
-            )
+            yield f"any change of {CHANGES[kind]}, by Holm", [any(rejects), null[kind]]
 
     def _quality(self) -> Iterator[tuple[str, list[Any]]]:
         waves = self.found.quality.waves
@@ -224,16 +255,30 @@ class _Facts:
         for one in found.lifts:
             truth = lifts[self.names.index(one.action)]
             yield f"lift of {one.action}", _with(one.interval, truth)
-            yield f"lift of {one.action}, together", _with(one.around, truth)
+            if one.together is not None:
+                yield f"lift of {one.action}, together", _with(one.together, truth)
+            if one.adjusted is not None:
+                yield f"lift of {one.action}, adjusted for looks", _with(one.adjusted, truth)
+            if one.same is not None and self.world.same_lifts(len(self.campaign.waves)):
+                yield f"lift of {one.action}, if the same in every wave", _with(one.same, truth)
+        if (best := found.selected) is not None:
+            truth = lifts[self.names.index(best.action)]
+            yield "lift of the best of several", _with(best.expected, truth)
         if found.run is not None:
-            yield "mean as run", _with(found.run.value, self._as_run())
+            run, single = self._as_run()
+            gained = found.run.over_actions[found.control]
+            yield "mean as run", _with(found.run.value, run)
+            if gained.known:
+                yield f"gain of the run over {found.control}", _with(gained, run - single)
 
-    def _as_run(self) -> float:
-        total = 0.0
+    def _as_run(self) -> tuple[float, float]:
+        """Return the mean of the units as run, by probabilities, and under the control."""
+        run = single = 0.0
         for number, wave in enumerate(self.campaign.waves, start=1):
             own = self.world.rewards(number, wave.rows)
-            total += float((wave.decided.probabilities * own).sum())
-        return total / self.now.assigned
+            run += float((wave.decided.probabilities * own).sum())
+            single += float(own[:, self.control].sum())
+        return run / self.now.assigned, single / self.now.assigned
 
     # Guardrails.
 

@@ -265,10 +265,18 @@ class World:
         """Whether every action has the same lift for every unit."""
         return not (np.ptp(self._every_lift, axis=1) > NOTHING).any()
 
+    @cached_property
+    def nothing_at_all(self) -> bool:
+        """Whether no action has an effect on any unit."""
+        return not (np.abs(self._every_lift) > NOTHING).any()
+
     def steady(self, waves: int) -> bool:
         """Whether means are the same in the first waves."""
-        own = np.array([self.means(wave) for wave in range(1, waves + 1)])
-        return not (np.ptp(own, axis=0) > NOTHING).any()
+        return _constant([self.means(wave) for wave in range(1, waves + 1)])
+
+    def same_lifts(self, waves: int) -> bool:
+        """Whether lifts are the same in the first waves."""
+        return _constant([self.lifts(wave) for wave in range(1, waves + 1)])
 
     def _over(self, own: Floats) -> Floats:
         return own - own[:, [self.control]]
@@ -286,3 +294,7 @@ class World:
                 averages[action] = own[rows, action].mean() if own[rows].size else np.nan
             self._means[key] = averages
         return self._means[key]
+
+
+def _constant(by_wave: Sequence[Floats]) -> bool:
+    return not (np.ptp(np.array(by_wave), axis=0) > NOTHING).any()

@@ -111,7 +111,7 @@ def rehearse(
 
 
 def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
-    """Return the checked spec without masks; refuse one that cannot be rehearsed."""
+    """Return the checked spec with open results; refuse one that cannot be rehearsed."""
     declared = prepare(spec)
     if isinstance(spec, str | Path):
         spec = read_spec(spec)
@@ -122,10 +122,14 @@ def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
         raise InvalidSpecError(
             f"spec: it cannot be rehearsed. {' '.join(refused)}", code="no-rehearsal"
         )
-    if not spec.masked:
+    if not spec.masked and spec.interim == "open":
         return declared
-    # Names in place of codes: nothing else differs.
-    named = prepare(spec.model_copy(update={"masked": False}))
+    # Names in place of codes, results that anybody may see, and looks that need no key: nothing
+    # else differs.
+    stopping = spec.stopping.model_copy(update={"looks": None})
+    named = prepare(
+        spec.model_copy(update={"masked": False, "interim": "open", "stopping": stopping})
+    )
     return Prepared(named.now, named.payload, named.state, design=declared.design)
 
 

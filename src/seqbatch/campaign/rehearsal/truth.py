@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.spec.metrics import AMOUNT, YES_NO, Metric
+from seqbatch.campaign.spec.metrics import AMOUNT, COUNT, YES_NO, Metric
+from seqbatch.campaign.spec.toml import key
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.display import number
 from seqbatch.errors import InvalidSpecError
@@ -308,7 +309,7 @@ class _Declared:
             if self.names[self.control] not in places:
                 self._say(
                     f"{self.names[self.control]}: the control's mean of {metric} is needed, such "
-                    f"as {self.names[self.control]} = 0.04"
+                    f"as {key(self.names[self.control])} = {USUAL[self.metrics[metric].kind][0]}"
                 )
         elif metric in self._terms and self.names[self.control] not in places:
             self._say(
@@ -430,15 +431,15 @@ class _Declared:
                 self._say(f"spread.{name}: must be {{sd = 20}} or {{buyers = 0.05, log_sd = 1}}")
                 continue
             bad = [
-                key for key, value in own.items()
+                part for part, value in own.items()
                 if isinstance(value, bool) or not isinstance(value, int | float)
-                or not 0 < value < (1 + 1e-12 if key == "buyers" else np.inf)
+                or not 0 < value < (1 + 1e-12 if part == "buyers" else np.inf)
             ]  # fmt: skip
-            for key in bad:
-                rule = "a share above 0, at most 1" if key == "buyers" else "a number above 0"
-                self._say(f"spread.{name}.{key}: must be {rule}; received {own[key]!r}")
+            for part in bad:
+                rule = "a share above 0, at most 1" if part == "buyers" else "a number above 0"
+                self._say(f"spread.{name}.{part}: must be {rule}; received {own[part]!r}")
             if not bad:
-                made[name] = Spread(**{key: float(value) for key, value in own.items()})
+                made[name] = Spread(**{part: float(value) for part, value in own.items()})
         return made
 
     def _check_spread(
@@ -490,6 +491,8 @@ def _text(value: Any) -> str:
 
 
 NULL = "no action differs"
+#: The control's mean in an example, and that of other actions, by kind.
+USUAL = {YES_NO: ("0.04", "0.05"), COUNT: ("2", "2.5"), AMOUNT: ("4", "5")}
 
 
 def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
@@ -502,9 +505,8 @@ def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
     plan = _of_plan(now, control)
     if not declared and plan is None:
         raise InvalidSpecError(
-            "spec: nothing says what outcomes are like. Declare a truth: a TOML file with the "
-            f"control's mean, such as {names[control]} = 0.04, and those of other actions; or a "
-            "plan with its noise and effect in [grid.plan].",
+            "spec: nothing says what outcomes are like. Declare a truth in a TOML file, such as\n"
+            f"{_example(now, control)}\nor a plan with its noise and effect in [grid.plan].",
             code="no-truth",
             field="truth",
         )
@@ -513,6 +515,19 @@ def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
     found = [basis.null_of(control, NULL)]
     found += [plan] if plan is not None and not plan.null else []
     return (*found, *declared)
+
+
+def _example(now: Situation, control: int) -> str:
+    """Return a truth for these actions, as lines of a TOML file."""
+    lines, terms = list[str](), now.spec.reward.terms
+    if any(metric.kind == AMOUNT for metric in now.spec.metrics.values()):
+        lines.append("  spread = {sd = 20}")
+    for metric in terms:
+        if len(terms) > 1:
+            lines.append(f"  [metrics.{key(metric.name)}]")
+        for place, action in enumerate(now.actions):
+            lines.append(f"  {key(action.name)} = {USUAL[metric.kind][place != control]}")
+    return "\n".join(lines)
 
 
 def _of_plan(now: Situation, control: int) -> Truth | None:

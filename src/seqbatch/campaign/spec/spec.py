@@ -119,14 +119,37 @@ class WaveGrid(SpecPart):
         return self
 
 
+def rule_name(rule: str) -> str:
+    """Return a stopping rule's name with its kind: a spending function or a classical boundary.
+
+    >>> rule_name("obrien-fleming"), rule_name("pocock-classical"), rule_name("none")
+    ('obrien-fleming-spending', 'pocock-classical', 'none')
+    """
+    return f"{rule}-spending" if rule in ("obrien-fleming", "pocock") else rule
+
+
+STOPPING_RULES = (
+    '"obrien-fleming-spending", "pocock-spending", "obrien-fleming-classical" or "pocock-classical"'
+)
+
+
 class StoppingRule(SpecPart):
     """When to stop early, for success or for futility, declared before the first unit.
 
     `alpha` is the two-sided error rate over all looks together. `looks` says who takes the looks of
-    a masked campaign: the holder of its key.
+    a masked campaign: the holder of its key. "obrien-fleming" and "pocock" are the spending
+    functions, as in specs of before.
     """
 
-    rule: Literal["obrien-fleming", "pocock", "none"] = "none"
+    rule: Literal[
+        "obrien-fleming-spending",
+        "pocock-spending",
+        "obrien-fleming-classical",
+        "pocock-classical",
+        "obrien-fleming",
+        "pocock",
+        "none",
+    ] = "none"
     alpha: Number = Field(default=0.05, gt=0, le=0.5)
     futility: bool = False
     looks: Literal["key holder"] | None = None
@@ -134,9 +157,9 @@ class StoppingRule(SpecPart):
     @model_validator(mode="after")
     def _meaningful(self) -> "StoppingRule":
         if self.futility and self.rule == "none":
-            raise SettingError('futility needs a rule: "obrien-fleming" or "pocock"', "futility")
+            raise SettingError(f"futility needs a rule: {STOPPING_RULES}", "futility")
         if self.looks and self.rule == "none":
-            raise SettingError('looks needs a rule: "obrien-fleming" or "pocock"', "looks")
+            raise SettingError(f"looks needs a rule: {STOPPING_RULES}", "looks")
         return self
 
 

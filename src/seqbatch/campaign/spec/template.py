@@ -186,7 +186,7 @@ def write_spec(
 
 STOPPING = (
     "\n# When to stop early; this cannot be declared later.\n# [stopping]\n"
-    '# rule = "obrien-fleming"  # or "pocock"; applied whenever a wave is closed\n'
+    '# rule = "obrien-fleming-spending"  # applied whenever a wave is closed\n'
     "# futility = true  # also stop if success has become unlikely\n"
 )
 ELIGIBLE = (

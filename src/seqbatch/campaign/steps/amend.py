@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seqbatch.campaign.decide.amended_error import amended_error
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.decide.learning import relearned
 from seqbatch.campaign.decide.replanning import adopted_text, why_none
@@ -152,6 +153,8 @@ class Amending:
         payload["changes"] = changes(now, after)
         if not payload["changes"]:
             raise InvalidArgumentError("amendment", "at least one change", "the current settings")
+        if (error := amended_error(now, after, self._change.events(), payload)) is not None:
+            payload["error"] = error
         self._check_after(after, bool(add))
         if not force:
             self._protect_control(after)

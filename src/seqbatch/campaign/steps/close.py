@@ -26,8 +26,8 @@ from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
+from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray
-from seqbatch.core.kernels.compiling import load_early
 from seqbatch.display import sentence
 from seqbatch.errors import CampaignStateError, Doubt, InvalidArgumentError, Remedy
 from seqbatch.planning.replanning import Proposal
@@ -406,7 +406,7 @@ def close(
         now.require_rows()
         _refuse_wrong_wave(now, wave)
         now.require_open()
-        load_early()
+        kernels.compiling.load_early()
         at = logbook.now()
         evidence = RowEvidence.of(change, now, at=at, skip=skip)
         return _closed(change, logbook, now, evidence, force=force, skip=skip, at=at, why=why)

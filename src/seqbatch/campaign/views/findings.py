@@ -12,6 +12,7 @@ from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.action_differences import FeatureDifference
 from seqbatch.campaign.views.boosted_trees import TreesAnswer
+from seqbatch.campaign.views.conditional_powers import ConditionalPower
 from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
@@ -415,6 +416,8 @@ class Findings:
         What to expect of the best action in a roll-out; None if it had no competitor.
     differences
         How different the actions are, for the average unit and by feature.
+    conditional
+        The conditional power of each action, if it was asked for.
     trees
         What a rule by boosted trees would have brought, if it was asked for.
     scarce
@@ -458,6 +461,7 @@ class Findings:
     recommendation: Recommendation | None = None
     selected: SelectedAnswer | None = None
     differences: tuple[FeatureDifference, ...] = ()
+    conditional: tuple[ConditionalPower, ...] = ()
     trees: TreesAnswer | None = None
     scarce: tuple[str, ...] = ()
     spread: float | None = None

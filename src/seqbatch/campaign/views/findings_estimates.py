@@ -28,6 +28,7 @@ from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.views.action_differences import action_differences
 from seqbatch.campaign.views.adjusted_lifts import adjusted_lifts
 from seqbatch.campaign.views.boosted_trees import trees_answer
+from seqbatch.campaign.views.conditional_powers import conditional_powers
 from seqbatch.campaign.views.findings import (
     Answer,
     DriftAnswer,
@@ -76,6 +77,7 @@ from seqbatch.inference import (
     verdict,
     within_segments,
 )
+from seqbatch.inference.boosted_trees import require_trees
 from seqbatch.inference.contrasts import Contrast, all_contrasts
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
@@ -483,16 +485,20 @@ def findings(
     at: datetime | None = None,
     tree: bool = False,
     boosted_trees: bool = False,
+    conditional_power: bool = False,
 ) -> Findings:
     """Return a campaign's findings, now or right after event number `at_event`.
 
     With `tree`, fit a tree to all waves but the last, which then judges it. With `boosted_trees`,
-    compare the rule to run next with a rule by boosted trees.
+    compare the rule to run next with a rule by boosted trees. With `conditional_power`, say what
+    the looks to come may show.
 
     Units without a value of a metric count as absent if their wait was over at the time `at`; by
     default that of the event, or now.
     """
     arguments.number("level", level, above=0.5, at_most=1 - 1e-9)
+    if boosted_trees:
+        require_trees()
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = current(reader) if at_event is None else situation(events)
@@ -508,6 +514,8 @@ def findings(
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
                 found = replace(found, trees=trees_answer(asking))
+            if conditional_power:
+                found = replace(found, conditional=conditional_powers(now, found.stopping))
         said = (*notes(now, found), *_history(reader, now))
     return replace(found, assumptions=assumptions(now, found), notes=said)
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.decide.stopping import inflation_text, look_text
 from seqbatch.campaign.record.current_situation import Situation, condition_text
+from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.action_differences import differences_table
 from seqbatch.campaign.views.adjusted_lifts import ERRS, adjusted_sentence
 from seqbatch.campaign.views.boosted_trees import trees_sentences
+from seqbatch.campaign.views.conditional_powers import conditional_table
 from seqbatch.campaign.views.metrics import (
     broken_names,
     broken_sentences,
@@ -67,6 +69,7 @@ def with_sections(found: "Findings") -> list[tuple[str, Table]]:
         ("outcomes", _means_by_wave(found)),
         ("methods", _same(found)),
         ("stopping", _looks(found)),
+        ("stopping", conditional_table(found)),
         ("quality", _drift(found)),
         ("quality", _quality(found)),
         ("methods", differences_table(found)),
@@ -250,7 +253,7 @@ def _looks(found: "Findings") -> Table:
     ]  # fmt: skip
     columns = ("wave", "action", "information", "statistic", "boundary", "futility",
                "repeated from", "to", "rule says")  # fmt: skip
-    title = f"Looks ({found.stopping.rule}, total alpha {found.stopping.alpha:g})"
+    title = f"Looks ({rule_name(found.stopping.rule)}, total alpha {found.stopping.alpha:g})"
     return Table(title, columns, rows, words=("action", "rule says"), keys=2)
 
 

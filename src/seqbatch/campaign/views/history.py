@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from seqbatch.campaign.decide.amended_error import amended_error_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.signatures import KNOWN_BY
 from seqbatch.display import cell, counted, enumerated
@@ -14,7 +15,8 @@ from seqbatch.document import Table
 PUBLIC = frozenset((
     "absent", "absent_earlier", "absent_value", "add", "adopted", "against", "allocation",
     "assigned", "changes", "chunks", "codes", "control", "correct", "corrected",
-    "delivery", "equal_rows", "expected", "explored", "file", "floor", "forced", "held", "inflated",
+    "delivery", "equal_rows", "error", "expected", "explored", "file", "floor", "forced", "held",
+    "inflated",
     "key", "known_by", "late", "learned", "left_out", "limits", "logged", "meaning", "metrics",
     "missingness", "notes",
     "observed", "outside", "policy", "proposal", "randomised", "reading", "reasons", "replaced",
@@ -28,7 +30,8 @@ RESULTS = frozenset((
 ))  # fmt: skip
 #: Counts of an event that reveal no result: they are sums over all actions.
 PLAIN_COUNTS = frozenset((
-    "absent", "accepted", "actions", "assigned", "clipped", "conflict", "corrected", "duplicate",
+    "absent", "accepted", "actions", "assessed", "assigned", "clipped", "conflict", "corrected",
+    "duplicate", "excluded",
     "late", "left_over", "outcomes", "outside", "quarantined", "repeated", "rows", "units", "waves",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
@@ -80,6 +83,8 @@ def what_was_done(event: Event) -> str:
         f"{change['what']} from {_listed(change['from'])} to {_listed(change['to'])}"
         for change in event.payload.get("changes", ())
     ]
+    if "error" in event.payload:
+        changed.append(amended_error_text(event.payload["error"]))
     if event.kind == "unmask":
         changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]
     if event.kind in ("continue", "look", "stop"):

@@ -21,7 +21,7 @@ from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.campaign.spec.measure import Measure, control_name
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.objective import RollOut
-from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.spec.spec import Spec, rule_name
 from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
 from seqbatch.campaign.views.rehearsal import Rehearsal
 from seqbatch.campaign.views.report_conduct import REFERENCES
@@ -29,8 +29,9 @@ from seqbatch.campaign.views.signatures import signatures
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference import boundaries, detectable_lift, planned_error
+from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_error
 from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
+from seqbatch.inference.stopping_boundaries import CLASSICAL
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -119,8 +120,9 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
         f", and for futility by bounds for a power of {percent(POWER)}" if rule.futility else ""
     )
     yield (
-        f"After each wave the rule {rule.rule} is applied, with a two-sided error of "
-        f"{percent(rule.alpha)} over all looks and actions (group-sequential Holm){futile}."
+        f"After each wave the rule {rule_name(rule.rule)} is applied ({_kind(rule.rule)}), with a "
+        f"two-sided error of {percent(rule.alpha)} over all looks and actions (group-sequential "
+        f"Holm){futile}."
     )
     rows = [
         [place + 1, percent(round(min(time, 1.0), 4)), bounds.get(place, "none")]
@@ -151,6 +153,14 @@ def _stopping(now: Situation, others: int) -> Iterator[Part]:
             "The rule compares with the control, which only the key names: until the campaign is "
             "unmasked, there is no look, and no part of the error is used."
         )
+
+
+def _kind(rule: str) -> str:
+    """Say how a rule sets its boundaries, for a statistician."""
+    name = "O'Brien and Fleming's" if rule.startswith("obrien") else "Pocock's"
+    if rule in CLASSICAL:
+        return f"{name} boundaries for the planned looks; if the plan changes, they are set again"
+    return f"a spending function of {name} type by Lan and DeMets"
 
 
 # ----------------------------------------------------------------------
@@ -292,14 +302,27 @@ class _Writing:
             f"{percent(returned)} of outcomes returned, "
             f"{counted(now.encoder().dim, 'column')} in the model)."
         )
-        rows = [[percent(p), number(shown * detectable_lift(error, power=p), 2)] for p in POWERS]
-        yield Table("Detectable lifts, two-sided at 5%", ("power", f"lift ({measured})"), rows)
-        if len(now.actions) > 2 or self.spec.stopping.rule != "none":
-            yield (
-                "That is for one comparison and one look; with several, only larger lifts are "
-                "detected."
-            )
+        rows = [[percent(p), number(shown * error * self._drift(p), 2)] for p in POWERS]
+        rule, others = self.spec.stopping, len(now.actions) - 1
+        several = ["looks"] if rule.rule != "none" else []
+        several += ["comparisons"] if others > 1 else []
+        together = f" for all {' and '.join(several)} together" if several else ""
+        total = percent(rule.alpha if rule.rule != "none" else 0.05)
+        title = f"Detectable lifts, two-sided at {total}{together}"
+        yield Table(title, ("power", f"lift ({measured})"), rows)
         yield from self._less_precise()
+
+    def _drift(self, power: float) -> float:
+        """Return how many standard errors are detected, with the correction of the findings."""
+        now, rule, others = self.now, self.spec.stopping, len(self.now.actions) - 1
+        if rule.rule != "none":
+            times = list(accumulate(planned(now).shares))
+            looks = [min(times[place], 1.0) for place in places_of_looks(times)]
+            alpha = rule.alpha / 2 / others
+            return detectable_drift(looks, rule=rule.rule, alpha=alpha, power=power)
+        if self.spec.eligible or self.spec.grid.calendar:
+            return detectable_lift(1.0, level=1 - 0.05 / others, power=power)
+        return detectable_lift(1.0, power=power, comparisons=others)
 
     def _less_precise(self) -> Iterator[Part]:
         """Say that eligibility rules and limits make the estimates less precise than stated."""

@@ -3,36 +3,33 @@
 from collections.abc import Mapping
 from typing import Any
 
+from seqbatch.chart import Axis, BarMark, Chart, Entry, Panel
 from seqbatch.pictures import COLOURS, GREY
 
 #: The bar of campaigns that recommend no action.
 NONE = "no action"
 
 
-def draw(data: Mapping[str, Any]) -> Any:
+def draw(data: Mapping[str, Any]) -> Chart:
     """Draw one bar for each truth, divided by the recommended action."""
-    import altair as alt
-
     actions = [name for name in data["actions"] if name != data["control"]]
-    names, values = [*actions, NONE], []
-    for truth in data["truths"]:
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(actions)}
+    colours[NONE] = GREY
+    marks = []
+    for place, truth in enumerate(data["truths"]):
         shares = {name: truth["recommended"][name]["share"] for name in actions}
         shares[NONE] = truth["verdicts"]["no action"]["share"]
-        values += [
-            {"truth": truth["name"], "recommended": name, "share": share, "order": place}
-            for place, (name, share) in enumerate(shares.items())
-        ]
-    colours = [COLOURS[place % len(COLOURS)] for place in range(len(actions))]
-    return (
-        alt.Chart({"values": values})
-        .mark_bar()
-        .encode(
-            x=alt.X("share:Q", axis=alt.Axis(format="%"), title="share of campaigns",
-                    scale=alt.Scale(domain=[0, 1])),
-            y=alt.Y("truth:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
-            color=alt.Color("recommended:N", sort=names, title="recommended",
-                            scale=alt.Scale(domain=names, range=[*colours, GREY])),
-            order="order:Q",
-        )
-        .properties(width=480, height=alt.Step(36))
+        start = 0.0
+        for name, share in shares.items():
+            if share > 0:
+                sides = (start, start + share), (place + 0.15, place + 0.85)
+                marks.append(BarMark(x=sides[0], y=sides[1], colour=colours[name]))
+            start += share
+    names = [truth["name"] for truth in data["truths"]]
+    panel = Panel(
+        x=Axis.numbers([0.0, 1.0], title="share of campaigns", percent=True, padding=0.0),
+        y=Axis.categories(names, down=True),
+        marks=marks, width=480, height=36.0 * len(names),
     )  # fmt: skip
+    legend = [Entry(name, colour) for name, colour in colours.items()]
+    return Chart(rows=[[panel]], legend=legend)

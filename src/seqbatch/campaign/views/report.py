@@ -6,6 +6,7 @@ from dataclasses import replace
 from seqbatch.campaign.record.current_situation import condition_text
 from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
 from seqbatch.campaign.views.findings_text import clear, placed, says
+from seqbatch.campaign.views.flow import flow
 from seqbatch.campaign.views.metrics import broken_sentences, guardrail_summary
 from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.report_conduct import (
@@ -359,8 +360,8 @@ def report(of: Material) -> Document:
         sections=[
             section(of)
             for section in (
-                planned_and_done, allocation, outcomes, who_gets_what, value, metrics, quality,
-                stopping, audit, methods, assumed,
+                planned_and_done, flow, allocation, outcomes, who_gets_what, value, metrics,
+                quality, stopping, audit, methods, assumed,
             )
         ],
         data={

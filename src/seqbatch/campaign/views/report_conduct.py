@@ -8,6 +8,7 @@ from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
 from seqbatch.campaign.record.current_situation import condition_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import constraints_said
+from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.findings_text import placed
 from seqbatch.campaign.views.history import (
     CHANGES,
@@ -222,7 +223,8 @@ def _planned(of: Material) -> Iterator[str]:
     yield (
         "No rule for early stopping was declared."
         if rule.rule == "none"
-        else f"Rule for early stopping: {rule.rule}, with a total error of {percent(rule.alpha)}"
+        else f"Rule for early stopping: {rule_name(rule.rule)}, with a total error of "
+        + percent(rule.alpha)
         + (f"; also for futility, by bounds for a power of {percent(POWER)}." if rule.futility
            else ".")
     )  # fmt: skip
@@ -325,7 +327,9 @@ def stopping(of: Material) -> Section:
         )
         parts += [look_text(found.looks[-1]), *placed(of.found)["stopping"]]
     elif found.rule != "none":
-        parts.append(f"The declared rule ({found.rule}) has not been applied yet: no look so far.")
+        parts.append(
+            f"The declared rule ({rule_name(found.rule)}) has not been applied yet: no look so far."
+        )
     elif found.inflated is not None:
         parts.append(inflation_text(found.inflated))
     else:

@@ -1,19 +1,32 @@
 """The report's charts: narrow enough for a phone, readable without colours."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 from seqbatch.campaign.spec.measure import Measure
+from seqbatch.chart import (
+    Axis,
+    BarMark,
+    Chart,
+    Entry,
+    LineMark,
+    Panel,
+    PanelMark,
+    PointMark,
+    TextMark,
+)
 from seqbatch.display import visible
 from seqbatch.inference import Interval
 from seqbatch.pictures import COLOURS, GREY, INK
 
-if TYPE_CHECKING:
-    import altair as alt
-
-#: The width of all charts: it nearly fits a phone; pages scale it up.
-WIDTH = 380
+#: The width of a chart's area: with its labels it nearly fits a phone; pages scale it up.
+WIDTH = 380.0
+#: The line at a difference of 0.
+DASH = "5 4"
+#: The shapes of the actions' points, where each has a line.
+LINE_SHAPES = ("circle", "square", "triangle-up", "diamond")
+#: The colours of no units and of all units.
+PALEST, DARKEST = (238, 243, 248), (8, 48, 107)
 #: The point's shape, by the interval's verdict.
 SHAPES = {"": "circle", "better": "circle", "worse": "triangle-down", "not clear": "diamond"}
 #: The name of each shape.
@@ -55,11 +68,15 @@ class Bar:
     @property
     def label(self) -> str:
         """The row's label; a long name is cut to leave room for the numbers."""
-        name = visible(self.action)
-        return f"{name if len(name) <= LONGEST else name[: LONGEST - 1] + '…'}: {self.told}"
+        return f"{_cut(self.action)}: {self.told}"
 
 
-def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLevelMixin":
+def _cut(name: str) -> str:
+    name = visible(name)
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> Chart:
     """Draw intervals one below the other, each under its label.
 
     Parameters
@@ -71,43 +88,25 @@ def intervals(bars: Sequence[Bar], *, title: str, zero: str = "") -> "alt.TopLev
     zero
         The meaning of a difference of 0; no line is drawn at 0 if this is empty.
     """
-    import altair as alt
-
-    rows = [
-        {"place": place, "words": bar.label, "says": bar.says,
-         **dict(zip(("estimate", "low", "high"), bar.interval, strict=True))}
-        for place, bar in enumerate(bars)
-    ]  # fmt: skip
-    base = alt.Chart({"values": rows}).encode(y=alt.Y("place:O", axis=None))
-    scale = alt.Scale(zero=bool(zero), nice=False, padding=12)
-    place = alt.X("low:Q", title=visible(title), scale=scale, axis=_axis(tickCount=6, grid=False))
-    lines = base.mark_rule(strokeWidth=2.5, yOffset=10, color=INK).encode(x=place, x2="high:Q")
-    ends = [
-        base.mark_tick(size=12, thickness=2.5, yOffset=10, opacity=1, color=INK).encode(
-            x=f"{end}:Q"
-        )
-        for end in ("low", "high")
-    ]
-    points = [
-        base.transform_filter(alt.datum.says == says)
-        .mark_point(shape=shape, size=130, filled=True, yOffset=10, opacity=1, stroke=INK,
-                    fill="white" if says == "not clear" else COLOURS[0], strokeWidth=2)
-        .encode(x="estimate:Q")
-        for says, shape in SHAPES.items()
-        if any(bar.says == says for bar in bars)
-    ]  # fmt: skip
-    text: dict[str, Any] = {"align": "left", "dy": -10, "fontSize": 15, "limit": WIDTH}
-    # A white outline keeps the text readable where it crosses a line.
-    words = [
-        base.mark_text(**text, **look).encode(text="words:N", x=alt.value(0))
-        for look in ({"stroke": "white", "strokeWidth": 5, "color": "white"}, {"color": INK})
-    ]
-    layers = [lines, *ends, *points, *words]
+    x = Axis.numbers(
+        [value for bar in bars for value in bar.interval], title=title, zero=bool(zero), count=6
+    )
+    y = Axis.categories([bar.action for bar in bars], down=True, shown=False)
+    marks: list[PanelMark] = []
     if zero:
-        # The line needs its own data, or it would be drawn once per interval.
-        at = alt.Chart({"values": [{"at": 0}]})
-        layers.insert(0, at.mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q"))
-    return _finished(alt.layer(*layers).properties(width=WIDTH, height=alt.Step(46)))
+        marks.append(LineMark(points=[(0, 0), (0, y.high)], colour=GREY, width=1, dash=DASH))
+    for place, bar in enumerate(bars):
+        estimate, low, high = bar.interval
+        middle = place + 0.5
+        marks += [
+            LineMark(points=[(low, middle), (high, middle)], width=2.5, dy=10),
+            *(LineMark(points=[(end, place + 0.37), (end, place + 0.63)], width=2.5, dy=10)
+              for end in (low, high)),
+            PointMark(x=estimate, y=middle, dy=10, shape=SHAPES[bar.says], size=5.5, border=2,
+                      fill="white" if bar.says == "not clear" else COLOURS[0]),
+            TextMark(x=x.low, y=middle, dy=-7, text=bar.label, size=14, halo=True),
+        ]  # fmt: skip
+    return Chart(rows=[[Panel(x=x, y=y, marks=marks, width=WIDTH, height=46.0 * len(bars))]])
 
 
 @dataclass(frozen=True)
@@ -121,41 +120,29 @@ class WavePoint:
     high: float
 
 
-def by_wave(points: Sequence[WavePoint], *, title: str) -> "alt.TopLevelMixin":
+def by_wave(points: Sequence[WavePoint], *, title: str) -> Chart:
     """Draw lifts with their intervals over the waves, one panel per action."""
-    import altair as alt
-
     names = list(dict.fromkeys(one.action for one in points))
-    ends = min(0.0, *(one.low for one in points)), max(0.0, *(one.high for one in points))
-    scale = alt.Scale(zero=True, nice=False, padding=10, domain=list(ends))
+    waves = sorted({one.wave for one in points})
+    ends = [end for one in points for end in (one.low, one.high)]
+    y = Axis.numbers(ends, title=title, zero=True)
+    width = max((WIDTH - 20) / len(names) - 12, 70)
     panels = []
-    for place, name in enumerate(names):
-        rows = [
-            {"wave": one.wave, "estimate": one.estimate, "low": one.low, "high": one.high}
-            for one in points
-            if one.action == name
+    for name in names:
+        x = Axis.categories([str(wave) for wave in waves], title="wave")
+        marks: list[PanelMark] = [
+            LineMark(points=[(0, 0), (x.high, 0)], colour=GREY, width=1, dash=DASH)
         ]
-        base = alt.Chart({"values": rows}).encode(
-            x=alt.X("wave:O", title="wave", axis=_axis(labelAngle=0, grid=False))
-        )
-        y = alt.Y("low:Q", scale=scale, title=visible(title) if not place else None,
-                  axis=_axis(tickCount=5, grid=False, titleLimit=200))  # fmt: skip
-        zero = alt.Chart({"values": [{"at": 0}]}).mark_rule(strokeDash=[5, 4], color=GREY)
-        layers = [
-            zero.encode(y=alt.Y("at:Q", scale=scale)),
-            base.mark_rule(strokeWidth=2.5, color=INK).encode(y=y, y2="high:Q"),
-            base.mark_point(size=110, filled=True, opacity=1, fill=COLOURS[0], stroke=INK,
-                            strokeWidth=2).encode(y=alt.Y("estimate:Q", scale=scale)),
-        ]  # fmt: skip
-        label = name if len(name := visible(name)) <= LONGEST else name[: LONGEST - 1] + "…"
-        width = max((WIDTH - 60) // len(names) - 12, 70)
-        panels.append(
-            alt.layer(*layers).properties(
-                width=width, height=190,
-                title=alt.TitleParams(label, fontSize=14, fontWeight="normal", color=INK),
-            )
-        )  # fmt: skip
-    return _finished(alt.hconcat(*panels, spacing=12))
+        for one in points:
+            if one.action == name:
+                middle = waves.index(one.wave) + 0.5
+                marks += [
+                    LineMark(points=[(middle, one.low), (middle, one.high)], width=2.5),
+                    PointMark(x=middle, y=one.estimate, fill=COLOURS[0], size=5, border=2),
+                ]
+        panels.append(Panel(x=x, y=y, marks=marks, width=width, height=190, title=_cut(name)))
+        y = replace(y, title="")
+    return Chart(rows=[panels])
 
 
 @dataclass(frozen=True)
@@ -167,30 +154,35 @@ class Share:
     share: float
 
 
-def shares(given: Sequence[Share]) -> "alt.TopLevelMixin":
+def shares(given: Sequence[Share]) -> Chart:
     """Draw each action's share of each wave as a shaded cell (darker is more) with its number."""
-    import altair as alt
+    names = list(dict.fromkeys(one.action for one in given))
+    waves = sorted({one.wave for one in given})
+    marks: list[PanelMark] = []
+    for one in given:
+        column, row = waves.index(one.wave), names.index(one.action)
+        sides = (column, column + 1), (row, row + 1)
+        marks.append(BarMark(x=sides[0], y=sides[1], colour=_shade(one.share), border="white"))
+        if len(waves) <= MOST_NUMBERED:
+            colour = "white" if one.share > 0.45 else INK
+            marks.append(
+                TextMark(x=column + 0.5, y=row + 0.5, dy=4, text=f"{one.share:.0%}", size=13,
+                         anchor="middle", colour=colour)
+            )  # fmt: skip
+    panel = Panel(
+        x=Axis.categories([str(wave) for wave in waves], title="wave"),
+        y=Axis.categories([_cut(name) for name in names], down=True),
+        marks=marks, width=WIDTH - 80, height=34.0 * len(names), on_top=True,
+    )  # fmt: skip
+    return Chart(rows=[[panel]])
 
-    names = list(dict.fromkeys(visible(one.action) for one in given))
-    waves = len({one.wave for one in given})
-    rows = [{"wave": one.wave, "action": visible(one.action), "share": one.share} for one in given]
-    base = alt.Chart({"values": rows}).encode(
-        x=alt.X("wave:O", title="wave", axis=_axis(labelAngle=0, orient="top", grid=False)),
-        y=alt.Y("action:N", title=None, sort=names, axis=_axis(labelLimit=150, minExtent=100)),
+
+def _shade(share: float) -> str:
+    """Return a colour between those of no units and of all units."""
+    mixed = (
+        round(pale + share * (dark - pale)) for pale, dark in zip(PALEST, DARKEST, strict=True)
     )
-    cells = base.mark_rect(stroke="white", strokeWidth=2).encode(
-        color=alt.Color(
-            "share:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=["#eef3f8", "#08306b"])
-        )
-    )
-    if waves > MOST_NUMBERED:
-        return _finished(cells.properties(width=WIDTH - 100, height=alt.Step(28)))
-    numbers = base.mark_text(fontSize=13).encode(
-        text=alt.Text("share:Q", format=".0%"),
-        color=alt.condition("datum.share > 0.45", alt.value("white"), alt.value(INK)),
-    )
-    size = {"width": WIDTH - 100, "height": alt.Step(34)}
-    return _finished(alt.layer(cells, numbers).properties(**size))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 @dataclass(frozen=True)
@@ -203,65 +195,32 @@ class Predicted:
     outcome: float
 
 
-def predictions(points: Sequence[Predicted], *, title: str) -> "alt.TopLevelMixin":
+def predictions(points: Sequence[Predicted], *, title: str) -> Chart:
     """Draw the model's predictions over one or two features, with one line per action."""
-    import altair as alt
-
-    names = list(dict.fromkeys(visible(one.action) for one in points))
+    names = list(dict.fromkeys(one.action for one in points))
+    looks = {
+        name: (COLOURS[place % len(COLOURS)], LINE_SHAPES[place % len(LINE_SHAPES)])
+        for place, name in enumerate(names)
+    }
     features = list(dict.fromkeys(one.feature for one in points))
-    heights = [one.outcome for one in points]
-    scale = alt.Scale(zero=False, domain=[min(heights), max(heights)], padding=8)
-    width = WIDTH - 80 if len(features) == 1 else (WIDTH - 110) // 2
-    panels = [
-        _panel([one for one in points if one.feature == feature], names)
-        .encode(
-            x=alt.X("value:Q", title=visible(feature),
-                    axis=_axis(values=_ends(points, feature), labelFlush=False, format=".3~r")),
-            y=alt.Y("outcome:Q", title=visible(title) if not place else None, scale=scale,
-                    axis=_axis(tickCount=5)),
+    y = Axis.numbers([one.outcome for one in points], title=title, grid=True)
+    width = WIDTH - 40 if len(features) == 1 else (WIDTH - 70) / 2
+    panels = []
+    for feature in features:
+        own = [one for one in points if one.feature == feature]
+        values = [one.value for one in own]
+        marks: list[PanelMark] = []
+        for name, (colour, shape) in looks.items():
+            line = sorted((one.value, one.outcome) for one in own if one.action == name)
+            marks.append(LineMark(points=line, colour=colour))
+            marks += [PointMark(x=x, y=up, colour=colour, shape=shape, size=5) for x, up in line]
+        x = Axis.numbers(
+            values,
+            title=feature,
+            ticks=[min(values), max(values)],
+            form=lambda value: f"{value:.3g}",
         )
-        .properties(width=width, height=200)
-        for place, feature in enumerate(features)
-    ]  # fmt: skip
-    return _finished(alt.hconcat(*panels, spacing=12))
-
-
-def _panel(points: Sequence[Predicted], names: list[str]) -> "alt.Chart":
-    import altair as alt
-
-    rows = [
-        {"value": one.value, "action": visible(one.action), "outcome": one.outcome}
-        for one in points
-    ]
-    legend = alt.Legend(orient="top", title=None, labelFontSize=13, symbolSize=110, columns=2,
-                        labelLimit=160, symbolStrokeWidth=2)  # fmt: skip
-    told: dict[str, Any] = {"field": "action", "type": "nominal", "sort": names}
-    chart: alt.Chart = (
-        alt.Chart({"values": rows})
-        .mark_line(point={"size": 90, "filled": True, "opacity": 1}, strokeWidth=2)
-        .encode(
-            color=alt.Color(**told, legend=legend, scale=alt.Scale(
-                domain=names, range=list(COLOURS[: len(names)]))),
-            shape=alt.Shape(**told, legend=legend, scale=alt.Scale(
-                domain=names, range=["circle", "square", "triangle-up", "diamond"][: len(names)])),
-        )
-    )  # fmt: skip
-    return chart
-
-
-def _ends(points: Sequence[Predicted], feature: str) -> list[float]:
-    values = [one.value for one in points if one.feature == feature]
-    return [min(values), max(values)]
-
-
-def _axis(**more: Any) -> "alt.Axis":
-    import altair as alt
-
-    look = {"labelFontSize": 13.5, "titleFontSize": 13.5, "titleFontWeight": "normal",
-            "labelColor": INK, "titleColor": INK, "titleLimit": WIDTH}  # fmt: skip
-    return alt.Axis(**{**look, **more})
-
-
-def _finished(chart: Any) -> "alt.TopLevelMixin":
-    made: alt.TopLevelMixin = chart.configure_view(stroke=None)
-    return made
+        panels.append(Panel(x=x, y=y, marks=marks, width=width, height=200))
+        y = replace(y, title="")
+    legend = [Entry(visible(name), colour, shape) for name, (colour, shape) in looks.items()]
+    return Chart(rows=[panels], legend=legend)

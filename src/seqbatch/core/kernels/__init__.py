@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqbatch.core.kernels import compiling, exact, texts
     from seqbatch.core.kernels.allocation import (
         movable,
         move,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
         mixture_shares,
         signed_counts,
     )
-    from seqbatch.core.kernels.texts import copy_cells, split_cells
     from seqbatch.core.kernels.trials import (
         NEVER,
         assign_within,
@@ -67,9 +67,10 @@ __all__ = [
     "choose_by_shares",
     "choose_points",
     "choose_restricted_points",
+    "compiling",
     "complete_roots",
-    "copy_cells",
     "descend",
+    "exact",
     "factorise",
     "mark_highest",
     "means",
@@ -88,14 +89,16 @@ __all__ = [
     "signed_counts",
     "solve",
     "solve_positive",
-    "split_cells",
+    "texts",
     "tilt",
     "tilted",
     "whole_parts",
     "whole_sums",
 ]
 
-#: The kernels in each file.
+#: Files that callers use by their names, as ``kernels.texts.mark``.
+FILES = ("compiling", "exact", "texts")
+#: The kernels in each other file.
 HOMES = {
     "allocation": (
         "movable",
@@ -132,10 +135,6 @@ HOMES = {
         "mixture_shares",
         "signed_counts",
     ),
-    "texts": (
-        "copy_cells",
-        "split_cells",
-    ),
     "trials": (
         "NEVER",
         "assign_within",
@@ -151,6 +150,8 @@ if not TYPE_CHECKING:  # a type-checker would take every misspelt name for a ker
 
     def __getattr__(name: str) -> Any:
         """Import a kernel's file, and with it numba, on first use."""
+        if name in FILES:
+            return import_module(f"{__name__}.{name}")
         for file, kernels in HOMES.items():
             if name in kernels:
                 globals()[name] = getattr(import_module(f"{__name__}.{file}"), name)

@@ -21,6 +21,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.record.events import utc_now
+from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
 from seqbatch.campaign.views.report_pictures import Bar
@@ -422,6 +423,7 @@ def environment() -> Environment:
         on_pages=on_pages,
     )
     made.globals.update(held_so_far_text=held_so_far_text, outside_text=outside_text)
+    made.globals.update(rule_name=rule_name)
     made.filters.update(cell=cell, number=number, alike=alike, lines=lines)
     return made
 

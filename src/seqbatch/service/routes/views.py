@@ -72,13 +72,20 @@ async def findings(
     boosted_trees: Annotated[
         bool, Query(description="Say if a rule by trees would have done better.")
     ] = False,
+    conditional_power: Annotated[
+        bool, Query(description="Say what the looks to come may show.")
+    ] = False,
 ) -> Response:
     """The intervals are valid after adaptive waves."""
     campaign = _seen(request, name, token)
     found = await bounded(
         request,
         lambda: campaign.findings(
-            level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees
+            level=level,
+            at_event=at_event,
+            tree=tree,
+            boosted_trees=boosted_trees,
+            conditional_power=conditional_power,
         ),
     )
     return sent(as_json(found.plain()))

@@ -10,8 +10,8 @@ from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.logged_rows import content_width, logged_in
 from seqbatch.campaign.record.outcomes import counting, part_name, parts_of
 from seqbatch.campaign.record.store import KnownRows, LoggedRows, OutcomeChunk
+from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
-from seqbatch.core.kernels import texts
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -54,14 +54,14 @@ class Ids:
     def places(self, hashes: AnyArray) -> Integers:
         """Return the number of each text, found by its hash; -1 for unknown texts."""
         found = np.empty(len(hashes), dtype=np.int64)
-        texts.find(self._slots, hashes, found)
+        kernels.texts.find(self._slots, hashes, found)
         return found
 
     def hashes(self, ids: Texts) -> AnyArray:
         """Return the keyed hashes of texts; thread-safe."""
         data, offsets = buffers(ids)
         made = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
-        texts.hash_texts(data, offsets, self._key, made)
+        kernels.texts.hash_texts(data, offsets, self._key, made)
         return made
 
     def add(self, hashes: AnyArray, numbers: Integers) -> bool:
@@ -69,9 +69,9 @@ class Ids:
         if numbers.max(initial=0) >= MOST:
             raise StoreError(f"a campaign in a lake can have at most {MOST:,} units.")
         self._make_room(len(hashes))
-        added = texts.add(self._slots, hashes, numbers)
+        added = kernels.texts.add(self._slots, hashes, numbers)
         if added < len(hashes):
-            texts.take_back(self._slots, hashes[:added])
+            kernels.texts.take_back(self._slots, hashes[:added])
             return False
         self._count += added
         return True
@@ -85,7 +85,7 @@ class Ids:
     def _make_room(self, more: int) -> None:
         if self._count + more > FULL * len(self._slots):
             larger = _empty(2 * (self._count + more))
-            texts.move(self._slots, larger)
+            kernels.texts.move(self._slots, larger)
             self._slots = larger
 
 
