@@ -42,6 +42,7 @@ from seqbatch.campaign.views.interim import (
     status_without_results,
 )
 from seqbatch.campaign.views.next_rule import next_rule
+from seqbatch.campaign.views.package import package
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.report import closed_report, report
 from seqbatch.campaign.views.report_results import as_recorded, gathered
@@ -471,6 +472,39 @@ class Campaign:
         made = self._require_format(out, file_format, force=force)
         read = None if rehearsal is None else RehearsalFile.read(rehearsal)
         return write(protocol(self.events(), read), out, file_format=made)
+
+    @naming_damage
+    def package(
+        self,
+        out: str | Path,
+        *,
+        rehearsal: str | Path | None = None,
+        force: bool = False,
+        key: str | Path | None = None,
+    ) -> str:
+        """Write everything about the campaign to an archive; return the newest event's hash.
+
+        The archive has spec, protocol, rehearsal, report, findings, the record, a seal, the
+        versions of the software, and a script that verifies all of it elsewhere. Only the owner of
+        the file may read it. The same record gives the same bytes with the same software.
+
+        Parameters
+        ----------
+        out
+            The .zip file.
+        rehearsal
+            The .json file of the spec's rehearsal.
+        force
+            Overwrite an existing file.
+        key
+            The key of a campaign that is masked or withholds results: its record has the seed. The
+            package stays masked.
+        """
+        given = () if rehearsal is None else (rehearsal,)
+        apart = {"the store": self.store.files, "the rehearsal": given}
+        target = require_target(out, force=force, endings=(".zip",), apart_from=apart)
+        _, sight = self._seen(key)
+        return package(self.store, self.name, target, rehearsal=rehearsal, sight=sight)
 
     def _require_format(self, out: Path, file_format: str | None, *, force: bool) -> str:
         """Return the format of an output file; refuse the store's own files."""

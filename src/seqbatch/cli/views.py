@@ -382,6 +382,30 @@ def protocol(
     _say_page(file, as_json=as_json)
 
 
+@app.command()
+def package(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="File to write: .zip.")],
+    rehearsal: Annotated[
+        Path | None, typer.Option(help="JSON file of the spec's rehearsal, to include it.")
+    ] = None,
+    key: OpenedBy = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write everything about a campaign to an archive, with a script that verifies it elsewhere.
+
+    Example: seqbatch campaign package trial --out trial.zip
+    """
+    with opened(name, store, None, as_json) as campaign:
+        newest = campaign.package(out, rehearsal=rehearsal, force=force, key=key)
+    if as_json:
+        dump({"out": str(out), "hash": newest})
+        return
+    say(f"Packaged up to {newest}; written to {out}. To verify it: unpack it, python verify.py")
+
+
 def _say_page(file: Path, *, as_json: bool) -> None:
     """Print which page was written."""
     if as_json:

@@ -215,6 +215,11 @@ class AsyncRemoteCampaign:
         call = self._calls.document("protocol", format=file_format)
         return written(out, await self._client.ask(call))
 
+    async def package(self, out: str | Path) -> Path:
+        """Write everything about the campaign to a .zip file that can be verified elsewhere."""
+        call = self._calls.document("package")
+        return written(out, await self._client.ask(call))
+
     async def export(
         self,
         out: str | Path,

@@ -211,6 +211,11 @@ class RemoteCampaign:
         call = self._calls.document("protocol", format=file_format)
         return written(out, self._client.ask(call))
 
+    def package(self, out: str | Path) -> Path:
+        """Write everything about the campaign to a .zip file that can be verified elsewhere."""
+        call = self._calls.document("package")
+        return written(out, self._client.ask(call))
+
     def export(
         self,
         out: str | Path,

@@ -181,6 +181,21 @@ async def protocol(
 
 
 @router.get(
+    "/package",
+    summary="Return everything about a campaign as an archive that can be verified elsewhere.",
+    responses={200: sends("application/zip"), **responses(404, 409, 422, 429)},
+)
+async def package(request: Request, name: Name, token: Caller) -> Response:
+    """Unpack it and run ``python verify.py``.
+
+    The record has the seed: of a campaign that is masked or withholds results, only an admin gets
+    the archive.
+    """
+    campaign = _seen(request, name, token)
+    return await _file(request, f"{name}.zip", MEDIA_TYPES["zip"], campaign.package)
+
+
+@router.get(
     "/export",
     summary="Export units, outcomes, logged rows, held rows or events as a file.",
     responses={200: sends(*FILES, DOCUMENTS["json"]), **responses(404, 409, 422, 429)},
