@@ -9,7 +9,7 @@ import typer
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import service, warehouse
+from seqbatch.cli import service, store, warehouse
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -45,6 +45,7 @@ OnEngine = Annotated[
 COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
 app.add_typer(warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
+app.add_typer(store.app, name="store")
 
 
 def _version(wanted: bool) -> None:

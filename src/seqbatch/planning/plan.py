@@ -14,7 +14,7 @@ from seqbatch.display import counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
-from seqbatch.planning.candidate_policies import GREEDY, candidates, preferred, ucb
+from seqbatch.planning.candidate_policies import candidates, preferred, ucb, usual
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.number_of_batches import choose
@@ -36,7 +36,7 @@ from seqbatch.planning.request import (
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.unit_sample import Sample
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Answers to a request: by simulation for stochastic contexts, otherwise by the theorems.
@@ -51,11 +51,11 @@ def silent(_: float) -> None:
 
 
 def stochastic(
-    request: Request, *, policy: LinearPolicy | None = None, progress: Report = silent
+    request: Request, *, policy: BasePolicy | None = None, progress: Report = silent
 ) -> Plan:
     """Answer by simulation; policies are compared unless one is given or `quick` is set."""
     if request.quick:
-        policy = policy or GREEDY
+        policy = policy or usual(request.model)
     # Besides the grids there are two steps: fully online, and the policies.
     steps = len(request.numbers) + 2
     found = best_grids(request, lambda grids: progress(grids / steps))
@@ -128,7 +128,7 @@ def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) 
         A function that makes a plan.
     """
     # No batches can detect more than randomising all units in a single one.
-    _enough(request, (request.limits.units,), GREEDY, lift)
+    _enough(request, (request.limits.units,), usual(request.model), lift)
     while True:
         answered = answer(request)
         share = _enough(request, answered.grid.sizes, answered.policy, lift)
@@ -148,7 +148,7 @@ def _raised(request: Request, share: float, answered: Plan, lift: float) -> Requ
     return request
 
 
-def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -> float:
+def _enough(request: Request, sizes: Sizes, policy: BasePolicy, lift: float) -> float:
     """Return the least sufficient share for these batches, or raise an error if there is none."""
     model, power = request.model, request.power
     share = least_share(model, sizes, policy, lift=lift, power=power)
@@ -283,10 +283,10 @@ def plan(
         The same seed gives the same plan.
     quick
         Whether to answer fast rather than precisely: a quarter of the trials, at most four batches
-        unless you request more, and pure exploitation without a comparison of policies.
+        unless you request more, and no comparison of policies.
     compare
         Whether to compare policies. Batches do not depend on it and are found sooner without; the
-        plan then names pure exploitation.
+        plan then names the policy that campaigns use.
     progress
         A function that is called now and then with the share of work done.
 
@@ -317,13 +317,6 @@ def plan(
     require_possible(model.layout, conduct, detect)
     model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
-    if limits.units < model.dim**2:
-        raise InvalidArgumentError(
-            "units",
-            f"at least {model.dim**2}, the square of the model's {model.dim} parameters",
-            limits.units,
-            "With fewer units, too little can be learned in time: use fewer features.",
-        )
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
     numbers = numbers_of(limits, batches, max_batches)
@@ -347,7 +340,7 @@ def plan(
     if contexts == "adversarial":
         return adversarial(request)
     require_answerable(model)
-    answer = partial(stochastic, policy=None if compare else GREEDY, progress=progress)
+    answer = partial(stochastic, policy=None if compare else usual(model), progress=progress)
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)

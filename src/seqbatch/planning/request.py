@@ -384,13 +384,13 @@ def model_of(
     )
 
 
-def most_features(actions: int, units: int) -> int:
+def most_features(actions: int) -> int:
     """Return the largest number of features that a plan can have, with one model per action.
 
-    >>> most_features(3, 50_000), most_features(3, 400), most_features(50, 50_000)
-    (86, 19, 26)
+    >>> most_features(3), most_features(50)
+    (86, 26)
     """
-    most = min(int((MOST_WORK / actions) ** (1 / 3)), math.isqrt(units))
+    most = int((MOST_WORK / actions) ** (1 / 3))
     if MOST_CHOICES // (CHOICE_POINTS * 2 * actions) < actions:
         most = min(most, MOST_CHOICES // (CHOICE_POINTS * actions))
     return max(most - 1, 0)
@@ -624,6 +624,11 @@ class Request:
         if sizes not in self._tried:
             self._tried[sizes] = self.tuning.rates(sizes).by_scenario(sizes)
         return self._tried[sizes]
+
+    @property
+    def too_short(self) -> bool:
+        """Whether there are fewer units than the theorems assume: the square of the parameters."""
+        return not self.limits.seen and self.limits.units < self.model.dim**2
 
     @cached_property
     def possible(self) -> float:

@@ -28,7 +28,7 @@ from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
 from seqbatch.planning.result_text import reason, settings, short, tables, words
 from seqbatch.planning.tradeoff import Trade, trade
 from seqbatch.planning.unit_sample import Sample
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -134,7 +134,7 @@ class Plan:
     request: "Request" = field(repr=False)
     contexts: Literal["stochastic", "adversarial"]
     grid: Grid
-    policy: LinearPolicy
+    policy: BasePolicy
     met: bool | None
     rows: tuple[Row, ...]
     online: Row

@@ -182,7 +182,7 @@ def words(plan: "Plan") -> list[Part]:
 
 def reasons(plan: "Plan", *, noun: Noun = "batch") -> list[str]:
     """Return the reasons for this number of batches, its cost, other policies, detectable lifts."""
-    said = [reason(plan, noun=noun), _cost(plan, noun)]
+    said = [reason(plan, noun=noun), _unknown(plan, noun), _cost(plan, noun)]
     if plan.contexts == "stochastic":
         said += [_policies(plan), _detection(plan, noun)]
     return [each for each in said if each]
@@ -312,7 +312,10 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
             [
                 (
                     f"{one.factor:g}",
-                    *(rounded(value) for value in (one.regret, one.paper, one.best)),
+                    *(
+                        "" if math.isnan(value) else rounded(value)
+                        for value in (one.regret, one.paper, one.best)
+                    ),
                     times(one.regret / one.best) if one.best else "",
                 )
                 for one in plan.sensitivity
@@ -366,6 +369,21 @@ def assigned_by(plan: "Plan") -> list[str]:
     return made
 
 
+def _unknown(plan: "Plan", noun: Noun) -> str:
+    """Say what few units leave open."""
+    if plan.contexts == "adversarial" or not plan.request.too_short:
+        return ""
+    model, units = plan.model, plan.request.limits.units
+    whose = " of each action" if model.layout == "block" else ""
+    return (
+        f"Not known: with {counted(units, 'unit')}, fewer than the square of the {model.dim} "
+        f"parameters{whose}, no theorem promises anything, and the outcomes alone do not settle "
+        "the parameters. Estimates lean on the assumption that effects are spread over all "
+        f"features and as large as stated, so the sizes of {plural(noun)} and the expected regret "
+        "depend on it more than usual. Fewer features would make the plan surer."
+    )
+
+
 def _cost(plan: "Plan", noun: Noun) -> str:
     return _promise(plan, noun) if plan.contexts == "adversarial" else _expectation(plan, noun)
 
@@ -413,7 +431,7 @@ def _expectation(plan: "Plan", noun: Noun) -> str:
             text = (
                 f"Expected regret with {one.name}: {with_error(one.regret, one.error)}. The next "
                 "numbers and the table are for pure exploitation (each unit gets the action that "
-                "looks best). "
+                "looks best) by estimates that know how large effects are. "
             )
     text += (
         "Expected regret (the reward lost against a perfect assignment): "

@@ -143,6 +143,14 @@ class ReasonBody(Body):
     reason: Reason
 
 
+class ScreenBody(Body):
+    """How many units were assessed, and excluded by which rule, before they were assigned."""
+
+    assessed: int = Field(ge=1, examples=[120])
+    excluded: dict[str, int] = Field(default={}, examples=[{"younger than 18": 12}])
+    reason: Reason = ""
+
+
 class SignBody(Body):
     """What a signature means; its name is that of the token."""
 
@@ -316,12 +324,28 @@ class MetricFinding(BaseModel):
     guardrail: GuardrailVerdicts | None
 
 
+class DecisionAnswer(BaseModel):
+    """One recommendation: its code, its words, what it is worth, and what it rests on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    action: str | None
+    title: str
+    about: str
+    lead: str
+    worth: list[str]
+    further: int | None
+    answers: list[dict[str, str]]
+    facts: list[dict[str, str]]
+
+
 class FindingsAnswer(BaseModel):
     """What was learned; further fields have the run's value, segments, drift and data quality."""
 
     model_config = ConfigDict(extra="allow")
 
-    sentences: list[str]
+    decision: DecisionAnswer
     recommendation: dict[str, Any] | None
     means: list[ActionAnswer]
     lifts: list[ActionAnswer]
