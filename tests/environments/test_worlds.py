@@ -15,11 +15,11 @@ from seqbatch.environments import (
     Delayed,
     Drifting,
     Gaussian,
+    GeneralEnvironment,
     GeneralizedLinear,
     Misspecified,
     Restricted,
     Sphere,
-    World,
     WorstCase,
     logged_table,
 )
@@ -31,7 +31,7 @@ BLOCKS = Sphere(dim=2, actions=3, layout="block", norm=2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clicks(World):
+class Clicks(GeneralEnvironment):
     """The best action changes after `change` units; yes/no outcomes, of which no is often lost."""
 
     change: int = 300
@@ -257,7 +257,7 @@ def test_a_log_with_unequal_probabilities_values_actions_without_bias():
         logged_table(x[:2], [0, 1], [0.0, 1.0], arms=2, probabilities=[0.0, 1.0])
 
 
-class Unlikely(World):
+class Unlikely(GeneralEnvironment):
     """Probabilities of two."""
 
     def contexts(self, random, size):
@@ -307,7 +307,7 @@ def test_the_checks_find_means_that_outcomes_do_not_have():
 
 
 def test_a_world_may_show_all_units_the_same_contexts():
-    class Arms(World):
+    class Arms(GeneralEnvironment):
         def contexts(self, random, size):  # noqa: ARG002
             return np.ones((size, 1))
 

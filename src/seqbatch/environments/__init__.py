@@ -8,6 +8,7 @@ from seqbatch.environments.correlated import CorrelatedGaussian
 from seqbatch.environments.delayed import Delayed
 from seqbatch.environments.drifting import Drifting
 from seqbatch.environments.gaussian import Gaussian
+from seqbatch.environments.general import GeneralEnvironment
 from seqbatch.environments.generalized_linear import GeneralizedLinear
 from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.environments.misspecified import Misspecified
@@ -16,7 +17,6 @@ from seqbatch.environments.restricted import Restricted
 from seqbatch.environments.sphere import Sphere
 from seqbatch.environments.student import StudentT
 from seqbatch.environments.uniform import Uniform
-from seqbatch.environments.world import World
 
 __all__ = [
     "BLOCK",
@@ -29,6 +29,7 @@ __all__ = [
     "Environment",
     "FeaturePool",
     "Gaussian",
+    "GeneralEnvironment",
     "GeneralizedLinear",
     "Instance",
     "LinearEnvironment",
@@ -37,7 +38,6 @@ __all__ = [
     "Sphere",
     "StudentT",
     "Uniform",
-    "World",
     "WorstCase",
     "classification",
     "logged_table",

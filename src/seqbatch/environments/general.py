@@ -1,4 +1,4 @@
-"""The base class for worlds of your own: any contexts, any means, any family of outcomes."""
+"""The base class of your own environments: any contexts, any means, any family of outcomes."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
@@ -24,7 +24,7 @@ from seqbatch.environments.outcomes import Family, noise_of, require_family
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class GeneralEnvironment:
     """An environment of your own: a subclass says how contexts and means come about.
 
     Parameters
@@ -43,7 +43,7 @@ class World:
 
     Examples
     --------
-    >>> class Threshold(World):
+    >>> class Threshold(GeneralEnvironment):
     ...     def contexts(self, random, size):
     ...         return random.random((size, self.dim))
     ...
@@ -90,14 +90,14 @@ class World:
         """Return how many units later each outcome is known, as :class:`Block` does."""
         return None
 
-    def instance(self, seed: int | SeedSequence) -> "WorldInstance":
+    def instance(self, seed: int | SeedSequence) -> "GeneralInstance":
         """Draw the truth."""
         place = seed_of(seed)
-        return WorldInstance(self, place, self.truth(generator(branch(place, PARAMETER))))
+        return GeneralInstance(self, place, self.truth(generator(branch(place, PARAMETER))))
 
 
 @dataclass(frozen=True)
-class WorldInstance:
+class GeneralInstance:
     """One draw of a world, with units in blocks."""
 
     environment: World
