@@ -100,7 +100,7 @@ class GeneralEnvironment:
 class GeneralInstance:
     """One draw of a world, with units in blocks."""
 
-    environment: World
+    environment: GeneralEnvironment
     seed: SeedSequence
     truth: Any
     theta: None = None
