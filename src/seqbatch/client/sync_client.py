@@ -193,15 +193,27 @@ class RemoteCampaign:
                 return every
 
     def report(
-        self, out: str | Path, *, at_event: int | None = None, file_format: str = "html"
+        self,
+        out: str | Path,
+        *,
+        at_event: int | None = None,
+        file_format: str = "html",
+        appendix: bool = False,
     ) -> Path:
         """Write the report to a file: html, md or json."""
-        call = self._calls.document("report", format=file_format, at_event=at_event)
+        call = self._calls.document(
+            "report", format=file_format, at_event=at_event, appendix=appendix
+        )
         return written(out, self._client.ask(call))
 
     def protocol(self, out: str | Path, *, file_format: str = "html") -> Path:
         """Write the protocol to a file: html, md or json."""
         call = self._calls.document("protocol", format=file_format)
+        return written(out, self._client.ask(call))
+
+    def package(self, out: str | Path) -> Path:
+        """Write everything about the campaign to a .zip file that can be verified elsewhere."""
+        call = self._calls.document("package")
         return written(out, self._client.ask(call))
 
     def export(

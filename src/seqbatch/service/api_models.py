@@ -327,12 +327,28 @@ class MetricFinding(BaseModel):
     guardrail: GuardrailVerdicts | None
 
 
+class DecisionAnswer(BaseModel):
+    """One recommendation: its code, its words, what it is worth, and what it rests on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    action: str | None
+    title: str
+    about: str
+    lead: str
+    worth: list[str]
+    further: int | None
+    answers: list[dict[str, str]]
+    facts: list[dict[str, str]]
+
+
 class FindingsAnswer(BaseModel):
     """What was learned; further fields have the run's value, segments, drift and data quality."""
 
     model_config = ConfigDict(extra="allow")
 
-    sentences: list[str]
+    decision: DecisionAnswer
     recommendation: dict[str, Any] | None
     means: list[ActionAnswer]
     lifts: list[ActionAnswer]

@@ -34,6 +34,7 @@ API: dict[tuple[str, str], str | None] = {
     ("GET", f"{_V1}/rule"): "results",
     ("GET", f"{_V1}/report"): "results",
     ("GET", f"{_V1}/protocol"): "view",
+    ("GET", f"{_V1}/package"): "export",
     ("GET", f"{_V1}/events"): "view",
     ("GET", f"{_V1}/export"): "export",
     ("POST", "/v1/campaigns/validate"): "validate",

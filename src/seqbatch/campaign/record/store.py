@@ -424,5 +424,8 @@ class Store(Protocol):
     def read(self, name: str) -> AbstractContextManager[Reader]:
         """Open a view of a campaign."""
 
+    def copy(self, name: str, out: Path) -> None:
+        """Write a campaign alone to a new SQLite file; the same records give the same bytes."""
+
     def close(self) -> None:
         """Close the database connection."""
