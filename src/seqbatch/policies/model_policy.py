@@ -16,7 +16,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Any, ClassVar, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,13 +32,6 @@ Explore = Literal["greedy", "epsilon", "bootstrap", "posterior", "ucb"]
 Models = Literal["own", "one"]
 #: Significant digits of predictions: a model's last digits depend on how many rows it predicts.
 DIGITS = 10
-
-
-class Model(Protocol):
-    """A model of rewards, in scikit-learn's convention."""
-
-    def fit(self, X: Any, y: Any, /) -> Any:
-        """Fit rewards y to rows X."""
 
 
 @dataclass(frozen=True, eq=False)
