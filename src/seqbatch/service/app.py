@@ -142,7 +142,7 @@ def make_app(
 
 def from_environment() -> FastAPI:
     """Return the application of a worker process, configured by environment variables."""
-    start_log(kind=os.environ[FORMAT], level=os.environ[LEVEL])
+    start_log(kind=os.environ.get(FORMAT, "text"), level=os.environ.get(LEVEL, "warning"))
     return make_app(
         # Calls are answered with 503 until the server of the store can be reached.
         open_store(os.environ[STORE], create=False, wait_for_server=True),
