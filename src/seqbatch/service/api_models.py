@@ -53,7 +53,10 @@ class PlanBody(Body):
     contexts: Literal["stochastic", "adversarial"] = "stochastic"
     effect: list[float] | None = Field(default=None, min_length=1, max_length=5)
     effect_spread: float | None = Field(default=None, ge=1)
-    noise: list[float] = Field(default=[1.0], min_length=1, max_length=5)
+    noise: list[float] | None = Field(default=None, min_length=1, max_length=5)
+    base_rate: float | Annotated[str, Field(max_length=20)] | None = Field(
+        default=None, examples=["4%"]
+    )
     kappa: float | None = None
     grid: Literal["tuned", "paper"] = "tuned"
     max_batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
