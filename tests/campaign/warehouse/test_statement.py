@@ -166,7 +166,9 @@ def test_a_statement_too_wide_for_a_database_is_refused(store):
     campaign = Campaign.create({**SPEC, "features": features}, store=store)
     campaign.sql(units="units", dialect="postgres")
     with refused("not-in-sql", match="1,600"):
-        campaign.sql(what="sums", units="units", outcomes="outcomes", dialect="postgres")
+        campaign.sql(
+            what="sums", assignments="assignments", outcomes="outcomes", dialect="postgres"
+        )
 
 
 def test_ids_of_several_columns_are_joined(store):
