@@ -165,7 +165,8 @@ class WaveTally:
         rows = []
         # As in SQL: a unit may be repeated with another action, or without its outcome.
         ids = self.ids()
-        repeated, before = count_repeated(ids), WaveList.empty() if earlier is None else earlier
+        repeated = count_repeated(ids)
+        before = WaveList.empty() if earlier is None else earlier
         apart = {"earlier": str(before.among(ids).sum()), "altered": str(int(before.altered(now)))}
         for key in sorted(self.groups):
             group = self.groups[key]
