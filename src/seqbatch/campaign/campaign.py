@@ -415,8 +415,9 @@ class Campaign:
         file_format: str | None = None,
         force: bool = False,
         key: str | Path | None = None,
+        appendix: bool = False,
     ) -> Path:
-        """Write the report: results, their uncertainty, and how they came about; return the file.
+        """Write the report: the decision on one page, with an appendix; return the file.
 
         Parameters
         ----------
@@ -431,6 +432,9 @@ class Campaign:
         key
             The key opens withheld results, and shows the actions of a masked campaign by name. Only
             the owner of the file may then read it.
+        appendix
+            Show the appendix: all numbers, methods and the audit. Otherwise a page has it closed,
+            and prints the decision alone; Markdown leaves it out.
         """
         out = Path(out)
         store, sight = self._seen(key)
@@ -440,7 +444,7 @@ class Campaign:
         of = gathered(store, self.name, at_event=at_event, at=at)
         if isinstance(store, KeyedStore) and at_event is None:
             of = as_recorded(of, store.before)
-        return write(report(of), out, file_format=made, private=key is not None)
+        return write(report(of, appendix=appendix), out, file_format=made, private=key is not None)
 
     @naming_damage
     def protocol(

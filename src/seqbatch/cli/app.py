@@ -24,6 +24,7 @@ from seqbatch.cli.console import (
     say_files,
     show,
 )
+from seqbatch.cli.doctor import doctor
 from seqbatch.cli.plan import plan
 from seqbatch.document import Table
 from seqbatch.environments.linear import LinearEnvironment
@@ -65,6 +66,7 @@ def common(
 
 app.command()(plan)
 app.command()(service.serve)
+app.command()(doctor)
 
 
 @app.command("policies")

@@ -193,10 +193,17 @@ class RemoteCampaign:
                 return every
 
     def report(
-        self, out: str | Path, *, at_event: int | None = None, file_format: str = "html"
+        self,
+        out: str | Path,
+        *,
+        at_event: int | None = None,
+        file_format: str = "html",
+        appendix: bool = False,
     ) -> Path:
         """Write the report to a file: html, md or json."""
-        call = self._calls.document("report", format=file_format, at_event=at_event)
+        call = self._calls.document(
+            "report", format=file_format, at_event=at_event, appendix=appendix
+        )
         return written(out, self._client.ask(call))
 
     def protocol(self, out: str | Path, *, file_format: str = "html") -> Path:

@@ -1,5 +1,6 @@
 """plan() and replan(): arguments to answers, by simulation or by the theorems."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from seqbatch.planning.candidate_policies import candidates, preferred, ucb, usu
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.number_of_batches import choose
+from seqbatch.planning.outcome_scale import share_of
 from seqbatch.planning.regret import online_row, row, sensitivity
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
@@ -25,6 +27,7 @@ from seqbatch.planning.request import (
     Request,
     Sizes,
     conduct_of,
+    enough_events,
     law_of,
     limits_of,
     model_of,
@@ -185,7 +188,8 @@ def plan(
     contexts: ContextKind = "stochastic",
     effect: float | Sequence[float] | None = None,
     effect_spread: float | None = None,
-    noise: float | Sequence[float] = 1.0,
+    noise: float | Sequence[float] | None = None,
+    base_rate: float | str | None = None,
     kappa: float | None = None,
     grid: GridKind = "tuned",
     max_batches: int | None = None,
@@ -235,8 +239,12 @@ def plan(
         and guess x F (1 = certain). The default is 2.5 around a stated effect, and 3 around the
         default effect.
     noise
-        The standard deviation of a reward given unit and action; several numbers are equally
-        plausible guesses.
+        The standard deviation of a reward given unit and action, 1 by default; several numbers are
+        equally plausible guesses.
+    base_rate
+        For a yes/no outcome, instead of `noise`: the share of yes without any action, such as 0.04
+        or "4%". The default effect is then a fifth of the rarer answer's share, and the first batch
+        is large enough for ten events of each action.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
         that of the sample, or 1.
@@ -302,8 +310,9 @@ def plan(
     arguments.choice("grid", grid, get_args(GridKind))
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
-    noises = several("noise", noise)
-    law = law_of(effect, effect_spread, noises)
+    rate = None if base_rate is None else share_of("base_rate", base_rate)
+    noises = _noises(noise, rate)
+    law = law_of(effect, effect_spread, noises, rate)
     model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
     extended = conduct != Conduct(actions=model.actions) or detect is not None
@@ -322,6 +331,8 @@ def plan(
     numbers = numbers_of(limits, batches, max_batches)
     if conduct.delay and min_batch is None:
         limits = limits.waiting(model.dim, numbers[-1])
+    if rate is not None and limits.waves is None and limits.first is None:
+        limits = replace(limits, opening=enough_events(rate, conduct, limits.units))
     request = Request(
         model=model,
         limits=limits,
@@ -336,6 +347,7 @@ def plan(
         detect=None if detect is None else arguments.number("detect", detect, above=0),
         power=arguments.number("power", power, at_least=0.5, at_most=0.999),
         quick=quick,
+        base_rate=rate,
     )
     if contexts == "adversarial":
         return adversarial(request)
@@ -344,6 +356,15 @@ def plan(
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)
+
+
+def _noises(noise: float | Sequence[float] | None, rate: float | None) -> list[float]:
+    """Return the standard deviations of a reward: as stated, or those of a yes/no outcome."""
+    if rate is None:
+        return several("noise", 1.0 if noise is None else noise)
+    if noise is not None:
+        raise InvalidArgumentError("noise", "left out with base_rate, which gives it", repr(noise))
+    return [math.sqrt(rate * (1 - rate))]
 
 
 def replan(

@@ -58,6 +58,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
                 plan.model.scenarios, plan.model.weights, strict=True
             )
         ],
+        "base_rate": plan.request.base_rate,
         "kappa": plan.model.kappa,
         "contexts": plan.contexts,
         "batches": plan.batches,

@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from seqbatch.display import counted, number, percent_cut, plural
+from seqbatch.display import counted, number, percent, percent_cut, plural
 from seqbatch.document import Items, Part, Table
 from seqbatch.planning.detection import describe_detection, detection_table
 from seqbatch.planning.guarantee import choose_guarantee
@@ -39,7 +39,7 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     shape = _shape(model)
     text = (
         f"Assumed: {shape}; a perfect assignment gains {_effects(plan)} per unit over a "
-        f"random one; reward noise has standard deviation {_numbers(noises)}."
+        f"random one; {_noise(plan, noises, noun)}."
     )
     if model.past is not None:
         text = (
@@ -51,6 +51,16 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     else:
         text += _uncertain(plan)
     return text + _conduct(plan, noun)
+
+
+def _noise(plan: "Plan", noises: list[float], noun: Noun) -> str:
+    """State how much outcomes vary."""
+    rate = plan.request.base_rate
+    if rate is None:
+        return f"reward noise has standard deviation {_numbers(noises)}"
+    opening = plan.request.limits.opening
+    text = f"outcomes are yes or no, yes for {percent(rate)} of units without any action"
+    return text if opening == 1 else f"{text}, so the first {noun} has at least {opening:,} units"
 
 
 def _shape(model: "Model") -> str:
@@ -77,7 +87,7 @@ def _uncertain(plan: "Plan") -> str:
     text = ""
     if law.spread > 1:
         low, high = law.guesses[0] / law.spread, law.guesses[0] * law.spread
-        whose = "" if law.stated else " (a fifth of the noise, because none was given)"
+        whose = "" if law.stated else f" ({_usual_effect(plan)}, because none was given)"
         text = (
             f" That effect is a guess{whose}: two thirds of plausible effects lie between "
             f"{low:.3g} and {high:.3g} (log-normal, effect_spread {law.spread:g}), and their mean "
@@ -89,6 +99,14 @@ def _uncertain(plan: "Plan") -> str:
             "over the effects."
         )
     return f"{text} Expected regret is the average over the effects."
+
+
+def _usual_effect(plan: "Plan") -> str:
+    """Describe the default effect."""
+    rate = plan.request.base_rate
+    if rate is None:
+        return "a fifth of the noise"
+    return f"a fifth of the share of {'yes' if rate <= 0.5 else 'no'}"
 
 
 def _conduct(plan: "Plan", noun: Noun) -> str:
@@ -154,7 +172,7 @@ def settings(plan: "Plan") -> list[str]:
         f"Grid: {request.kind}. Seed: {request.seed}.",
     ]
     if not request.law.stated:
-        lines.append("No effect was given: the default is a fifth of the noise.")
+        lines.append(f"No effect was given: the default is {_usual_effect(plan)}.")
     if request.law.spread > 1:
         lines.append(f"Uncertainty of the effect: a factor of {request.law.spread:g}.")
     return lines

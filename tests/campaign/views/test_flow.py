@@ -33,7 +33,8 @@ def test_units_add_up_by_action(store, tmp_path):
         assert arm.assigned == arm.left_out + arm.lost + arm.analysed
     assert sum(arm.left_out for arm in made.arms) == 60
     assert sum(arm.analysed for arm in made.arms) == campaign.findings().outcomes
-    said = campaign.report(tmp_path / "report.md").read_text(encoding="utf-8")
+    report = campaign.report(tmp_path / "report.md", appendix=True)
+    said = report.read_text(encoding="utf-8")
     assert "Assessed: 350; excluded: 55." in said
     assert "| no consent | 15 |" in said
     assert campaign.verify().sound

@@ -38,9 +38,9 @@ PLAIN_COUNTS = frozenset((
 PUBLIC_SPEC = frozenset((
     "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
     "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "interim",
-    "masked", "metrics", "model", "name", "objective", "on_unseen_category", "policy",
-    "randomised", "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums",
-    "unit",
+    "masked", "metrics", "model", "name", "objective", "on_unseen_category", "owner", "policy",
+    "question", "randomised", "report", "required_outcomes", "rows", "start", "stopping",
+    "strata", "sums", "unit",
 ))  # fmt: skip
 
 
