@@ -110,8 +110,7 @@ def test_a_stop_by_the_rule_is_confirmed(service, visit):
     texts = looked_at(visit, made)
     assert "Confirm the stop" in texts["/change"]
     # The headline says how the look bears on the estimate.
-    assert "The campaign ended at its first look" in texts[""]
-    assert "The campaign ended at its first look" in texts["/findings"]
+    assert "that end at their first look are too favourable on average" in texts["/findings"]
     assert "is stopped by its rule" in sent(visit, made, "stop", reason="the rule's verdict")
     assert "can no longer be changed" in visit.get(f"/campaigns/{made.name}/change").text
     assert "stopped by its rule" in visit.get("/").text
