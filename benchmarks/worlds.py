@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch.core.arrays import Floats
-from seqbatch.environments.base import PARAMETER, branch, generator
+from seqbatch.environments.base import PARAMETER, branch, generator, seed_of
 from seqbatch.environments.linear import LinearEnvironment, LinearInstance
 from seqbatch.planning.gaussian_model import Model
 
@@ -28,8 +28,9 @@ class World(LinearEnvironment):
     spread: float = 1.0
     law: str = "normal"
 
-    def instance(self, seed: SeedSequence) -> LinearInstance:
+    def instance(self, seed: int | SeedSequence) -> LinearInstance:
         """Draw theta from the law."""
+        seed = seed_of(seed)
         random = generator(branch(seed, PARAMETER))
         models = 1 if self.layout == "shared" else self.actions
         theta = self.spread * random.standard_normal((models, self.dim))

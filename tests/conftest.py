@@ -32,7 +32,7 @@ drawn_salt, create.fresh_salt = create.fresh_salt, lambda: "0" * 32
 migrate, new_in_sqlite = stores.upgrade, []
 
 
-def upgraded(connection):
+def upgraded(connection, *, at=None):
     """Migrate a store; of a new one in SQLite, repeat the statements that the first one took.
 
     Migrations take ten times as long, and hundreds of tests begin with a new store. They are tested
@@ -40,9 +40,9 @@ def upgraded(connection):
     """
     new = connection.dialect.name == "sqlite" and not sa.inspect(connection).get_table_names()
     raw = connection.connection.driver_connection
-    if not new or not new_in_sqlite:
-        migrate(connection)
-        if new:
+    if not new or not new_in_sqlite or at is not None:
+        migrate(connection, at=at)
+        if new and at is None:
             kept = [line for line in raw.iterdump() if not line.startswith(("BEGIN", "COMMIT"))]
             new_in_sqlite.extend(kept)
         return

@@ -92,7 +92,7 @@ def test_the_data_of_a_document_are_those_of_its_view(views):
 
 def test_a_terminal_shows_the_first_section_without_its_pictures(printed):
     text = printed(DOCUMENT)
-    assert text.startswith("A first line.\nWhy\n  one\n  two\n")
+    assert text.startswith("A first line.\n\nWhy\n  one\n  two\n")
     assert "4,000" in text
     for left_out in ("A title", "a curve", "A last line."):
         assert left_out not in text

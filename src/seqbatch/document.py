@@ -9,6 +9,7 @@ import base64
 import html
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from seqbatch.output_files import atomically, require_target
 
 #: How many rows of a long table a notebook shows.
 MOST_ROWS = 24
+#: Longer labels of facts stand on a line of their own.
+WIDEST_LABEL = 30
 #: Set on every cell, because many notebook viewers remove style sheets.
 PADDING = "padding: 0.25em 0.75em"
 
@@ -100,6 +103,31 @@ class Items:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """Short texts, each with its label."""
+
+    items: Sequence[tuple[str, str]]
+
+    def lines(self, width: int = 80) -> list[str]:
+        """Return the labels in one column and the texts, wrapped, beside them.
+
+        >>> print(*Facts([("Who", "all customers"), ("Sure", "very")]).lines(), sep=chr(10))
+        Who   all customers
+        Sure  very
+        """
+        indent = 2 + min(max(len(label) for label, _ in self.items), WIDEST_LABEL)
+        made = []
+        for label, text in self.items:
+            first, *more = textwrap.wrap(text, max(width - indent, 20)) or [""]
+            label = visible(label)
+            if len(label) + 2 > indent:
+                made.append(label)
+                label = ""
+            made += [f"{label:{indent}}{first}", *(" " * indent + line for line in more)]
+        return made
+
+
+@dataclass(frozen=True)
 class Picture:
     """A chart.
 
@@ -119,7 +147,7 @@ class Picture:
 
 
 #: A string is a paragraph.
-Part = str | Heading | Items | Table | Picture
+Part = str | Heading | Items | Facts | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -143,6 +171,9 @@ class Document:
         The first screen or printed page; terminals and notebooks show this section only.
     sections
         The other sections.
+    appendix
+        Whether the other sections are an appendix: a page shows it on demand, and prints it only
+        if it is shown. None if they always follow.
     data
         The numbers behind the document, as plain values.
     """
@@ -151,6 +182,7 @@ class Document:
     first: Section
     sections: Sequence[Section] = ()
     data: dict[str, Any] = field(default_factory=dict)
+    appendix: bool | None = None
 
 
 def plain_text(parts: Iterable[Part]) -> str:
@@ -168,6 +200,8 @@ def part_lines(part: Part) -> list[str]:
         return [part]
     if isinstance(part, Heading):
         return [part.text]
+    if isinstance(part, Facts):
+        return part.lines()
     return [f"  {item}" for item in part.items] if isinstance(part, Items) else []
 
 
@@ -195,6 +229,16 @@ th, td {{ border-bottom: 1px solid var(--line); vertical-align: top }}
 figure {{ margin: 1rem 0; max-width: 40rem }}
 figure img {{ width: 100%; max-height: 36rem; object-fit: contain; object-position: left top }}
 figcaption {{ font-size: 0.9rem }}
+dl.facts {{ display: grid; grid-template-columns: minmax(9rem, max-content) 1fr; gap: 0.3rem 1.5rem;
+  margin: 1rem 0 }}
+dl.facts div {{ display: contents }}
+dl.facts dt {{ font-weight: 600; max-width: 18rem }}
+dl.facts dd {{ margin: 0 }}
+.first.decision > p:first-of-type {{ font-size: 1rem; margin-top: -0.5rem }}
+.decision > h3 {{ font-size: 1.5rem; line-height: 1.3; margin: 0.75rem 0 0.25rem }}
+.decision > p {{ margin: 0.25rem 0 }}
+.decision > figure {{ display: inline-block; vertical-align: top; width: 48%; margin: 0 1% 0 0 }}
+summary {{ cursor: pointer; margin-top: 1.5rem; color: var(--link) }}
 nav {{ padding: 0.75rem 1rem; background: var(--soft); line-height: 2 }}
 nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
 .first > p:first-of-type {{ font-size: 1.25rem; line-height: 1.4 }}
@@ -203,6 +247,9 @@ nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
   table {{ font-size: 13px }}
   th, td {{ padding: 0.2em 0.4em !important }}
   ul {{ padding-left: 1.2rem }}
+  dl.facts {{ grid-template-columns: 1fr; gap: 0 }}
+  dl.facts dd {{ margin-bottom: 0.5rem }}
+  .decision > figure {{ display: block; width: auto; margin: 1rem 0 }}
 }}
 @media screen and (prefers-color-scheme: dark) {{
   :root {{ --ink: #e6e6e6; --paper: #1a1a1a; --line: #4a4a4a; --link: #8ab8ff; --soft: #262626 }}
@@ -218,7 +265,9 @@ nav a {{ margin-right: 1rem; display: inline-block; line-height: 1.4 }}
   figure {{ max-width: 13cm }}
   figure img {{ max-height: 11.5cm }}
   nav {{ display: none }}
-  .first {{ break-after: page }}
+  .first, .appendix:not([open]) {{ break-after: page }}
+  .decision:has(+ .appendix:not([open])) {{ break-after: auto }}
+  .appendix > summary {{ display: none }}
 }}
 </style></head><body><h1>{title}</h1>
 {body}
@@ -239,11 +288,23 @@ def as_html(document: Document) -> str:
     return page(
         document.title,
         [
-            _html_section(document.first, kind="first"),
-            *_contents(document.sections),
-            *map(_html_section, document.sections),
+            _html_section(
+                document.first, kind="first" if document.appendix is None else "first decision"
+            ),
+            *_html_rest(document),
         ],
     )
+
+
+def _html_rest(document: Document) -> list[str]:
+    """Return the other sections, inside an element that opens on demand if they are an appendix."""
+    rest = [*_contents(document.sections), *map(_html_section, document.sections)]
+    if document.appendix is None:
+        return rest
+    shown = " open" if document.appendix else ""
+    titles = ", ".join(section.title.lower() for section in document.sections)
+    summary = f"<summary>Appendix<span>: {escaped(titles)}</span></summary>"
+    return [f'<details class="appendix"{shown}>{summary}', *rest, "</details>"]
 
 
 def _contents(sections: Sequence[Section]) -> list[str]:
@@ -254,7 +315,7 @@ def _contents(sections: Sequence[Section]) -> list[str]:
 
 def _html_section(section: Section, *, kind: str = "more") -> str:
     # The first section comes right after the page's title, so its own title is left out.
-    head = "" if kind == "first" else f"<h2>{escaped(section.title)}</h2>"
+    head = "" if kind.startswith("first") else f"<h2>{escaped(section.title)}</h2>"
     parts = "\n".join(map(_html, section.parts))
     return f'<section id="{section.key}" class="{kind}">{head}\n{parts}\n</section>'
 
@@ -284,6 +345,12 @@ def _html(part: Part) -> str:
         return f"<h3>{escaped(part.text)}</h3>"
     if isinstance(part, Items):
         return f"<ul>{''.join(f'<li>{escaped(item)}</li>' for item in part.items)}</ul>"
+    if isinstance(part, Facts):
+        told = (
+            f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>"
+            for label, text in part.items
+        )
+        return f'<dl class="facts">{"".join(told)}</dl>'
     if isinstance(part, Table):
         return part.html()
     drawn = picture(part.draw, part.words) or paragraph(part.words)
@@ -345,9 +412,12 @@ BEGINNING = re.compile(r"^(\s*)([-+=>]|\d+[.)])(?=\s|$)")
 
 
 def as_markdown(document: Document) -> str:
-    """Return Markdown, with tables in GitHub's syntax, and text in place of pictures."""
+    """Return Markdown, with tables in GitHub's syntax, and text in place of pictures.
+
+    An appendix that is not shown is left out.
+    """
     lines = [f"# {_marked(document.title)}", *_markdown_parts(document.first)]
-    for section in document.sections:
+    for section in () if document.appendix is False else document.sections:
         lines += [f"## {_marked(section.title)}", *_markdown_parts(section)]
     return "\n\n".join(lines) + "\n"
 
@@ -363,6 +433,8 @@ def _markdown(part: Part) -> str:
         return f"### {_marked(part.text)}"
     if isinstance(part, Items):
         return "\n".join(f"- {_marked(item)}" for item in part.items)
+    if isinstance(part, Facts):
+        return "\n".join(f"- **{_marked(label)}** {_marked(text)}" for label, text in part.items)
     if isinstance(part, Picture):
         said = f"Picture: {part.words}"
         return _marked(f"{said} {part.caption}" if part.caption else said)
@@ -411,6 +483,8 @@ def _json(part: Part) -> dict[str, Any]:
         return {"heading": part.text}
     if isinstance(part, Items):
         return {"items": list(part.items)}
+    if isinstance(part, Facts):
+        return {"facts": [{"label": label, "text": text} for label, text in part.items]}
     if isinstance(part, Picture):
         return {"picture": part.words, "caption": part.caption}
     return {"table": part.title, "columns": list(part.columns), "rows": part.cells()}

@@ -18,7 +18,7 @@ def stopped(tmp_path, monkeypatch):
     Path("spec.toml").write_text(spec, encoding="utf-8")
     units(60).write_csv("units.csv")
     run("create", "spec.toml")
-    assert run("findings", "spring").stdout.startswith("No outcomes yet.")
+    assert "No outcomes yet." in run("findings", "spring").stdout
     run("assign", "spring", "units.csv", "--out", "a1.csv")
     wave(1)
     run("record", "spring", "o1.csv")
@@ -26,17 +26,21 @@ def stopped(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("stopped")
-def test_the_answer_first_and_tables_after():
+def test_the_decision_first_and_the_rest_in_an_appendix(monkeypatch):
     run("close", "spring")
-    shown = run("findings", "spring", "--level", "0.9").stdout
-    first = " ".join(shown.split())
-    assert first.startswith("call brought 1.")
-    assert "(90% interval" in first
+    monkeypatch.setenv("COLUMNS", "80")
+    short = run("findings", "spring", "--level", "0.9").stdout
+    assert len(short.splitlines()) <= 24
+    assert max(map(len, short.splitlines())) <= 80
+    assert "Give call to every unit." in short
+    assert "(90% interval" in short
+    assert "What each action brings" not in short
+    first = " ".join(run("findings", "spring", "--level", "0.9", "--appendix").stdout.split())
     assert "What each action brings over none" in first
     assert "NOT VALID, for comparison" in first
     assert "What would break it:" in first
     plain = said("findings", "spring")
-    assert plain["sentences"][0].startswith("call brought 1.")
+    assert plain["decision"]["lead"] == "Give call to every unit."
     assert plain["level"] == 0.95
     assert [lift["action"] for lift in plain["lifts"]] == ["mail", "call"]
     json.dumps(plain, allow_nan=False)

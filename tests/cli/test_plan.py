@@ -135,7 +135,7 @@ def test_waves_and_prior_and_worst_case():
     assert "can be bounded, but not predicted" in worst
     assert "guarantee" in worst
     for words, message in (
-        (("--features", "100"), "units must be at least 10201"),
+        (("--features", "100"), "features must be at most"),
         (("--features", "2", "--waves", "10,x"), "waves must be whole numbers separated by commas"),
         (("--features", "2", "--effect", "-1"), "effect must be a finite number above 0"),
         (("--dim", "2", "--out", "plan.pdf"), "out must be a .png, .svg or .html file"),

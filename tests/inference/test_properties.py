@@ -303,6 +303,25 @@ def test_the_next_rule_is_refused_where_overlap_is_missing():
     assert set(made.rule.actions(x)) <= {0, 1, 2}
 
 
+def test_the_next_rule_is_compared_with_any_action():
+    waves = campaign(seed=1, sizes=(300, 300), missing=0.0)
+    summaries = summarise(waves)
+    over_control = judge_next_rule(waves[-1], summaries)
+    assert judge_next_rule(waves[-1], summaries, over=0).gain == over_control.gain
+    # Action 1 stands first instead of control, and control second: the same comparison.
+    order = [1, 0, 2]
+    turned = [
+        Rows.of(rows.features, np.array(order)[rows.actions], rows.probabilities[:, order],
+                np.where(rows.returned, rows.outcomes, np.nan))
+        for rows in waves
+    ]  # fmt: skip
+    one = judge_next_rule(waves[-1], summaries, over=1).gain
+    other = judge_next_rule(turned[-1], summarise(turned)).gain
+    assert one.about == "gain of the rule to run next over action 1"
+    for part in ("estimate", "error", "low", "high"):
+        assert getattr(one, part) == pytest.approx(getattr(other, part), rel=1e-9)
+
+
 def test_a_rule_that_gives_control_to_all_has_no_gain_to_print():
     waves = campaign(seed=1, sizes=(300, 300), effect=-5.0, missing=0.0)
     for rows in waves:

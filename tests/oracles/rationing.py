@@ -1,4 +1,4 @@
-"""Batches in which some actions are short: least squares, and assignments solved as such."""
+"""Batches in which some actions are short: ridge regression, and assignments solved as such."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -18,6 +18,7 @@ def regret(model, sizes, seed):
     random = np.random.default_rng(seed)
     [(effect, noise)] = model.scenarios
     actions, dim = model.actions, model.dim
+    penalty = (noise / model.spread(effect)) ** 2 * np.eye(dim)
     theta = model.spread(effect) * random.standard_normal((actions, dim))
     gram, moment, total = np.zeros((actions, dim, dim)), np.zeros((actions, dim)), 0.0
     for number, size in enumerate(sizes):
@@ -27,7 +28,9 @@ def regret(model, sizes, seed):
             slots = np.repeat(np.arange(actions), _even(room, size))
             chosen = random.permutation(slots)
         else:
-            guess = np.stack([np.linalg.pinv(gram[a]) @ moment[a] for a in range(actions)])
+            guess = np.stack(
+                [np.linalg.solve(gram[a] + penalty, moment[a]) for a in range(actions)]
+            )
             chosen = best_within(rows @ guess.T, room)
         means, units = rows @ theta.T, np.arange(size)
         total += means[units, best_within(means, room)].sum() - means[units, chosen].sum()

@@ -96,7 +96,7 @@ def test_the_grid_is_the_best_where_it_is_judged():
 
     limits, model = BatchLimits(units=10_000), SimpleNamespace(dim=10)
     request = SimpleNamespace(
-        limits=limits, model=model, numbers=[2], kind="paper",
+        limits=limits, model=model, numbers=[2], kind="paper", too_short=False,
         tuning=Likes([[2_154.0, 0.0]]), judged=Likes([[1_000.0, 0.0]]).rates,
     )  # fmt: skip
     assert best_grids(request) == {2: (1_000, 9_000)}

@@ -8,19 +8,21 @@ from seqbatch import theory
 from seqbatch.planning.candidate_policies import candidates, preferred
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
-from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
+from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, Lookahead, ThompsonSampling
 
 
 class Told:
     """A trial that loses what it is told to."""
 
-    weight = 1.0
+    weight, penalty = 1.0, 7.0
 
     def __init__(self, number):
-        self.lost = {SBPE: number, ThompsonSampling: number + number % 2, SBUCB: 2 * number}
-        self.lost |= {RBGL: number - 1, JointRidge: number - 2}
+        self.lost = {RBGL: number, ThompsonSampling: number + number % 2, SBUCB: 2 * number}
+        self.lost |= {SBPE: number - 1, JointRidge: number - 2, Lookahead: number - 2}
 
     def regret(self, policy, sizes, random, *, most):  # noqa: ARG002
+        # Pure exploitation knows each trial's effects.
+        assert not isinstance(policy, RBGL) or policy.ridge == self.penalty
         return float(self.lost[type(policy)])
 
 
@@ -37,10 +39,10 @@ def told(monkeypatch):
 
 def test_errors_are_those_of_a_mean_and_of_paired_differences(told):  # noqa: ARG001
     model = Model(layout="shared", actions=3, dim=20, scenarios=((0.5, 2.0),))
-    greedy, joint, ridge, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
+    greedy, joint, least, thompson, ucb = candidates(model, costing(11.0, 3.0), seed=0)
     assert (greedy.regret, greedy.error, greedy.excess, greedy.excess_error) == (11.0, 3.0, 0, 0)
     assert (joint.regret, joint.excess, joint.excess_error) == (9.0, -2.0, 0.0)
-    assert (ridge.regret, ridge.excess, ridge.excess_error) == (10.0, -1.0, 0.0)
+    assert (least.regret, least.excess, least.excess_error) == (10.0, -1.0, 0.0)
     # 120 trials; every other one loses one more: 120 squares of 1/2, over 119, over 120.
     assert (thompson.excess, thompson.excess_error) == pytest.approx((0.5, math.sqrt(0.25 / 119)))
     # They lose 0 to 119 more: 59.5 on average, with a variance of 120 * 121 / 12 = 1,210.
@@ -52,10 +54,11 @@ def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG
     """Without features the gain is s C_K with C_2 = 1 / sqrt(pi), and so s = 0.5 sqrt(pi)."""
     model = Model(layout="block", actions=2, dim=1, scenarios=((0.5, 2.0),))
     made = candidates(model, costing(11.0, 3.0), seed=0)
-    _, joint, ridge, thompson, ucb = (one.policy for one in made)
+    greedy, lookahead, _, thompson, ucb = (one.policy for one in made)
     assert (thompson.scale, thompson.ridge) == pytest.approx((2.0, 4 / (0.25 * math.pi)))
-    assert ridge.ridge == thompson.ridge
-    assert joint.constant == 0
+    assert greedy.ridge == thompson.ridge
+    assert isinstance(lookahead, Lookahead)
+    assert {thompson.last, ucb.last} == {"greedy"}
     assert ucb.gamma == pytest.approx(2 * theory.confidence_multiplier(units=400, actions=2))
 
 
@@ -63,7 +66,7 @@ def test_policies_are_set_as_one_who_believes_the_plan_would(told):  # noqa: ARG
 def test_the_joint_ridge_stays_unless_another_is_better_beyond_chance(error, kind):
     """The difference is 1, and its standard error the root of 0.3^2 and the other's squares."""
     told = {"error": 1.0}
-    first = Candidate(name="one", policy=SBPE(), regret=9.0, excess=0.0, excess_error=0.0, **told)
+    first = Candidate(name="one", policy=RBGL(), regret=1.0, excess=0.0, excess_error=0.0, **told)
     usual = Candidate(
         name="joint ridge", policy=JointRidge(), regret=9.1, excess=0.1, excess_error=0.3, **told
     )

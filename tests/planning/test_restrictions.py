@@ -15,15 +15,14 @@ from seqbatch.planning import plan as whole_plan
 from seqbatch.planning.candidate_policies import candidates
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct, choices, uniform_law
-from seqbatch.policies import SBPE
 from seqbatch.simulation import simulate
 from tests.oracles.rationing import best_within, regret
+from tests.planning.test_conduct import exploitation
 from tests.planning.test_policy_candidates import costing
 from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
 plan = partial(whole_plan, compare=False)
-GREEDY = SBPE(first="uniform", ties="random")
 SIZES = (150, 450, 1_400)
 SHARES = (1.0, 0.6, 0.3)
 
@@ -46,7 +45,7 @@ def test_eligibility_is_predicted(layout):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficiencyWarning)
         found = np.array([
-            simulate(GREEDY, limited, grid, seed=seed, method="direct").regret[-1]
+            simulate(exploitation(model), limited, grid, seed=seed, method="direct").regret[-1]
             for seed in range(300)
         ])  # fmt: skip
     value, error = predicted(model)
@@ -82,14 +81,14 @@ def test_policies_are_compared_under_the_same_restrictions(given):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankDeficiencyWarning)
         thinned = np.array([
-            trial.regret(GREEDY, SIZES, np.random.default_rng(seed), most=2_000)
+            trial.regret(exploitation(model), SIZES, np.random.default_rng(seed), most=2_000)
             for seed, trial in enumerate(model.thinned(400, seed=9))
         ])  # fmt: skip
     value, error = predicted(model)
     spread = np.hypot(error, thinned.std(ddof=1) / np.sqrt(len(thinned)))
     assert spread < 0.04 * value
     assert abs(thinned.mean() - value) < max(0.05 * value, 3 * spread)
-    assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 5
+    assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 6
 
 
 @pytest.mark.parametrize("room", [(1.0, 0.1, 0.3), (0.4, 0.4, 0.2), (1.0, 0.5, 0.02)])

@@ -8,9 +8,8 @@ import pytest
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import Sample, plan
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
-from seqbatch.policies import SBPE
+from tests.planning.test_conduct import exploitation
 
-GREEDY = SBPE(first="uniform", ties="random")
 TRIALS = 300
 
 
@@ -33,7 +32,7 @@ def test_predictions_are_for_the_samples_rows(kind, effect):
     model, spread = made.model, made.request.judging.scale[0] * made.model.spread(effect)
     found, gains = [], []
     for seed in range(TRIALS):
-        random = np.random.default_rng(10_000 + seed)
+        random = np.random.default_rng(20_000 + seed)
         theta = spread * random.standard_normal((3, model.dim))
         trial = ThinnedTrial(theta, 1.0, 3, "block", drawing(sample.whitened))
         means = np.column_stack([np.ones(2_000), sample.whitened]) @ theta.T
@@ -41,7 +40,7 @@ def test_predictions_are_for_the_samples_rows(kind, effect):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RankDeficiencyWarning)
             # As many as there are: no unit stands for another.
-            found.append(trial.regret(GREEDY, made.grid.sizes, random, most=3_000))
+            found.append(trial.regret(exploitation(model), made.grid.sizes, random, most=3_000))
     error = np.hypot(made.row.error, np.std(found) / np.sqrt(TRIALS))
     assert error < 0.08 * made.row.regret
     assert abs(made.row.regret - np.mean(found)) < 3.5 * error

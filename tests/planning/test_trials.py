@@ -9,14 +9,15 @@ from numpy.random import SeedSequence
 from scipy import stats
 
 from seqbatch import grids
-from seqbatch.core import kernels
+from seqbatch.core import Statistics, kernels
+from seqbatch.core.joint_regression import JointSums, joint_fit
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.trials.draws import KeptDraws, chi_squares, wishart_factors
 from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
-from seqbatch.planning.trials.greedy_runs import KnownPast, least_squares, solve
+from seqbatch.planning.trials.greedy_runs import KnownPast, estimated, jointly, solve
 from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble, agreements
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
-from seqbatch.policies import SBPE, SBUCB, ThompsonSampling
+from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
 from seqbatch.simulation import simulate
 
 GREEDY = SBPE(first="uniform", ties="random")
@@ -130,6 +131,39 @@ def test_block_trials_lose_what_the_policy_loses(actions, features, sizes, noise
     assert bound.sum(axis=1).mean() < predicted.sum(axis=1).mean()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["shared", "block"])
+def test_trials_with_a_penalty_lose_what_ridge_regression_loses(layout):
+    sizes, noise, spread = [20, 60, 1_500], 1.0, 0.15
+    world = World(dim=8, actions=3, layout=layout, noise=noise, spread=spread)
+    penalty = (noise / spread) ** 2
+    policy = RBGL(ridge=penalty, first="uniform", ties="random")
+    lost, theta = directly(world, sizes, trials=160, policy=policy)
+    many, draws = np.repeat(theta, 8, axis=0), KeptDraws(SeedSequence(1))
+    noises = np.full(len(many), noise)
+    trials = (
+        SharedEnsemble(many[:, 0], 3, noises, draws, penalty=penalty)
+        if layout == "shared"
+        else BlockEnsemble(many, noises, draws, penalty=penalty)
+    )
+    check_alike(weighted(trials, sizes).reshape(160, 8, -1).mean(axis=1), lost)
+
+
+def test_estimates_with_a_common_part_are_those_of_a_joint_regression():
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((2, 4, 5, 3))
+    gram = np.swapaxes(rows, -1, -2) @ rows
+    moment = rng.standard_normal((2, 4, 3))
+    penalty, common = np.array([0.5, 3.0]), np.array([0.1, 0.01])
+    found = jointly(gram, moment, penalty, common)
+    for trial in range(2):
+        sums = JointSums.of([Statistics(gram[trial], moment[trial], np.ones(4), np.full(4, 5))])
+        fit = joint_fit(
+            sums, deviations=np.full(3, penalty[trial]), common=np.full(3, common[trial])
+        )
+        np.testing.assert_allclose(found[trial], fit.theta, rtol=1e-9)
+
+
 def check_alike(predicted, lost):
     """Check that paired trials agree on average, batch by batch, and that 8% would be seen."""
     total = (predicted - lost).sum(axis=1)
@@ -241,7 +275,7 @@ def test_least_squares_has_nearly_the_least_norm():
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((3, 6))
     rewards = rng.standard_normal(3)
-    theta = least_squares(rows.T @ rows, rows.T @ rewards)
+    theta = estimated(rows.T @ rows, rows.T @ rewards)
     np.testing.assert_allclose(theta, np.linalg.pinv(rows) @ rewards, atol=1e-5)
 
 
@@ -283,6 +317,24 @@ def test_few_units_stand_for_a_batch(policy, layout):
     error = gap.std(ddof=1) / np.sqrt(80)
     assert error < 0.1 * lost.sum(axis=1).mean()
     assert abs(gap.mean()) < 3.5 * error + 0.03 * lost.sum(axis=1).mean()
+
+
+def test_few_units_stand_for_whole_numbers_of_units():
+    """Sums and counts agree also where hundreds of actions share few units, in many batches."""
+
+    class Counting(JointRidge):
+        def close(self, state):
+            every = self.evidence_used(state)
+            np.testing.assert_allclose(every.gram[:, 0, 0], every.count)
+            assert every.count.sum() == state.problem.ends[state.batch - 1]
+            return super().close(state)
+
+    def contexts(random, units):
+        return np.concatenate([np.ones((units, 1)), random.standard_normal((units, 2))], axis=1)
+
+    trial = ThinnedTrial(np.zeros((60, 3)), 1.0, 60, "block", contexts)
+    policy = Counting(constant=0, waves="own level", ties="random")
+    assert trial.regret(policy, [700] * 6, np.random.default_rng(1), most=500) == 0
 
 
 def test_systems_are_solved_as_the_library_does():

@@ -1,6 +1,7 @@
 """The text of a plan: why this number of batches, and what is exact."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -178,7 +179,9 @@ def test_restrictions_take_the_place_of_what_will_be_detected():
     # The guess, not the mean of the law around it.
     assert free.detection.effect == pytest.approx(0.3)
     assert "If an action's lift is 0.3, as large as the effect assumed below" in str(free)
-    assert "ridge exploitation as much" in str(free)
+    greedy, usual, *_ = free.candidates
+    equal = replace(free, candidates=(greedy, replace(usual, excess=0.0)))
+    assert "lookahead as much" in str(equal)
 
 
 def test_a_trial_that_is_all_at_random_has_equal_batches_and_says_why():

@@ -25,6 +25,7 @@ BODIES = {
     "/v1/campaigns/{name}/close": {"wave": 1},
     "/v1/campaigns/{name}/amend": {"reason": "more", "sizes": [5]},
     "/v1/campaigns/{name}/continue": {"reason": "more"},
+    "/v1/campaigns/{name}/screen": {"assessed": 10},
     "/v1/campaigns/{name}/sign": {"meaning": "read"},
     "/v1/campaigns/{name}/stop": {"reason": "enough"},
     "/v1/campaigns/{name}/abort": {"reason": "enough"},

@@ -1,6 +1,5 @@
 """Backup and restore as in docs/how-to/running-the-service.md: nothing is lost."""
 
-import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import sqlalchemy as sa
 
 from seqbatch.campaign import Campaign
 from seqbatch.errors import StoreError
-from seqbatch.storage import answers, open_store, tokens
+from seqbatch.storage import answers, copy_store, open_store, tokens
 from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from tests.service.running import OUTCOMES, SPEC, UNITS
 
@@ -49,10 +48,8 @@ def test_an_sqlite_file_is_copied_whole_while_it_is_used(tmp_path):
     secret = lived_in(store)
     # Somebody reads meanwhile, as a service does.
     with store.read("spring"):
-        raw = sqlite3.connect(tmp_path / "campaigns.db")
-        raw.execute(f"VACUUM INTO '{tmp_path / 'backup.db'}'")
-        raw.close()
-    restored = open_store(tmp_path / "backup.db", create=False)
+        restored = open_store(tmp_path / "backup.db")
+        copy_store(store, restored)
     examine(store, restored, secret)
     restored.close()
     store.close()

@@ -45,7 +45,7 @@ def test_a_campaign_from_spec_to_report(service):
     status = service.get("/v1/campaigns/spring/status", role="viewer").json()
     assert [wave["closed"] for wave in status["waves"]] == [True, False]
     found = service.get("/v1/campaigns/spring/findings", role="viewer").json()
-    assert found["sentences"]
+    assert found["decision"]["lead"]
     asked = service.get(
         "/v1/campaigns/spring/findings?tree=true&boosted_trees=true&conditional_power=true",
         role="viewer",

@@ -48,10 +48,11 @@ def test_a_campaign(client, tmp_path):
     assert campaign.record(OUTCOMES).duplicate == 4
     assert campaign.close(wave=1)["wave"] == 1
     assert campaign.status()["wave"] == 2
-    assert campaign.findings()["sentences"]
+    assert campaign.findings()["decision"]["lead"]
     assert campaign.next_rule().startswith("{")
     assert campaign.report(tmp_path / "r.html").read_text().startswith("<!doctype html>")
     assert campaign.protocol(tmp_path / "p.md", file_format="md").exists()
+    assert campaign.package(tmp_path / "p.zip").read_bytes()[:2] == b"PK"
     exported = campaign.export(tmp_path / "units.parquet", file_format="parquet")
     assert pl.read_parquet(exported).height == 4
     assert campaign.amend(reason="more", sizes=[9])["kind"] == "amend"

@@ -26,6 +26,7 @@ from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
 from seqbatch.campaign.steps.recorded import Recorded
+from seqbatch.campaign.steps.screen import screen
 from seqbatch.campaign.steps.sign import sign
 from seqbatch.campaign.steps.unblind import Unblinded, unblind
 from seqbatch.campaign.steps.unmask import unmask
@@ -41,6 +42,7 @@ from seqbatch.campaign.views.interim import (
     status_without_results,
 )
 from seqbatch.campaign.views.next_rule import next_rule
+from seqbatch.campaign.views.package import package
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.report import closed_report, report
 from seqbatch.campaign.views.report_results import as_recorded, gathered
@@ -413,8 +415,9 @@ class Campaign:
         file_format: str | None = None,
         force: bool = False,
         key: str | Path | None = None,
+        appendix: bool = False,
     ) -> Path:
-        """Write the report: results, their uncertainty, and how they came about; return the file.
+        """Write the report: the decision on one page, with an appendix; return the file.
 
         Parameters
         ----------
@@ -429,6 +432,9 @@ class Campaign:
         key
             The key opens withheld results, and shows the actions of a masked campaign by name. Only
             the owner of the file may then read it.
+        appendix
+            Show the appendix: all numbers, methods and the audit. Otherwise a page has it closed,
+            and prints the decision alone; Markdown leaves it out.
         """
         out = Path(out)
         store, sight = self._seen(key)
@@ -438,7 +444,7 @@ class Campaign:
         of = gathered(store, self.name, at_event=at_event, at=at)
         if isinstance(store, KeyedStore) and at_event is None:
             of = as_recorded(of, store.before)
-        return write(report(of), out, file_format=made, private=key is not None)
+        return write(report(of, appendix=appendix), out, file_format=made, private=key is not None)
 
     @naming_damage
     def protocol(
@@ -466,6 +472,39 @@ class Campaign:
         made = self._require_format(out, file_format, force=force)
         read = None if rehearsal is None else RehearsalFile.read(rehearsal)
         return write(protocol(self.events(), read), out, file_format=made)
+
+    @naming_damage
+    def package(
+        self,
+        out: str | Path,
+        *,
+        rehearsal: str | Path | None = None,
+        force: bool = False,
+        key: str | Path | None = None,
+    ) -> str:
+        """Write everything about the campaign to an archive; return the newest event's hash.
+
+        The archive has spec, protocol, rehearsal, report, findings, the record, a seal, the
+        versions of the software, and a script that verifies all of it elsewhere. Only the owner of
+        the file may read it. The same record gives the same bytes with the same software.
+
+        Parameters
+        ----------
+        out
+            The .zip file.
+        rehearsal
+            The .json file of the spec's rehearsal.
+        force
+            Overwrite an existing file.
+        key
+            The key of a campaign that is masked or withholds results: its record has the seed. The
+            package stays masked.
+        """
+        given = () if rehearsal is None else (rehearsal,)
+        apart = {"the store": self.store.files, "the rehearsal": given}
+        target = require_target(out, force=force, endings=(".zip",), apart_from=apart)
+        _, sight = self._seen(key)
+        return package(self.store, self.name, target, rehearsal=rehearsal, sight=sight)
 
     def _require_format(self, out: Path, file_format: str | None, *, force: bool) -> str:
         """Return the format of an output file; refuse the store's own files."""
@@ -883,6 +922,28 @@ class Campaign:
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; you can still record outcomes, but not assign units."""
         return abort(self.store, self.name, self._logbook, why=reason)
+
+    @naming_damage
+    def screen(
+        self, assessed: int, *, excluded: Mapping[str, int] | None = None, reason: str = ""
+    ) -> Event:
+        """Record how many units were assessed before they were assigned; returns the event.
+
+        Several screenings add up. The report shows them in the flow of units.
+
+        Parameters
+        ----------
+        assessed
+            The number of units that were assessed.
+        excluded
+            How many of them were excluded, by rule: ``{"younger than 18": 12}``.
+        reason
+            A remark, which is recorded.
+        """
+        return screen(
+            self.store, self.name, self._logbook, assessed=assessed, excluded=excluded or {},
+            why=reason,
+        )  # fmt: skip
 
     @naming_damage
     def sign(self, meaning: str, *, reason: str = "") -> Event:

@@ -4,10 +4,11 @@
 >>> from seqbatch.environments import Sphere
 >>> from seqbatch.policies import RBGL
 >>> checks.check_environment(Sphere(dim=3, actions=2))
-Sphere(dim = 3, actions = 2, layout = shared, noise = 1.0, norm = 1.0) keeps 6 rules:
+Sphere(dim = 3, actions = 2, layout = shared, noise = 1.0, norm = 1.0) keeps 7 rules:
   description: The attributes actions, dim, layout, units and instance exist and are valid.
   shapes: Blocks have the layout's shapes, finite numbers, draws in [0, 1), eligible actions.
-  means: Means are <x, theta> if there is a theta.
+  means: Means are <x, theta>, in an environment that states a theta.
+  noise: Noise averages to 0 under every action, within 6 standard errors.
   determinism: The same seed gives the same instance and units; blocks may be drawn in any order.
   seeds differ: Different seeds and different blocks give different draws.
   no shared memory: Modifying a block does not change later blocks.

@@ -8,6 +8,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.checks.report import CheckReport, brief, named, raised_text, rule
 from seqbatch.core import Contexts, Layout, Problem
+from seqbatch.core.arrays import Floats
 from seqbatch.core.contexts import eligible_of
 from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.environments.base import Instance
@@ -55,7 +56,7 @@ def check_shapes(environment: Environment) -> None:
     wanted = {
         "contexts": (n, dim) if environment.layout == "block" else (n, K, dim),
         "means": (n, K),
-        "noise": (n,),
+        "noise": (n, K) if block.noise.ndim == 2 else (n,),
         "draws": (n,),
     }
     for name, shape in wanted.items():
@@ -73,6 +74,13 @@ def check_shapes(environment: Environment) -> None:
         environment,
         f"draws must lie in [0, 1); they range from {low:g} to {high:g}",
     )
+    if block.delay is not None:
+        shape = (n, K) if np.ndim(block.delay) == 2 else (n,)
+        _require(
+            np.shape(block.delay) == shape and (np.asarray(block.delay) >= 0).all(),
+            environment,
+            f"delay must be at least 0 and of shape {(n,)} or {(n, K)}; it is {brief(block.delay)}",
+        )
     if block.eligible is not None:
         try:
             eligible_of(block.eligible, n, K)
@@ -82,7 +90,7 @@ def check_shapes(environment: Environment) -> None:
 
 @rule(EnvironmentCheckError)
 def check_means(environment: Environment) -> None:
-    """Means are <x, theta> if there is a theta."""
+    """Means are <x, theta>, in an environment that states a theta."""
     instance = _instance(environment, 2)
     if instance.theta is None:
         return
@@ -99,6 +107,31 @@ def check_means(environment: Environment) -> None:
         environment,
         "means must be the products of contexts and theta",
     )
+
+
+@rule(EnvironmentCheckError)
+def check_noise(environment: Environment) -> None:
+    """Noise averages to 0 under every action, within 6 standard errors."""
+    instance = _instance(environment, 6)
+    last = 0 if environment.units and environment.units <= BLOCK else 1
+    blocks = [_block(environment, instance, index) for index in range(last + 1)]
+    means = np.concatenate([block.means for block in blocks])
+    noise = np.concatenate(
+        [np.broadcast_to(_column(block.noise), block.means.shape) for block in blocks]
+    )
+    for action in range(noise.shape[1]):
+        values = noise[:, action]
+        # Events too rare to have occurred tell nothing.
+        if len(values) < 100 or np.ptp(means[:, action] + values) < 1e-12:
+            continue
+        error = float(values.std()) / np.sqrt(len(values))
+        mean = float(values.mean())
+        _require(
+            abs(mean) <= 6 * error + 1e-12,
+            environment,
+            f"noise must average to 0, because means are the truth by which regret is measured; "
+            f"under action {action} it averages to {mean:.3g}, standard error {error:.2g}",
+        )
 
 
 @rule(EnvironmentCheckError)
@@ -128,7 +161,9 @@ def check_seeds_differ(environment: Environment) -> None:
         instance = _instance(environment, 4)
         first, second = (_block(environment, instance, index) for index in range(2))
         _require(
-            not np.array_equal(first.contexts, second.contexts),
+            # A world may show all units the same contexts.
+            not np.array_equal(first.draws, second.draws)
+            and (_all_the_same(first) or not np.array_equal(first.contexts, second.contexts)),
             environment,
             "two blocks must not hold the same units",
         )
@@ -157,6 +192,7 @@ ENVIRONMENT_CHECKS: tuple[Callable[[Environment], None], ...] = (
     check_description,
     check_shapes,
     check_means,
+    check_noise,
     check_determinism,
     check_seeds_differ,
     check_no_shared_memory,
@@ -169,7 +205,7 @@ def check_environment(environment: Environment) -> CheckReport:
     Returns
     -------
     CheckReport
-        The rules that it keeps, for printing.
+        The rules that apply to it, all of which it keeps, for printing.
 
     Raises
     ------
@@ -178,7 +214,28 @@ def check_environment(environment: Environment) -> CheckReport:
     """
     for check in ENVIRONMENT_CHECKS:
         check(environment)
-    return CheckReport.of(environment, ENVIRONMENT_CHECKS)
+    return CheckReport.of(environment, _applying(environment))
+
+
+def _applying(environment: Environment) -> list[Callable[[Environment], None]]:
+    """Return the checks whose rule says anything about this environment."""
+    beyond = set()
+    instance = _instance(environment, 2)
+    if instance.theta is None:
+        beyond.add(check_means)
+    if not _block(environment, instance, 0).noise.any():
+        beyond.add(check_noise)
+    return [check for check in ENVIRONMENT_CHECKS if check not in beyond]
+
+
+def _all_the_same(block: Block) -> bool:
+    """Return whether all units have the same contexts."""
+    return bool((block.contexts == block.contexts[:1]).all())
+
+
+def _column(noise: Floats) -> Floats:
+    """Return noise with an axis of actions."""
+    return noise[:, None] if noise.ndim == 1 else noise
 
 
 def _instance(environment: Environment, seed: int, *key: int) -> Instance:
@@ -222,7 +279,8 @@ def _called(
 
 def _equal(left: Block, right: Block) -> bool:
     return all(
-        np.array_equal(getattr(left, name), getattr(right, name)) for name in (*ARRAYS, "eligible")
+        np.array_equal(getattr(left, name), getattr(right, name))
+        for name in (*ARRAYS, "eligible", "delay")
     )
 
 

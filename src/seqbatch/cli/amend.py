@@ -253,6 +253,45 @@ def unblind(
 
 
 @app.command()
+def screen(
+    name: Name,
+    assessed: Annotated[int, typer.Option(help="How many units were assessed.")],
+    excluded: Annotated[
+        list[str] | None,
+        typer.Option(help='How many a rule excluded: "under 18=12"; repeat for several rules.'),
+    ] = None,
+    reason: Reason = "",
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Record how many units were assessed and excluded before they were assigned.
+
+    Example: seqbatch campaign screen trial --assessed 120 --excluded "under 18=12"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        event = campaign.screen(assessed, excluded=_excluded(excluded or ()), reason=reason)
+        then = next_command(campaign, store)
+    if as_json:
+        dump({**asdict(event), "next": then})
+        return
+    gone = sum(event.counts["excluded"].values())
+    say(f"Recorded (event {event.sequence}): {assessed:,} assessed, {gone:,} excluded.")
+    say_next(then)
+
+
+def _excluded(texts: Iterable[str]) -> dict[str, int]:
+    """Return the exclusions that were given as RULE=NUMBER."""
+    made: dict[str, int] = {}
+    for text in texts:
+        rule, equals, number = text.rpartition("=")
+        if not equals or not number.strip().isdigit():
+            raise InvalidArgumentError("excluded", "RULE=NUMBER, such as under 18=12", repr(text))
+        made[rule] = made.get(rule, 0) + int(number)
+    return made
+
+
+@app.command()
 def sign(
     name: Name,
     meaning: Annotated[

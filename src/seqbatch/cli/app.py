@@ -9,7 +9,7 @@ import typer
 
 import seqbatch
 from seqbatch import environments as families
-from seqbatch.cli import service, warehouse
+from seqbatch.cli import service, store, warehouse
 from seqbatch.cli.console import (
     BAD_INPUT,
     INTERRUPTED,
@@ -24,6 +24,7 @@ from seqbatch.cli.console import (
     say_files,
     show,
 )
+from seqbatch.cli.doctor import doctor
 from seqbatch.cli.plan import plan
 from seqbatch.document import Table
 from seqbatch.environments.linear import LinearEnvironment
@@ -45,6 +46,7 @@ OnEngine = Annotated[
 COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
 app.add_typer(warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
+app.add_typer(store.app, name="store")
 
 
 def _version(wanted: bool) -> None:
@@ -64,6 +66,7 @@ def common(
 
 app.command()(plan)
 app.command()(service.serve)
+app.command()(doctor)
 
 
 @app.command("policies")

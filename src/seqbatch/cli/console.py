@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 
 from seqbatch.cli.messages import About, in_options, remedy_commands
 from seqbatch.display import visible
-from seqbatch.document import Document, Table, part_lines
+from seqbatch.document import Document, Facts, Heading, Table, part_lines
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
 from seqbatch.simulation import Progress as Done
 
@@ -318,6 +318,8 @@ def present(document: Document) -> None:
     for part in document.first.parts:
         if isinstance(part, Table):
             show(part)
+        if isinstance(part, Facts | Heading):
+            console.print()
         for line in part_lines(part):
             console.print(visible(line), markup=False, highlight=False, soft_wrap=UNBOUNDED)
 

@@ -72,6 +72,13 @@ Noise = Annotated[
     list[float] | None,
     typer.Option(help="Standard deviation of the reward noise; repeat for several guesses."),
 ]
+BaseRate = Annotated[
+    str | None,
+    typer.Option(
+        help="For a yes/no outcome, instead of --noise: the share of yes without any action, such "
+        "as 4%."
+    ),
+]
 Kappa = Annotated[
     float | None,
     typer.Option(help="Smallest divided by largest eigenvalue of the contexts' covariance."),
@@ -165,6 +172,7 @@ def plan(
     effect: Effect = None,
     effect_spread: EffectSpread = None,
     noise: Noise = None,
+    base_rate: BaseRate = None,
     kappa: Kappa = None,
     grid: GridKind = "tuned",
     max_batches: MaxBatches = None,
@@ -200,7 +208,8 @@ def plan(
         "contexts": contexts,
         "effect": effect or None,
         "effect_spread": effect_spread,
-        "noise": noise or 1.0,
+        "noise": noise or None,
+        "base_rate": base_rate,
         "kappa": kappa,
         "grid": grid,
         "max_batches": max_batches,

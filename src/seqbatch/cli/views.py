@@ -31,6 +31,11 @@ PageFormat = Annotated[
 ]
 
 
+Appendix = Annotated[
+    bool, typer.Option("--appendix", help="Show the appendix: all numbers, notes and methods.")
+]
+
+
 @app.command()
 def status(
     name: Name,
@@ -70,6 +75,7 @@ def findings(
         bool,
         typer.Option("--boosted-trees", help="Say if a rule by trees would have done better."),
     ] = False,
+    appendix: Appendix = False,
     conditional_power: Annotated[
         bool,
         typer.Option("--conditional-power", help="Say what the looks to come may show."),
@@ -90,7 +96,7 @@ def findings(
     if as_json:
         dump(found.plain())
         return
-    present(found.document())
+    present(found.document(appendix=appendix))
 
 
 @app.command()
@@ -335,12 +341,13 @@ def report(
     out: PageFile,
     at_event: AtEvent = None,
     file_format: PageFormat = None,
+    appendix: Appendix = False,
     key: OpenedBy = None,
     force: Force = False,
     store: Where = STORE,
     as_json: Json = False,
 ) -> None:
-    """Write a report to share: the answer, what to do next and the details.
+    """Write a report to share: the decision on one page, and an appendix to open.
 
     The page needs no network connection.
 
@@ -348,8 +355,9 @@ def report(
     """
     with opened(name, store, None, as_json) as campaign:
         file = campaign.report(
-            out, at_event=at_event, file_format=file_format, force=force, key=key
-        )
+            out, at_event=at_event, file_format=file_format, force=force, key=key,
+            appendix=appendix,
+        )  # fmt: skip
     _say_page(file, as_json=as_json)
 
 
@@ -372,6 +380,30 @@ def protocol(
     with opened(name, store, None, as_json) as campaign:
         file = campaign.protocol(out, rehearsal=rehearsal, file_format=file_format, force=force)
     _say_page(file, as_json=as_json)
+
+
+@app.command()
+def package(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="File to write: .zip.")],
+    rehearsal: Annotated[
+        Path | None, typer.Option(help="JSON file of the spec's rehearsal, to include it.")
+    ] = None,
+    key: OpenedBy = None,
+    force: Force = False,
+    store: Where = STORE,
+    as_json: Json = False,
+) -> None:
+    """Write everything about a campaign to an archive, with a script that verifies it elsewhere.
+
+    Example: seqbatch campaign package trial --out trial.zip
+    """
+    with opened(name, store, None, as_json) as campaign:
+        newest = campaign.package(out, rehearsal=rehearsal, force=force, key=key)
+    if as_json:
+        dump({"out": str(out), "hash": newest})
+        return
+    say(f"Packaged up to {newest}; written to {out}. To verify it: unpack it, python verify.py")
 
 
 def _say_page(file: Path, *, as_json: bool) -> None:

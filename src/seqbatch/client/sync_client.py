@@ -222,15 +222,27 @@ class RemoteCampaign:
                 return every
 
     def report(
-        self, out: str | Path, *, at_event: int | None = None, file_format: str = "html"
+        self,
+        out: str | Path,
+        *,
+        at_event: int | None = None,
+        file_format: str = "html",
+        appendix: bool = False,
     ) -> Path:
         """Write the report to a file: html, md or json."""
-        call = self._calls.document("report", format=file_format, at_event=at_event)
+        call = self._calls.document(
+            "report", format=file_format, at_event=at_event, appendix=appendix
+        )
         return written(out, self._client.ask(call))
 
     def protocol(self, out: str | Path, *, file_format: str = "html") -> Path:
         """Write the protocol to a file: html, md or json."""
         call = self._calls.document("protocol", format=file_format)
+        return written(out, self._client.ask(call))
+
+    def package(self, out: str | Path) -> Path:
+        """Write everything about the campaign to a .zip file that can be verified elsewhere."""
+        call = self._calls.document("package")
         return written(out, self._client.ask(call))
 
     def export(
@@ -313,6 +325,18 @@ class RemoteCampaign:
         """Sign everything recorded so far, with the name of the token."""
         values = {"meaning": meaning, "reason": reason}
         return self._client.ask(self._calls.step("sign", key, values))
+
+    def screen(
+        self,
+        *,
+        assessed: int,
+        excluded: dict[str, int] | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> dict[str, Any]:
+        """Record how many units were assessed, and excluded by which rule."""
+        values = {"assessed": assessed, "excluded": excluded or {}, "reason": reason}
+        return self._client.ask(self._calls.step("screen", key, values))
 
     def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.environments import ArrayEnvironment
+from seqbatch.environments import ArrayEnvironment, logged_table
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -62,6 +62,4 @@ class LoggedExperiment:
 
     def environment(self) -> ArrayEnvironment:
         """Return the log as an environment: known outcomes in the arm's column, 0 elsewhere."""
-        table = np.zeros((len(self), len(self.names)))
-        table[np.arange(len(self)), self.actions] = self.rewards
-        return ArrayEnvironment(self.features, table, layout="block", logged=self.actions)
+        return logged_table(self.features, self.actions, self.rewards, arms=len(self.names))

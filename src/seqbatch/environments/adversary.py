@@ -18,6 +18,7 @@ from seqbatch.environments.base import (
     block_draws,
     branch,
     generator,
+    seed_of,
 )
 
 
@@ -75,8 +76,9 @@ class WorstCase:
         numbers[largest] = np.arange(len(largest))
         return numbers
 
-    def instance(self, seed: SeedSequence) -> "WorstCaseInstance":
+    def instance(self, seed: int | SeedSequence) -> "WorstCaseInstance":
         """Flip the coins."""
+        seed = seed_of(seed)
         count = int(self.pairs.max()) + 1
         heads = generator(branch(seed, PARAMETER)).integers(0, 2, count)
         theta = np.zeros((1, self.dim))

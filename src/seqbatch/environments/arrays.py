@@ -9,7 +9,16 @@ from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.environments.base import BLOCK, Block, block_draws
+from seqbatch.environments.base import (
+    BLOCK,
+    OUTCOMES,
+    Block,
+    block_draws,
+    branch,
+    generator,
+    seed_of,
+)
+from seqbatch.environments.outcomes import noise_of
 from seqbatch.errors import InvalidArgumentError
 
 
@@ -22,7 +31,8 @@ class ArrayEnvironment:
     contexts
         The contexts, in the layout's shape.
     rewards
-        The reward of every unit under every action, shape (n, K); regret is measured on them.
+        The outcome of every unit under every action, shape (n, K), if all are known; regret is
+        measured on them. Without it, pass `means` and `noise`.
     layout
         See :class:`~seqbatch.core.problem.Problem`.
     logged
@@ -32,23 +42,34 @@ class ArrayEnvironment:
     eligible
         Which actions each unit may get, booleans (n, K); None for all. Regret is measured against
         the best eligible action.
+    means
+        The mean reward of every unit under every action, shape (n, K); regret is measured on them.
+    noise
+        What is added to `means`, and always stated with them: a standard deviation, ``"bernoulli"``
+        or ``"poisson"``, each drawn anew for every seed; or numbers, (n,) or (n, K). 0 for none.
 
     Examples
     --------
     >>> own = ArrayEnvironment(np.ones((3, 2)), np.eye(3), layout="block")
     >>> own.actions, own.dim, own.units
     (3, 2, 3)
+    >>> clicks = ArrayEnvironment(np.ones((3, 2)), means=np.full((3, 2), 0.5), noise="bernoulli")
+    >>> block = clicks.instance(1).block(0)
+    >>> (block.means + block.noise)[:, 0]
+    array([1., 1., 0.])
     """
 
     contexts: ArrayLike
-    rewards: ArrayLike
+    rewards: ArrayLike | None = None
     layout: Layout = "block"
     logged: ArrayLike | None = None
     eligible: ArrayLike | None = None
+    means: ArrayLike | None = field(default=None, kw_only=True)
+    noise: "float | str | ArrayLike | None" = field(default=None, kw_only=True)
     _arrays: tuple[Floats, Floats, Integers | None, Bools | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        table = arguments.floats("rewards", self.rewards, ("n", "K"))
+        table = self._table()
         dim = np.shape(self.contexts)[-1] if np.ndim(self.contexts) else 0
         problem = Problem(ends=(1,), actions=table.shape[1], dim=dim, layout=self.layout)
         contexts = Contexts.of(self.contexts, problem, eligible=self.eligible)
@@ -62,6 +83,41 @@ class ArrayEnvironment:
             actions = arguments.actions("logged", self.logged, len(table), problem.actions)
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
+
+    def _table(self) -> Floats:
+        """Return the means of every action, or the outcomes where those are known."""
+        if (self.rewards is None) == (self.means is None):
+            given = "neither" if self.means is None else "both"
+            raise InvalidArgumentError(
+                "rewards", "given, or else means with their noise, and not both", given
+            )
+        if self.rewards is not None:
+            if self.noise is not None:
+                raise InvalidArgumentError(
+                    "noise", "left out with rewards, which are outcomes", repr(self.noise)
+                )
+            return arguments.floats("rewards", self.rewards, ("n", "K"))
+        table = arguments.floats("means", self.means, ("n", "K"))  # type: ignore[arg-type]
+        if self.logged is not None:
+            raise InvalidArgumentError(
+                "means", "left out with logged data, whose outcomes are rewards", "given"
+            )
+        if self.noise is None:
+            raise InvalidArgumentError(
+                "noise",
+                "stated with means: a standard deviation, 'bernoulli', 'poisson' or an array",
+                None,
+                "State noise=0 if outcomes are to equal their means.",
+            )
+        if isinstance(self.noise, str):
+            arguments.choice("noise", self.noise, ("bernoulli", "poisson"))
+            noise_of(self.noise, table, np.random.default_rng(0))
+        elif np.ndim(self.noise) == 0:
+            arguments.number("noise", self.noise, at_least=0)  # type: ignore[arg-type]
+        else:
+            shape = table.shape[: 1 if np.ndim(self.noise) == 1 else 2]
+            object.__setattr__(self, "noise", arguments.floats("noise", self.noise, shape))
+        return table
 
     @property
     def actions(self) -> int:
@@ -78,9 +134,9 @@ class ArrayEnvironment:
         """The number of units."""
         return len(self._arrays[1])
 
-    def instance(self, seed: SeedSequence) -> "ArrayInstance":
-        """Return the data; only the policy's draws depend on the seed."""
-        return ArrayInstance(self, seed)
+    def instance(self, seed: int | SeedSequence) -> "ArrayInstance":
+        """Return the data; the seed determines the policy's draws, and noise that is drawn."""
+        return ArrayInstance(self, seed_of(seed))
 
 
 @dataclass(frozen=True)
@@ -99,11 +155,22 @@ class ArrayInstance:
         return Block(
             contexts=values[rows].copy(),
             means=table[rows].copy(),
-            noise=np.zeros(n),
+            noise=self._noise(table[rows], index),
             draws=block_draws(self.seed, index, BLOCK)[:n],
             logged=None if logged is None else logged[rows],
             eligible=None if eligible is None else eligible[rows],
         )
+
+    def _noise(self, means: Floats, index: int) -> Floats:
+        noise: Any = self.environment.noise
+        if isinstance(noise, np.ndarray):
+            return noise[index * BLOCK : (index + 1) * BLOCK].copy()
+        if noise is None or (not isinstance(noise, str) and noise == 0):
+            return np.zeros(len(means))
+        random = generator(branch(self.seed, OUTCOMES, index))
+        if isinstance(noise, str):
+            return noise_of(noise, means, random)
+        return noise_of("gaussian", means, random, float(noise))
 
 
 def _require_possible(logged: Integers, eligible: Bools | None) -> None:
@@ -129,3 +196,50 @@ def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> A
     """
     known = arguments.actions("labels", labels, (np.shape(features) or (0,))[0], classes)
     return ArrayEnvironment(features, np.eye(classes)[known], layout="block")
+
+
+def logged_table(
+    contexts: ArrayLike,
+    actions: ArrayLike,
+    outcomes: ArrayLike,
+    *,
+    arms: int,
+    probabilities: ArrayLike | None = None,
+    seed: int = 0,
+) -> ArrayEnvironment:
+    """Turn a log of a randomised experiment, with one row per unit, into an environment.
+
+    Parameters
+    ----------
+    contexts, actions, outcomes
+        What is known of each unit: features (n, p), the action it got, and its outcome.
+    arms
+        K, the number of actions.
+    probabilities
+        The probability with which each unit got its action, shape (n,), if not all are the same.
+        Units are then left out at random, fewest of the least likely, so that the rest is a uniform
+        log: every unit stays with the least probability over its own.
+    seed
+        The seed of what is left out.
+
+    Examples
+    --------
+    >>> log = logged_table(np.ones((4, 1)), [0, 1, 1, 1], [2.0, 5.0, 6.0, 7.0], arms=2)
+    >>> log.rewards.tolist()
+    [[2.0, 0.0], [0.0, 5.0], [0.0, 6.0], [0.0, 7.0]]
+    """
+    features = arguments.floats("contexts", contexts, ("n", "p"))
+    n = len(features)
+    taken = arguments.actions("actions", actions, n, arguments.integer("arms", arms, at_least=2))
+    table = np.zeros((n, arms))
+    table[np.arange(n), taken] = arguments.floats("outcomes", outcomes, (n,))
+    kept: Any = slice(None)
+    if probabilities is not None:
+        chance = arguments.floats("probabilities", probabilities, (n,))
+        if n and not (chance.min() > 0 and chance.max() <= 1):
+            raise InvalidArgumentError(
+                "probabilities", "above 0 and at most 1", f"{chance.min():g} to {chance.max():g}"
+            )
+        drawn = generator(seed_of(seed)).random(n)
+        kept = np.flatnonzero(drawn * chance < chance.min(initial=1.0))
+    return ArrayEnvironment(features[kept], table[kept], layout="block", logged=taken[kept])

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from seqbatch.core import Layout
+from seqbatch.core import Layout, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
 
 #: Units per block. Seeds depend on it: another number would give other units.
@@ -33,7 +33,8 @@ class Block:
     means
         The mean reward of every action, shape (n, K).
     noise
-        The noise added to the mean of the chosen action, shape (n,).
+        What is added to the mean: one number per unit, shape (n,), or one per unit and action,
+        shape (n, K), where noise depends on the action, as that of yes/no outcomes does.
     draws
         One uniform number in [0, 1) per unit, for the policy's randomness, shape (n,).
     logged
@@ -41,6 +42,9 @@ class Block:
         are unknown; None if all are known.
     eligible
         Which actions each unit may get, shape (n, K), at least one per unit; None for all.
+    delay
+        How many units after its own the outcome is known, shape (n,) or (n, K): 0 at the end of its
+        batch, infinity never. None if no outcome is late or missing.
     """
 
     contexts: Floats
@@ -49,6 +53,7 @@ class Block:
     draws: Floats
     logged: Integers | None = None
     eligible: Bools | None = None
+    delay: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -117,7 +122,22 @@ class Environment(Protocol):
         """The number of units, or None if unlimited."""
 
     def instance(self, seed: SeedSequence) -> Instance:
-        """Draw an instance; the same seed gives the same one."""
+        """Draw an instance; the same seed gives the same one.
+
+        Those of this package also take a whole number.
+        """
+
+
+def of_actions(values: Floats, actions: Integers) -> Floats:
+    """Return each unit's number: its own, or the one of its action where there is one for each."""
+    return values if values.ndim == 1 else values[np.arange(len(actions)), actions]
+
+
+def seed_of(seed: int | SeedSequence) -> SeedSequence:
+    """Return a seed sequence; a whole number is its entropy."""
+    if isinstance(seed, SeedSequence):
+        return seed
+    return SeedSequence(arguments.integer("seed", seed, at_least=0))
 
 
 def branch(seed: SeedSequence, *key: int) -> SeedSequence:
@@ -136,6 +156,7 @@ def generator(seed: SeedSequence) -> Generator:
 #: The prefix of all positions in an instance's seed tree, and the positions.
 TAG = 0x5EB0
 PARAMETER, UNITS, DRAWS, ELIGIBLE = 0, 1, 2, 4
+OUTCOMES, MISFIT, CHANGES, DELAYS = 6, 7, 8, 9
 
 
 def block_draws(seed: SeedSequence, index: int, units: int) -> Floats:

@@ -17,6 +17,7 @@ from seqbatch.environments.base import (
     block_draws,
     branch,
     generator,
+    seed_of,
 )
 
 
@@ -58,8 +59,9 @@ class LinearEnvironment:
         """The number of vectors per unit."""
         return 1 if self.layout == "block" else self.actions
 
-    def instance(self, seed: SeedSequence) -> "LinearInstance":
+    def instance(self, seed: int | SeedSequence) -> "LinearInstance":
         """Draw theta and everything else that is fixed within an instance."""
+        seed = seed_of(seed)
         random = generator(branch(seed, PARAMETER))
         theta = random.standard_normal((1 if self.layout == "shared" else self.actions, self.dim))
         theta *= self.norm / np.linalg.norm(theta, axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from seqbatch.core import Layout, arguments
 from seqbatch.core.arrays import Array, Floats, Integers
-from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator
+from seqbatch.environments.base import BLOCK, UNITS, Block, block_draws, branch, generator, seed_of
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ class FeaturePool:
     Examples
     --------
     >>> pool = FeaturePool(rows=np.eye(3), theta=[1.0, 2.0, 3.0], actions=2)
-    >>> pool.instance(SeedSequence(1)).block(0).contexts.shape
+    >>> pool.instance(1).block(0).contexts.shape
     (4096, 2, 3)
     """
 
@@ -108,9 +108,9 @@ class FeaturePool:
         """The rows in their stored form."""
         return self._parts[0]
 
-    def instance(self, seed: SeedSequence) -> "PoolInstance":
+    def instance(self, seed: int | SeedSequence) -> "PoolInstance":
         """Return an instance that draws from the pool."""
-        return PoolInstance(self, seed, self._parts[1])
+        return PoolInstance(self, seed_of(seed), self._parts[1])
 
 
 @dataclass(frozen=True)

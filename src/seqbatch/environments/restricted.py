@@ -6,21 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import SeedSequence
 
-from seqbatch.core import Layout, arguments
+from seqbatch.core import arguments
 from seqbatch.core.arrays import Bools, Floats
-from seqbatch.environments.base import (
-    ELIGIBLE,
-    Block,
-    Environment,
-    Instance,
-    branch,
-    generator,
-)
+from seqbatch.environments.base import ELIGIBLE, Block, branch, generator
+from seqbatch.environments.wrapped import Wrapped
 from seqbatch.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Restricted:
+class Restricted(Wrapped):
     """Each unit may get each action with that action's probability, independently of all else.
 
     A unit left without any action may get the one with the highest share. Contexts, rewards and
@@ -40,16 +34,16 @@ class Restricted:
     >>> from seqbatch.policies import SBPE
     >>> from seqbatch.simulation import simulate
     >>> phones = Restricted(Gaussian(dim=2, actions=3), shares=[1.0, 0.6, 0.2])
-    >>> phones.instance(SeedSequence(1)).block(0).eligible.mean(axis=0).round(2)
+    >>> phones.instance(1).block(0).eligible.mean(axis=0).round(2)
     array([1.  , 0.6 , 0.21])
     >>> simulate(SBPE(), phones, grids.explicit([500, 2_000]), seed=1).counts.sum(axis=0)
     array([1450,  424,  126])
     """
 
-    environment: Environment
     shares: Sequence[float]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         shares = tuple(
             arguments.number("shares", share, at_least=0, at_most=1) for share in self.shares
         )
@@ -61,52 +55,13 @@ class Restricted:
             )
         object.__setattr__(self, "shares", shares)
 
-    @property
-    def actions(self) -> int:
-        """K."""
-        return self.environment.actions
-
-    @property
-    def dim(self) -> int:
-        """The length of one context vector."""
-        return self.environment.dim
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the contexts."""
-        return self.environment.layout
-
-    @property
-    def units(self) -> int | None:
-        """The number of units, or None if unlimited."""
-        return self.environment.units
-
-    def instance(self, seed: SeedSequence) -> "RestrictedInstance":
-        """Draw an instance of the wrapped environment."""
-        return RestrictedInstance(self, seed, self.environment.instance(seed))
-
-
-@dataclass(frozen=True)
-class RestrictedInstance:
-    """An instance in which each unit may get only some of the actions."""
-
-    environment: Restricted
-    seed: SeedSequence
-    inside: Instance
-
-    @property
-    def theta(self) -> Floats | None:
-        """The true parameter, shape (models, dim), or None if there is no true parameter."""
-        return self.inside.theta
-
-    def block(self, index: int) -> Block:
-        """Return a block of the wrapped instance, with the eligible actions of each unit."""
-        block = self.inside.block(index)
-        random = generator(branch(self.seed, ELIGIBLE, index))
+    def changed(self, block: Block, seed: SeedSequence, index: int) -> Block:
+        """Return the block with the eligible actions of each unit."""
+        random = generator(branch(seed, ELIGIBLE, index))
         within = block.eligible
         if within is None:
             within = np.ones_like(block.means, dtype=np.bool_)
-        return replace(block, eligible=drawn(random, within, np.array(self.environment.shares)))
+        return replace(block, eligible=drawn(random, within, np.array(self.shares)))
 
 
 def drawn(random: np.random.Generator, within: Bools, shares: Floats) -> Bools:

@@ -243,8 +243,9 @@ def judge_next_rule(
     less: bool = False,
     among: Bools | None = None,
     planned: float | None = None,
+    over: int = 0,
 ) -> NextRule:
-    """Return the rule that all data suggest, and its gain over control.
+    """Return the rule that all data suggest, and its gain over one action for all units.
 
     Folds are assigned by the units' marks. Without marks they are assigned by cluster, or by
     position in the wave: a different order of rows then gives a slightly different estimate.
@@ -265,11 +266,13 @@ def judge_next_rule(
         The planned effective units, from
         :func:`~seqbatch.inference.rare_events.planned_units_of_next_rule`; if events are too few
         for them, the gain is unknown. None does without this rule.
+    over
+        The action to compare with; control by default.
     """
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     summary, waves = summaries[-1], statistics_by_wave(summaries)
     inside = _folds(last, summary.evidence)
-    judges = [_Judge.of(summary, waves, fold, among=among, less=less) for fold in inside]
+    judges = [_Judge.of(summary, waves, fold, among=among, less=less, over=over) for fold in inside]
     judged: list[_Judged | None] = [None] * FOLDS
     for rows, folds in _in_folds(last):
         for fold, judge in enumerate(judges):
@@ -279,7 +282,7 @@ def judge_next_rule(
     whole = reduce(_Judged.merge, done)
     return NextRule(
         rule=GreedyRule.fitted(waves, charges=summary.charges, among=among, less=less),
-        gain=_gain(whole, done, summary, level, planned),
+        gain=_gain(whole, done, summary, level, planned, over),
         supported=whole.support,
         shares=tuple((whole.given / whole.given.sum()).tolist()),
     )
@@ -302,11 +305,12 @@ class _Judged:
 
 @dataclass(frozen=True, eq=False)
 class _Judge:
-    """Rule, model and common shift fitted to all units outside a fold."""
+    """Rule, model and common shift fitted to all units outside a fold, and the action beside."""
 
     rule: GreedyRule
     model: OutcomeModel
     shift: float
+    over: int
 
     @classmethod
     def of(
@@ -317,6 +321,7 @@ class _Judge:
         *,
         among: Bools | None,
         less: bool,
+        over: int,
     ) -> "_Judge":
         model = OutcomeModel.fitted(summary.evidence.without(fold))
         last = waves[-1].subtract(fold.statistics)
@@ -326,14 +331,15 @@ class _Judge:
             GreedyRule.fitted(others, charges=summary.charges, among=among, less=less),
             model,
             moved.total / (moved.outcomes + 1),
+            over,
         )
 
     def judged(self, rows: Rows, summary: WaveSummary) -> _Judged:
         """Score the rule on units of the fold; those without support are only counted."""
         wanted = self.rule.actions(rows.features, rows.eligible)
         given = np.bincount(wanted, minlength=rows.actions_number)
-        supported = supports(rows.probabilities, wanted, np.zeros_like(wanted))
-        contrast = _over_control(wanted[supported])
+        supported = supports(rows.probabilities, wanted, np.full_like(wanted, self.over))
+        contrast = _over(wanted[supported], self.over)
         sums = sums_over(rows.some(supported), self.model, self.shift, summary, contrast)
         return _Judged(sums, given)
 
@@ -369,16 +375,21 @@ def _gain(
     summary: WaveSummary,
     level: float,
     planned: float | None,
+    over: int,
 ) -> Interval:
     """Return the interval, or an unknown one if overlap or events are too few."""
-    same = "" if whole.given[1:].any() else "The rule gives control to every unit."
-    asked = (ABOUT, whole.support, whole.supported, summary)
-    if (why := why_unknown(*asked, level=level, planned=planned, same=same)) is not None:
+    beside = "control" if over == 0 else f"action {over}"
+    others = np.delete(whole.given, over).any()
+    same = "" if others else f"The rule gives {beside} to every unit."
+    about = _about(over)
+    asked = (about, whole.support, whole.supported, summary)
+    why = why_unknown(*asked, level=level, planned=planned, same=same, beside=beside)
+    if why is not None:
         return why
-    contrast = _over_control(np.zeros(0, dtype=np.int64))
+    contrast = _over(np.zeros(0, dtype=np.int64), over)
     tallies = [one.supported for one in folds if one.supported.units]
     estimate = estimate_tallies(whole.supported, tallies, contrast, summary)
-    return estimated(ABOUT, estimate, level=level, note=APPROXIMATE)
+    return estimated(about, estimate, level=level, note=APPROXIMATE)
 
 
 def why_unknown(
@@ -429,8 +440,12 @@ def why_unknown(
     return None
 
 
-def _over_control(wanted: Integers) -> RuleOver:
-    return RuleOver(ABOUT, WIDENING, wanted, np.zeros_like(wanted))
+def _over(wanted: Integers, over: int) -> RuleOver:
+    return RuleOver(_about(over), WIDENING, wanted, np.full_like(wanted, over))
+
+
+def _about(over: int) -> str:
+    return ABOUT if over == 0 else f"gain of the rule to run next over action {over}"
 
 
 def _in_folds(wave: Wave) -> Iterator[tuple[Rows, Integers]]:

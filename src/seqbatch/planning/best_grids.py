@@ -297,7 +297,7 @@ def best_grids(
             # All grids lose the same; equal batches are the natural choice.
             found[number] = _equal(request.limits, number)
             continue
-        options = paper_grids(request, number)
+        options = paper_grids(request, number) or [_equal(request.limits, number)]
         weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
@@ -379,9 +379,12 @@ def tuned(
 def paper_grids(request: Request, batches: int) -> list[Sizes]:
     """Return the grids of Theorems 2 and 3, as far as the limits allow.
 
-    For an experiment that has already started, return the geometric grid from the current unit.
+    For an experiment that has already started, return the geometric grid from the current unit; for
+    fewer units than the theorems assume, none unless they were requested.
     """
     limits, dim = request.limits, request.model.dim
+    if request.too_short and request.kind == "tuned":
+        return []
     if limits.seen:
         growth = (1 + limits.units / limits.seen) ** (1 / batches) - 1
         ends = [

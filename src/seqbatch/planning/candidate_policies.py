@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,24 +13,44 @@ from seqbatch.environments.base import generator
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_rows import Candidate, Row
-from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.planning.trials.thinned_units import ThinnedTrial
+from seqbatch.policies import (
+    RBGL,
+    SBPE,
+    SBUCB,
+    JointRidge,
+    Lookahead,
+    ThompsonSampling,
+)
+from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.estimation import OWN_LEVEL
 
-#: Pure exploitation, the benchmark for the others.
-GREEDY = SBPE(first="uniform", ties="random")
-#: The policy that is chosen unless another is clearly better.
-USUAL = "joint ridge"
+#: Pure exploitation, the benchmark for the others; its estimates know how large effects are.
+EXPLOITATION = "pure exploitation"
 #: Simulated units per batch: this many per parameter, within bounds. With fewer, a batch would
 #: teach too much about its own units, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
 #: With more actions than this, posterior draws take long, and fewer of them are used.
 FEW_ACTIONS = 20
+#: With more parameters than this, pooled estimates take long, and are left out.
+FEW_PARAMETERS = 60
+
+
+def usual(model: Model) -> BasePolicy:
+    """Return the policy that campaigns use: the plan names it unless another is clearly better."""
+    if model.layout == "shared":
+        return JointRidge(ties="random", estimate="averaged")
+    if model.dim == 1:
+        return Lookahead(ties="random")
+    # The planner's rows begin with a constant.
+    return JointRidge(ties="random", constant=0, waves=OWN_LEVEL, estimate="averaged")
 
 
 def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
     """Compare pure exploitation, whose cost is the row's, with other policies in the same trials.
 
-    The simulation estimates how much more the other policies lose.
+    The simulation estimates how much more the other policies lose. The policy of campaigns comes
+    second.
     """
     models = 1 if model.layout == "shared" else model.actions
     # With many parameters, trials cost more and vary less.
@@ -44,7 +65,10 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
             name: np.array(
                 [
                     trial.regret(
-                        policy, row.sizes, generator(np.random.SeedSequence([seed, n])), most=most
+                        _informed(policy, trial) if name == EXPLOITATION else policy,
+                        row.sizes,
+                        generator(np.random.SeedSequence([seed, n])),
+                        most=most,
                     )
                     for n, trial in enumerate(trials)
                 ]
@@ -59,7 +83,7 @@ def candidates(model: Model, row: Row, *, seed: int) -> tuple[Candidate, ...]:
     )
 
 
-def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candidate:
+def _candidate(name: str, policy: BasePolicy, row: Row, more: Floats) -> Candidate:
     """Return a policy, given by how much its loss exceeds the row's in each trial."""
     excess = float(more.mean())
     excess_error = float(more.std(ddof=1)) / math.sqrt(len(more))
@@ -73,14 +97,20 @@ def _candidate(name: str, policy: LinearPolicy, row: Row, more: Floats) -> Candi
     )
 
 
-def preferred(compared: Sequence[Candidate]) -> LinearPolicy:
-    """Return the joint ridge, unless the policy with the least regret is significantly better.
+def _informed(policy: BasePolicy, trial: ThinnedTrial) -> BasePolicy:
+    """Return pure exploitation that knows how large the effects of this trial are."""
+    assert isinstance(policy, RBGL)
+    return replace(policy, ridge=trial.penalty)
 
-    Campaigns use it, too: its excess is measured, but its batches are those of pure exploitation,
-    which it becomes as outcomes accumulate.
+
+def preferred(compared: Sequence[Candidate]) -> BasePolicy:
+    """Return the policy of campaigns, unless the one with the least regret is significantly better.
+
+    The batches are those of pure exploitation, which it becomes as outcomes accumulate.
     """
-    usual = next(one for one in compared if one.name == USUAL)
-    best = min(compared, key=lambda one: one.regret)
+    # Nobody knows as much as the first one: it is no candidate.
+    usual, *others = compared[1:]
+    best = min(others, key=lambda one: one.regret, default=usual)
     # Two standard errors of the difference: the seed must not decide a tie.
     error = math.hypot(best.excess_error, usual.excess_error)
     return best.policy if usual.excess - best.excess > 2 * error else usual.policy
@@ -93,24 +123,28 @@ def ucb(model: Model, units: int) -> SBUCB:
     return SBUCB(gamma=noise * gamma, first="uniform", ties="random")
 
 
-def _options(model: Model, units: int) -> dict[str, LinearPolicy]:
+def _options(model: Model, units: int) -> dict[str, BasePolicy]:
     effect, noise = (model.mean(column) for column in zip(*model.scenarios, strict=True))
     # The true prior's precision, which a user who believes the stated effect would set.
     precision = (noise / model.spread(effect)) ** 2 if effect else 1.0
+    campaigns = usual(model)
     thompson = ThompsonSampling(
         scale=noise,
         ridge=precision,
         samples=64 if model.actions <= FEW_ACTIONS else 16,
         first="uniform",
         ties="random",
+        last="greedy",
     )
-    # In the block layout the planner's rows begin with a constant.
-    constant = 0 if model.layout == "block" else None
-    joint = JointRidge(ties="random", constant=constant, estimate="averaged")
-    return {
-        "pure exploitation": GREEDY,
-        USUAL: joint,
-        "ridge exploitation": RBGL(ridge=precision, first="uniform", ties="random"),
+    options: dict[str, BasePolicy] = {
+        EXPLOITATION: RBGL(ridge=precision, first="uniform", ties="random"),
+        "lookahead" if isinstance(campaigns, Lookahead) else "joint ridge": campaigns,
+        "least squares": SBPE(first="uniform", ties="random"),
         "Thompson": thompson,
-        "UCB": ucb(model, units),
+        "UCB": replace(ucb(model, units), last="greedy"),
     }
+    if model.layout == "block" and model.dim > 1 and model.actions * model.dim <= FEW_PARAMETERS:
+        options["pooled Thompson"] = replace(
+            thompson, scale="outcomes", estimate="pooled", constant=0
+        )
+    return options

@@ -17,7 +17,7 @@ from seqbatch.inference import (
 )
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.number_of_batches import Noun
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Precision and power.
@@ -99,7 +99,7 @@ class Detection:
 
 
 def detection(
-    model: Model, sizes: Sequence[int], policy: LinearPolicy, *, lift: float | None = None
+    model: Model, sizes: Sequence[int], policy: BasePolicy, *, lift: float | None = None
 ) -> Detection:
     """Return what batches of these sizes will detect.
 
@@ -142,16 +142,14 @@ def detection(
     )
 
 
-def planned_lift(
-    model: Model, sizes: Sequence[int], policy: LinearPolicy, *, power: float
-) -> float:
+def planned_lift(model: Model, sizes: Sequence[int], policy: BasePolicy, *, power: float) -> float:
     """Return the lift that batches of these sizes detect with this power."""
     error = _path(model, shares_of(model, sizes, policy))[-1]
     return detectable_lift(error, power=power, comparisons=model.actions - 1)
 
 
 def least_share(
-    model: Model, sizes: Sequence[int], policy: LinearPolicy, *, lift: float, power: float
+    model: Model, sizes: Sequence[int], policy: BasePolicy, *, lift: float, power: float
 ) -> float | None:
     """Return the least randomised share, at least the model's, that detects a lift.
 
@@ -170,7 +168,7 @@ def least_share(
     return round(high * STEP, 3)
 
 
-def units_needed(model: Model, policy: LinearPolicy, *, lift: float, power: float) -> int:
+def units_needed(model: Model, policy: BasePolicy, *, lift: float, power: float) -> int:
     """Return how many units would detect a lift if all of them were randomised."""
     all_random = _randomised(model, 1.0)
 
@@ -193,7 +191,7 @@ def units_needed(model: Model, policy: LinearPolicy, *, lift: float, power: floa
 def _found(
     model: Model,
     sizes: Sequence[int],
-    policy: LinearPolicy,
+    policy: BasePolicy,
     lift: float,
     power: float,
     share: float,
@@ -205,7 +203,7 @@ def _randomised(model: Model, share: float) -> Model:
     return replace(model, conduct=replace(model.conduct, randomised=share))
 
 
-def shares_of(model: Model, sizes: Sequence[int], policy: LinearPolicy) -> PlanOfShares:
+def shares_of(model: Model, sizes: Sequence[int], policy: BasePolicy) -> PlanOfShares:
     """Return the shares of the informative batches.
 
     If nothing is random after the first batches, units with and without an action differ

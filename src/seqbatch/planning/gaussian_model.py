@@ -115,11 +115,12 @@ class Model:
         place = SeedSequence(seed)
         theta, noise, weight = self._parameters(trials, place)
         draws = draws or KeptDraws(place)
+        penalty = (noise / self.spreads(trials)) ** 2
         ensemble: Trials
         if self.layout == "shared":
             ensemble = SharedEnsemble(
                 theta[:, 0], self.actions, noise, draws, self.past, self.conduct,
-                weight=weight, strata=strata,
+                weight=weight, strata=strata, penalty=penalty,
             )  # fmt: skip
         else:
             # Without features all points are the same.
@@ -128,7 +129,7 @@ class Model:
                 used = min(MOST_POINTS, max(points, POINTS_A_PARAMETER * self.actions * self.dim))
             ensemble = BlockEnsemble(
                 theta, noise, draws, used, self.past, self.conduct,
-                weight=weight, rows=self.rows, strata=strata,
+                weight=weight, rows=self.rows, strata=strata, penalty=penalty,
             )  # fmt: skip
         return ensemble if self.past is not None else self._scaled(ensemble)
 
@@ -185,12 +186,14 @@ class Model:
         trials = len(self.strata) * -(-trials // len(self.strata))
         theta, noise, weight = self._parameters(trials, SeedSequence(seed))
         contexts = self._features if self.layout == "block" else self._vectors
+        penalty = (noise / self.spreads(trials)) ** 2
         return [
             ThinnedTrial(
-                one, float(level), self.actions, self.layout, contexts, self.conduct, float(counts)
+                one, float(level), self.actions, self.layout, contexts, self.conduct,
+                float(counts), float(ridge),
             )
-            for one, level, counts in zip(theta, noise, weight, strict=True)
-        ]
+            for one, level, counts, ridge in zip(theta, noise, weight, penalty, strict=True)
+        ]  # fmt: skip
 
     def _parameters(self, trials: int, seed: SeedSequence) -> tuple[Floats, Floats, Floats]:
         """Return parameters (trials, models, dim), noise levels and weights (trials,)."""

@@ -1,5 +1,6 @@
 """plan() and replan(): arguments to answers, by simulation or by the theorems."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,10 +15,11 @@ from seqbatch.display import counted, number, percent_cut
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.planning.best_grids import best_grids
-from seqbatch.planning.candidate_policies import GREEDY, candidates, preferred, ucb
+from seqbatch.planning.candidate_policies import candidates, preferred, ucb, usual
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
 from seqbatch.planning.number_of_batches import choose
+from seqbatch.planning.outcome_scale import share_of
 from seqbatch.planning.regret import online_row, row, sensitivity
 from seqbatch.planning.replanning import model_given, request_given
 from seqbatch.planning.request import (
@@ -25,6 +27,7 @@ from seqbatch.planning.request import (
     Request,
     Sizes,
     conduct_of,
+    enough_events,
     law_of,
     limits_of,
     model_of,
@@ -36,7 +39,7 @@ from seqbatch.planning.request import (
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.unit_sample import Sample
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Answers to a request: by simulation for stochastic contexts, otherwise by the theorems.
@@ -51,11 +54,11 @@ def silent(_: float) -> None:
 
 
 def stochastic(
-    request: Request, *, policy: LinearPolicy | None = None, progress: Report = silent
+    request: Request, *, policy: BasePolicy | None = None, progress: Report = silent
 ) -> Plan:
     """Answer by simulation; policies are compared unless one is given or `quick` is set."""
     if request.quick:
-        policy = policy or GREEDY
+        policy = policy or usual(request.model)
     # Besides the grids there are two steps: fully online, and the policies.
     steps = len(request.numbers) + 2
     found = best_grids(request, lambda grids: progress(grids / steps))
@@ -128,7 +131,7 @@ def detecting(request: Request, lift: float, answer: Callable[[Request], Plan]) 
         A function that makes a plan.
     """
     # No batches can detect more than randomising all units in a single one.
-    _enough(request, (request.limits.units,), GREEDY, lift)
+    _enough(request, (request.limits.units,), usual(request.model), lift)
     while True:
         answered = answer(request)
         share = _enough(request, answered.grid.sizes, answered.policy, lift)
@@ -148,7 +151,7 @@ def _raised(request: Request, share: float, answered: Plan, lift: float) -> Requ
     return request
 
 
-def _enough(request: Request, sizes: Sizes, policy: LinearPolicy, lift: float) -> float:
+def _enough(request: Request, sizes: Sizes, policy: BasePolicy, lift: float) -> float:
     """Return the least sufficient share for these batches, or raise an error if there is none."""
     model, power = request.model, request.power
     share = least_share(model, sizes, policy, lift=lift, power=power)
@@ -185,7 +188,8 @@ def plan(
     contexts: ContextKind = "stochastic",
     effect: float | Sequence[float] | None = None,
     effect_spread: float | None = None,
-    noise: float | Sequence[float] = 1.0,
+    noise: float | Sequence[float] | None = None,
+    base_rate: float | str | None = None,
     kappa: float | None = None,
     grid: GridKind = "tuned",
     max_batches: int | None = None,
@@ -235,8 +239,12 @@ def plan(
         and guess x F (1 = certain). The default is 2.5 around a stated effect, and 3 around the
         default effect.
     noise
-        The standard deviation of a reward given unit and action; several numbers are equally
-        plausible guesses.
+        The standard deviation of a reward given unit and action, 1 by default; several numbers are
+        equally plausible guesses.
+    base_rate
+        For a yes/no outcome, instead of `noise`: the share of yes without any action, such as 0.04
+        or "4%". The default effect is then a fifth of the rarer answer's share, and the first batch
+        is large enough for ten events of each action.
     kappa
         The smallest eigenvalue of the contexts' covariance divided by its largest; the default is
         that of the sample, or 1.
@@ -283,10 +291,10 @@ def plan(
         The same seed gives the same plan.
     quick
         Whether to answer fast rather than precisely: a quarter of the trials, at most four batches
-        unless you request more, and pure exploitation without a comparison of policies.
+        unless you request more, and no comparison of policies.
     compare
         Whether to compare policies. Batches do not depend on it and are found sooner without; the
-        plan then names pure exploitation.
+        plan then names the policy that campaigns use.
     progress
         A function that is called now and then with the share of work done.
 
@@ -302,8 +310,9 @@ def plan(
     arguments.choice("grid", grid, get_args(GridKind))
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
-    noises = several("noise", noise)
-    law = law_of(effect, effect_spread, noises)
+    rate = None if base_rate is None else share_of("base_rate", base_rate)
+    noises = _noises(noise, rate)
+    law = law_of(effect, effect_spread, noises, rate)
     model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
     extended = conduct != Conduct(actions=model.actions) or detect is not None
@@ -317,18 +326,13 @@ def plan(
     require_possible(model.layout, conduct, detect)
     model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
-    if limits.units < model.dim**2:
-        raise InvalidArgumentError(
-            "units",
-            f"at least {model.dim**2}, the square of the model's {model.dim} parameters",
-            limits.units,
-            "With fewer units, too little can be learned in time: use fewer features.",
-        )
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
     numbers = numbers_of(limits, batches, max_batches)
     if conduct.delay and min_batch is None:
         limits = limits.waiting(model.dim, numbers[-1])
+    if rate is not None and limits.waves is None and limits.first is None:
+        limits = replace(limits, opening=enough_events(rate, conduct, limits.units))
     request = Request(
         model=model,
         limits=limits,
@@ -343,14 +347,24 @@ def plan(
         detect=None if detect is None else arguments.number("detect", detect, above=0),
         power=arguments.number("power", power, at_least=0.5, at_most=0.999),
         quick=quick,
+        base_rate=rate,
     )
     if contexts == "adversarial":
         return adversarial(request)
     require_answerable(model)
-    answer = partial(stochastic, policy=None if compare else GREEDY, progress=progress)
+    answer = partial(stochastic, policy=None if compare else usual(model), progress=progress)
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)
+
+
+def _noises(noise: float | Sequence[float] | None, rate: float | None) -> list[float]:
+    """Return the standard deviations of a reward: as stated, or those of a yes/no outcome."""
+    if rate is None:
+        return several("noise", 1.0 if noise is None else noise)
+    if noise is not None:
+        raise InvalidArgumentError("noise", "left out with base_rate, which gives it", repr(noise))
+    return [math.sqrt(rate * (1 - rate))]
 
 
 def replan(

@@ -55,13 +55,13 @@ def sensitivity(request: Request, sizes: Sizes) -> tuple[Sensitivity, ...]:
         # The same seed, hence the same draws: costs differ only by the effect.
         options = [sizes, *paper_grids(other, len(sizes))]
         costs = [other.judged(one).total(one)[0] for one in options]
-        best = min(costs)
+        best, paper = min(costs), min(costs[1:], default=math.nan)
         if len(sizes) > 1:
             # The larger the effect, the earlier it shows.
             near = math.log(max(sizes[0] / factor, other.least_first)), math.log(TYPICAL_BEND)
             found, _ = tuned(other, len(sizes), weighing(other, len(sizes), near), near)
             best = min(best, *(other.judged(one).total(one)[0] for one in found))
-        rows.append(Sensitivity(factor=factor, regret=costs[0], paper=min(costs[1:]), best=best))
+        rows.append(Sensitivity(factor=factor, regret=costs[0], paper=paper, best=best))
     return tuple(rows)
 
 
@@ -117,7 +117,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
 def rate(request: Request, batches: int | None) -> float:
     """Return the theorem's rate; fully online counts as one batch per unit."""
     model, limits = request.model, request.limits
-    if limits.seen:
+    if limits.seen or request.too_short:
         return math.nan
     return theory.stochastic_upper_rate(
         units=limits.units,

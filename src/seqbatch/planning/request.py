@@ -49,6 +49,9 @@ class BatchLimits:
         The number of units already assigned in a running experiment.
     assumed
         Whether `smallest` is a default, because outcomes are late and no minimum was given.
+    opening
+        The smallest first batch worth having, as far as the other limits allow: rare events need
+        many units.
     """
 
     units: int
@@ -58,6 +61,7 @@ class BatchLimits:
     waves: tuple[int, ...] | None = None
     seen: int = 0
     assumed: bool = False
+    opening: int = 1
 
     def allows(self, batches: int) -> bool:
         """Return whether some grid with this many batches satisfies the limits."""
@@ -137,6 +141,8 @@ class BatchLimits:
             left = batches - m
             low = max(kept[-1] + self.smallest, self.units - left * largest)
             high = min(kept[-1] + largest, self.units - left * self.smallest)
+            if m == 1:
+                low = max(low, min(self.opening, high))
             kept.append(min(max(round(end), low), high))
         return tuple(after - before for before, after in pairwise(kept))
 
@@ -204,6 +210,9 @@ UNSTATED_SPREAD = 3.0
 STATED_SPREAD = 2.5
 #: The number of points that represent a prior.
 EFFECT_POINTS = 5
+#: The number of events of each action, or of units without one where these are rarer, that a first
+#: batch should have: with fewer, sums of yes/no outcomes are far from normal.
+FIRST_EVENTS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,13 +254,18 @@ class EffectLaw:
 
 
 def law_of(
-    effect: float | Sequence[float] | None, spread: float | None, noises: Sequence[float]
+    effect: float | Sequence[float] | None,
+    spread: float | None,
+    noises: Sequence[float],
+    base_rate: float | None = None,
 ) -> EffectLaw:
     """Return the prior described by the arguments of :func:`~seqbatch.planning.plan`."""
     if spread is not None:
         spread = arguments.number("effect_spread", spread, at_least=1)
     if effect is None:
-        guess = USUAL * float(np.mean(noises))
+        # A rare outcome hardly changes by a fifth of its noise, which is a multiple of its rate.
+        size = float(np.mean(noises)) if base_rate is None else min(base_rate, 1 - base_rate)
+        guess = USUAL * size
         return EffectLaw(guesses=(guess,), spread=spread or UNSTATED_SPREAD, stated=False)
     guesses = tuple(several("effect", effect))
     if len(guesses) == 1:
@@ -384,13 +398,13 @@ def model_of(
     )
 
 
-def most_features(actions: int, units: int) -> int:
+def most_features(actions: int) -> int:
     """Return the largest number of features that a plan can have, with one model per action.
 
-    >>> most_features(3, 50_000), most_features(3, 400), most_features(50, 50_000)
-    (86, 19, 26)
+    >>> most_features(3), most_features(50)
+    (86, 26)
     """
-    most = min(int((MOST_WORK / actions) ** (1 / 3)), math.isqrt(units))
+    most = int((MOST_WORK / actions) ** (1 / 3))
     if MOST_CHOICES // (CHOICE_POINTS * 2 * actions) < actions:
         most = min(most, MOST_CHOICES // (CHOICE_POINTS * actions))
     return max(most - 1, 0)
@@ -438,6 +452,16 @@ def conduct_of(
         missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
         delay=arguments.integer("delay", delay, at_least=0),
     )
+
+
+def enough_events(rate: float, conduct: Conduct, units: int) -> int:
+    """Return the smallest first batch with enough events of each action, at most half of all units.
+
+    >>> enough_events(0.02, Conduct(actions=3), 20_000)
+    1500
+    """
+    rarer = min(rate, 1 - rate) * conduct.returned
+    return min(math.ceil(FIRST_EVENTS * conduct.actions / rarer), max(units // 2, 1))
 
 
 def require_possible(layout: str, conduct: Conduct, detect: float | None) -> None:
@@ -576,6 +600,8 @@ class Request:
         The lift to detect, if any, and the required power.
     quick
         Whether few trials suffice.
+    base_rate
+        The share of yes without any action, if outcomes are yes or no.
     draws
         The random draws for each purpose, shared with requests that replace the model.
     """
@@ -593,6 +619,7 @@ class Request:
     detect: float | None = None
     power: float = 0.8
     quick: bool = False
+    base_rate: float | None = None
     draws: dict[int, KeptDraws] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -624,6 +651,11 @@ class Request:
         if sizes not in self._tried:
             self._tried[sizes] = self.tuning.rates(sizes).by_scenario(sizes)
         return self._tried[sizes]
+
+    @property
+    def too_short(self) -> bool:
+        """Whether there are fewer units than the theorems assume: the square of the parameters."""
+        return not self.limits.seen and self.limits.units < self.model.dim**2
 
     @cached_property
     def possible(self) -> float:

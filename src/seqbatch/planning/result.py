@@ -28,7 +28,7 @@ from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
 from seqbatch.planning.result_text import reason, settings, short, tables, words
 from seqbatch.planning.tradeoff import Trade, trade
 from seqbatch.planning.unit_sample import Sample
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,6 +58,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
                 plan.model.scenarios, plan.model.weights, strict=True
             )
         ],
+        "base_rate": plan.request.base_rate,
         "kappa": plan.model.kappa,
         "contexts": plan.contexts,
         "batches": plan.batches,
@@ -134,7 +135,7 @@ class Plan:
     request: "Request" = field(repr=False)
     contexts: Literal["stochastic", "adversarial"]
     grid: Grid
-    policy: LinearPolicy
+    policy: BasePolicy
     met: bool | None
     rows: tuple[Row, ...]
     online: Row

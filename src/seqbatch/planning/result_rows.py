@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Candidate:
     """
 
     name: str
-    policy: LinearPolicy
+    policy: BasePolicy
     regret: float
     error: float
     excess: float

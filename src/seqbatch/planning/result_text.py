@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from seqbatch.display import counted, number, percent_cut, plural
+from seqbatch.display import counted, number, percent, percent_cut, plural
 from seqbatch.document import Items, Part, Table
 from seqbatch.planning.detection import describe_detection, detection_table
 from seqbatch.planning.guarantee import choose_guarantee
@@ -39,7 +39,7 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     shape = _shape(model)
     text = (
         f"Assumed: {shape}; a perfect assignment gains {_effects(plan)} per unit over a "
-        f"random one; reward noise has standard deviation {_numbers(noises)}."
+        f"random one; {_noise(plan, noises, noun)}."
     )
     if model.past is not None:
         text = (
@@ -51,6 +51,16 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     else:
         text += _uncertain(plan)
     return text + _conduct(plan, noun)
+
+
+def _noise(plan: "Plan", noises: list[float], noun: Noun) -> str:
+    """State how much outcomes vary."""
+    rate = plan.request.base_rate
+    if rate is None:
+        return f"reward noise has standard deviation {_numbers(noises)}"
+    opening = plan.request.limits.opening
+    text = f"outcomes are yes or no, yes for {percent(rate)} of units without any action"
+    return text if opening == 1 else f"{text}, so the first {noun} has at least {opening:,} units"
 
 
 def _shape(model: "Model") -> str:
@@ -77,7 +87,7 @@ def _uncertain(plan: "Plan") -> str:
     text = ""
     if law.spread > 1:
         low, high = law.guesses[0] / law.spread, law.guesses[0] * law.spread
-        whose = "" if law.stated else " (a fifth of the noise, because none was given)"
+        whose = "" if law.stated else f" ({_usual_effect(plan)}, because none was given)"
         text = (
             f" That effect is a guess{whose}: two thirds of plausible effects lie between "
             f"{low:.3g} and {high:.3g} (log-normal, effect_spread {law.spread:g}), and their mean "
@@ -89,6 +99,14 @@ def _uncertain(plan: "Plan") -> str:
             "over the effects."
         )
     return f"{text} Expected regret is the average over the effects."
+
+
+def _usual_effect(plan: "Plan") -> str:
+    """Describe the default effect."""
+    rate = plan.request.base_rate
+    if rate is None:
+        return "a fifth of the noise"
+    return f"a fifth of the share of {'yes' if rate <= 0.5 else 'no'}"
 
 
 def _conduct(plan: "Plan", noun: Noun) -> str:
@@ -154,7 +172,7 @@ def settings(plan: "Plan") -> list[str]:
         f"Grid: {request.kind}. Seed: {request.seed}.",
     ]
     if not request.law.stated:
-        lines.append("No effect was given: the default is a fifth of the noise.")
+        lines.append(f"No effect was given: the default is {_usual_effect(plan)}.")
     if request.law.spread > 1:
         lines.append(f"Uncertainty of the effect: a factor of {request.law.spread:g}.")
     return lines
@@ -182,7 +200,7 @@ def words(plan: "Plan") -> list[Part]:
 
 def reasons(plan: "Plan", *, noun: Noun = "batch") -> list[str]:
     """Return the reasons for this number of batches, its cost, other policies, detectable lifts."""
-    said = [reason(plan, noun=noun), _cost(plan, noun)]
+    said = [reason(plan, noun=noun), _unknown(plan, noun), _cost(plan, noun)]
     if plan.contexts == "stochastic":
         said += [_policies(plan), _detection(plan, noun)]
     return [each for each in said if each]
@@ -312,7 +330,10 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
             [
                 (
                     f"{one.factor:g}",
-                    *(rounded(value) for value in (one.regret, one.paper, one.best)),
+                    *(
+                        "" if math.isnan(value) else rounded(value)
+                        for value in (one.regret, one.paper, one.best)
+                    ),
                     times(one.regret / one.best) if one.best else "",
                 )
                 for one in plan.sensitivity
@@ -366,6 +387,21 @@ def assigned_by(plan: "Plan") -> list[str]:
     return made
 
 
+def _unknown(plan: "Plan", noun: Noun) -> str:
+    """Say what few units leave open."""
+    if plan.contexts == "adversarial" or not plan.request.too_short:
+        return ""
+    model, units = plan.model, plan.request.limits.units
+    whose = " of each action" if model.layout == "block" else ""
+    return (
+        f"Not known: with {counted(units, 'unit')}, fewer than the square of the {model.dim} "
+        f"parameters{whose}, no theorem promises anything, and the outcomes alone do not settle "
+        "the parameters. Estimates lean on the assumption that effects are spread over all "
+        f"features and as large as stated, so the sizes of {plural(noun)} and the expected regret "
+        "depend on it more than usual. Fewer features would make the plan surer."
+    )
+
+
 def _cost(plan: "Plan", noun: Noun) -> str:
     return _promise(plan, noun) if plan.contexts == "adversarial" else _expectation(plan, noun)
 
@@ -413,7 +449,7 @@ def _expectation(plan: "Plan", noun: Noun) -> str:
             text = (
                 f"Expected regret with {one.name}: {with_error(one.regret, one.error)}. The next "
                 "numbers and the table are for pure exploitation (each unit gets the action that "
-                "looks best). "
+                "looks best) by estimates that know how large effects are. "
             )
     text += (
         "Expected regret (the reward lost against a perfect assignment): "

@@ -15,7 +15,7 @@ from seqbatch.planning.detection import planned_lift
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_text import rounded, with_error
 from seqbatch.planning.trials import Trials
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
 # Regret and the detectable lift for several randomised shares.
@@ -123,7 +123,7 @@ def trade(
     trials: Trials,
     model: Model,
     sizes: Sequence[int],
-    policy: LinearPolicy,
+    policy: BasePolicy,
     *,
     power: float = 0.8,
     asked: float | None = None,

@@ -46,6 +46,12 @@ class Feedback:
     groups: Integers
     rewards: Floats
 
+    def take(self, units: "Bools | Integers") -> "Feedback":
+        """Return the outcomes of some of the units."""
+        return Feedback(
+            self.vectors[units], self.actions[units], self.groups[units], self.rewards[units]
+        )
+
 
 @dataclass(frozen=True)
 class State:

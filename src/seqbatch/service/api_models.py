@@ -53,7 +53,10 @@ class PlanBody(Body):
     contexts: Literal["stochastic", "adversarial"] = "stochastic"
     effect: list[float] | None = Field(default=None, min_length=1, max_length=5)
     effect_spread: float | None = Field(default=None, ge=1)
-    noise: list[float] = Field(default=[1.0], min_length=1, max_length=5)
+    noise: list[float] | None = Field(default=None, min_length=1, max_length=5)
+    base_rate: float | Annotated[str, Field(max_length=20)] | None = Field(
+        default=None, examples=["4%"]
+    )
     kappa: float | None = None
     grid: Literal["tuned", "paper"] = "tuned"
     max_batches: int | None = Field(default=None, ge=1, le=20, examples=[3])
@@ -158,6 +161,14 @@ class ReasonBody(Body):
     """The reason for a change."""
 
     reason: Reason
+
+
+class ScreenBody(Body):
+    """How many units were assessed, and excluded by which rule, before they were assigned."""
+
+    assessed: int = Field(ge=1, examples=[120])
+    excluded: dict[str, int] = Field(default={}, examples=[{"younger than 18": 12}])
+    reason: Reason = ""
 
 
 class SignBody(Body):
@@ -340,12 +351,28 @@ class MetricFinding(BaseModel):
     guardrail: GuardrailVerdicts | None
 
 
+class DecisionAnswer(BaseModel):
+    """One recommendation: its code, its words, what it is worth, and what it rests on."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    action: str | None
+    title: str
+    about: str
+    lead: str
+    worth: list[str]
+    further: int | None
+    answers: list[dict[str, str]]
+    facts: list[dict[str, str]]
+
+
 class FindingsAnswer(BaseModel):
     """What was learned; further fields have the run's value, segments, drift and data quality."""
 
     model_config = ConfigDict(extra="allow")
 
-    sentences: list[str]
+    decision: DecisionAnswer
     recommendation: dict[str, Any] | None
     means: list[ActionAnswer]
     lifts: list[ActionAnswer]

@@ -9,6 +9,7 @@ from numpy.random import SeedSequence
 from seqbatch.core import Contexts, Problem, arguments
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.environments import BLOCK, Block, Environment
+from seqbatch.environments.base import of_actions
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.learner import require_playable
@@ -182,6 +183,8 @@ class _Run:
         self.seen, self.read = 0, 0
         self.regret, self.reward = 0.0, 0.0
         self.marks: list[float] = []
+        #: Outcomes that are known later, by the batch by whose end they are.
+        self.late: dict[int, list[Feedback]] = {}
         self.known = (float("nan"), float("nan"))
         self.closed: list[tuple[int, float, float, float, float]] = []
         self.counts = np.zeros((problem.batches, problem.actions), dtype=np.int64)
@@ -224,11 +227,23 @@ class _Run:
         gained = means[np.arange(len(actions)), actions]
         if self.batch <= self.learning:
             vectors = contexts.chosen(actions)
-            rewards = gained + block.noise[rows][kept]
+            rewards = gained + of_actions(block.noise[rows][kept], actions)
             feedback = Feedback(vectors, actions, decision.groups, rewards)
+            if block.delay is not None:
+                feedback = self.known_now(feedback, of_actions(block.delay[rows][kept], actions))
             self.state = self.policy.learn(self.state, feedback)
         self.note(actions, gained, block.best[rows][kept] - gained)
         return read
+
+    def known_now(self, feedback: Feedback, delay: Floats) -> Feedback:
+        """Return the outcomes known when the batch ends; keep those that come later."""
+        ends = np.array(self.problem.ends)
+        known = self.seen + 1 + np.arange(len(delay)) + delay
+        # The first batch by whose end the outcome is known; none if it comes too late, or never.
+        batches = np.searchsorted(ends, known) + 1
+        for batch in np.unique(batches[(batches > self.batch) & (batches <= self.learning)]):
+            self.late.setdefault(int(batch), []).append(feedback.take(batches == batch))
+        return feedback.take(batches == self.batch)
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
         """Add to the sums, and record the regret at checkpoints that were passed."""
@@ -245,6 +260,8 @@ class _Run:
     def close(self) -> None:
         """End the batch and record the diagnostics."""
         if self.batch <= self.learning:
+            for late in self.late.pop(self.batch, ()):
+                self.state = self.policy.learn(self.state, late)
             self.state = self.policy.close(self.state)
             self.known = diagnostics(self.state, self.policy, self.theta)
         self.closed.append((self.seen, self.regret, self.reward, *self.known))

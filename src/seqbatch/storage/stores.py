@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -113,8 +113,8 @@ def refuse_unknown(found: str | None, label: str, by: str) -> None:
     )
 
 
-def upgrade(connection: sa.Connection) -> None:
-    """Run the missing migrations within the connection's transaction."""
+def upgrade(connection: sa.Connection, *, at: str | None = None) -> None:
+    """Run the missing migrations within the connection's transaction; `at` is the time, or now."""
     from alembic import command
     from alembic.config import Config
 
@@ -122,7 +122,7 @@ def upgrade(connection: sa.Connection) -> None:
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = at or datetime.now(UTC).isoformat(timespec="seconds")
     row = {"schema": KNOWN[-1], "version": software(), "at": now}
     connection.execute(schema.migrations.insert().values(**row))
 
@@ -195,6 +195,8 @@ class SQLStore:
     #: The files of the store; empty if a server stores it.
     files: tuple[Path, ...] = ()
     _file: Path | None = None
+    #: The time at which the tables were made; None for the time at which they are.
+    _made_at: str | None = None
     #: This store's defaults for spec fields that are not set; here there are none.
     defaults: MappingProxyType[str, str] = MappingProxyType({})
 
@@ -264,6 +266,24 @@ class SQLStore:
         with self._transaction(write=False) as connection:
             yield self._view(connection, self._known(connection, name), name)
 
+    def copy(self, name: str, out: Path) -> None:
+        """Write a campaign alone to a new SQLite file; the same records give the same bytes."""
+        with self._transaction(write=False) as source:
+            number = self._known(source, name)
+            newest = sa.select(sa.func.max(schema.events.c.at)).where(
+                schema.events.c.campaign == number
+            )
+            made = SQLiteStore(out, made_at=source.execute(newest).scalar())
+            try:
+                with made.transaction(write=True) as target:
+                    _copy(source, target, number, name)
+            finally:
+                made.close()
+        with closing(sqlite3.connect(out)) as file:
+            # One file without a journal beside it, and without traces of how it was written.
+            file.execute("PRAGMA journal_mode = DELETE")
+            file.execute("VACUUM")
+
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
         """Run a transaction on tables that do not belong to a campaign."""
@@ -295,7 +315,7 @@ class SQLStore:
                     if found is None:
                         self._refuse_foreign(connection)
                     if found != KNOWN[-1]:
-                        upgrade(connection)
+                        upgrade(connection, at=self._made_at)
             self._ready = True
         except BaseException:
             self._engine.dispose()
@@ -421,8 +441,8 @@ class SQLiteStore(SQLStore):
 
     bulk = SQLiteBulk
 
-    def __init__(self, path: Path) -> None:
-        self._file = path
+    def __init__(self, path: Path, *, made_at: str | None = None) -> None:
+        self._file, self._made_at = path, made_at
         _make_private(path)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(path)),
@@ -453,6 +473,24 @@ class SQLiteStore(SQLStore):
 
     def _is_busy(self, error: BaseException) -> bool:
         return _sqlite_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+#: The tables with the rows of a campaign.
+OF_CAMPAIGNS = (
+    schema.events, schema.unit_chunks, schema.outcome_chunks, schema.states, schema.assignments,
+    schema.outcomes, schema.outcome_rows, schema.folds,
+)  # fmt: skip
+#: Rows to copy at a time: a chunk of units can be large.
+TOGETHER = 16
+
+
+def _copy(source: sa.Connection, target: sa.Connection, number: int, name: str) -> None:
+    """Copy the rows of a campaign into an empty store, as its first campaign."""
+    target.execute(schema.campaigns.insert().values(id=1, name=name))
+    for table in OF_CAMPAIGNS:
+        query = sa.select(table).where(table.c.campaign == number).order_by(*table.primary_key)
+        for rows in source.execute(query).mappings().partitions(TOGETHER):
+            target.execute(table.insert(), [{**row, "campaign": 1} for row in rows])
 
 
 def _sqlite_code(error: BaseException) -> int:

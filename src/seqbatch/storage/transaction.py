@@ -139,6 +139,10 @@ class SharedTransaction:
         with self._store.read(name) as view:
             yield view
 
+    def copy(self, name: str, out: Path) -> None:
+        """Write a campaign alone to a new SQLite file, as it was before the transaction."""
+        self._store.copy(name, out)
+
     def close(self) -> None:
         """Do nothing: the store stays open."""
 

@@ -55,7 +55,7 @@ def test_nothing_that_is_shown_or_stored_tells_the_actions(trial, tmp_path):
     shown.append(json.dumps([e.payload for e in trial.events()], default=str))
     shown.append(json.dumps([e.counts for e in trial.events()], default=str))
     names = ("report.html", "report.md", "report.json")
-    shown += [trial.report(tmp_path / name).read_text() for name in names]
+    shown += [trial.report(tmp_path / name, appendix=True).read_text() for name in names]
     for what in ("units", "outcomes", "events"):
         trial.export(tmp_path / f"{what}.csv", what=what)
         shown.append((tmp_path / f"{what}.csv").read_text())

@@ -192,7 +192,7 @@ def test_a_plan_says_the_sizes_and_the_policy():
     for wrong, field in (
         ("plan = {units = 900, actions = 3}", "grid.plan.actions"),
         ("plan = {units = 900, colour = 3}", "grid.plan.colour"),
-        ("plan = {units = 2}", "grid.plan"),
+        ("plan = {units = 2, batches = 3}", "grid.plan"),
     ):
         with refused("invalid-spec", field=field):
             wave_sizes(parse_spec(GOOD.replace("sizes = [10, 20]", wrong)))

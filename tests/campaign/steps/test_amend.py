@@ -264,7 +264,8 @@ def test_an_amendment_after_a_look_says_what_it_does_to_the_error(store, tmp_pat
     said = what_was_done(event)
     assert "the looks so far have used at most 2.26% of the error of 5%" in said
     assert "at most 6.13%" in said
-    assert "at most 6.13%" in campaign.report(tmp_path / "report.md").read_text(encoding="utf-8")
+    page = campaign.report(tmp_path / "report.md", appendix=True)
+    assert "at most 6.13%" in page.read_text(encoding="utf-8")
     run(campaign, sizes=(150,), start=5_000, value=nothing)
     assert campaign.verify().sound
 

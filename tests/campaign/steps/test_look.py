@@ -300,7 +300,7 @@ def test_one_unit_is_unblinded_in_an_emergency(trial, key, tmp_path):
     said = "Unblinded in an emergency: 2 units (events 3 and 4)."
     assert said in trial.protocol(tmp_path / "protocol.md").read_text()
     trial.record(pl.DataFrame({"id": coded["id"], "visit": [1.0] * 300}))
-    assert said in trial.report(tmp_path / "report.md", key=key).read_text()
+    assert said in trial.report(tmp_path / "report.md", key=key, appendix=True).read_text()
     assert trial.verify(key=key).sound
 
 

@@ -30,7 +30,8 @@ def test_a_signature_says_who_how_known_and_what_for(campaign, store, tmp_path):
     verified = campaign.verify()
     assert verified.sound
     assert verified.signatures == made
-    for page in (campaign.protocol(tmp_path / "a.md"), campaign.report(tmp_path / "b.md")):
+    report = campaign.report(tmp_path / "b.md", appendix=True)
+    for page in (campaign.protocol(tmp_path / "a.md"), report):
         text = page.read_text()
         assert "approved by the sponsor" in text
         assert "owner of a token of the service" in text

@@ -32,7 +32,10 @@ def test_the_headline_is_the_adjusted_lift_beside_the_plain_one(store, tmp_path)
     title = "Lifts adjusted for the looks (median-unbiased, by stage-wise ordering)"
     (table,) = [table for table in found.tables() if table.title == title]
     assert table.columns[-1] == "plain estimate (too favourable on average)"
-    assert found.measure.amount(lift.adjusted.estimate, lift.adjusted.error) in found.sentences[0]
+    assert (
+        found.measure.amount(lift.adjusted.estimate, lift.adjusted.error)
+        in (found.decision.worth[0])
+    )
     page = tmp_path / "report.html"
     campaign.report(page)
     assert title in page.read_text()

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.document import Table
 from seqbatch.inference import Guarded
 from seqbatch.storage import open_store
 from tests.campaign.record.test_absent_units import Clock
@@ -154,18 +155,16 @@ def test_everything_agrees_with_the_literal_oracle(campaign, tmp_path):
     }
 
 
-def test_the_first_sentence_can_be_forwarded(campaign):
+def test_the_decision_can_be_forwarded(campaign):
     found = campaign.findings(level=0.9)
     best = found.best
     assert best.action == "call"
     around = best.together
     size = found.measure.number(around.estimate, around.error)
     low, high = (found.measure.number(end, around.error) for end in (around.low, around.high))
-    gain = found.run.over_random
-    assert found.sentences[0].startswith(
-        f"call brought {size} more visits per 100 customers than none "
-        f"(90% interval {low} to {high}, both comparisons together); the adaptive run brought "
-        f"{found.measure.number(gain.estimate, gain.error)} more"
+    assert str(found).startswith(
+        "Give call to every customer.\n"
+        f"{size} more visits per 100 customers than none (90% interval {low} to {high}).\n"
     )
     assert float(size) == pytest.approx(100 * around.estimate, abs=1)
     # What covers together is wider than what covers alone.
@@ -177,11 +176,13 @@ def test_the_first_sentence_can_be_forwarded(campaign):
 def test_findings_show_themselves_and_are_plain(campaign):
     found = campaign.findings()
     plain = json.loads(json.dumps(found.plain(), allow_nan=False))
-    assert plain["sentences"][0] == str(found).split("\n", 1)[0]
+    assert plain["decision"]["lead"] == str(found).split("\n", 1)[0]
     assert plain["lifts"][0]["interval"]["estimate"] == found.lifts[0].interval.estimate
     assert plain["measure"]["kind"] == "yes/no"
-    html = found._repr_html_()
-    assert all(table.title in html for table in found.tables())
+    assert found.decision.lead in found._repr_html_()
+    shown = [part.title for part in found.document(appendix=True).first.parts
+             if isinstance(part, Table)]  # fmt: skip
+    assert shown == [table.title for table in found.tables()]
     with refused("invalid-argument", field="level"):
         campaign.findings(level=1.0)
 
@@ -200,7 +201,7 @@ def test_less_is_better_and_costs_count_in_the_users_own_sign(store, tmp_path):
     # A call brings half a visit more, and costs a quarter on top: where less is better, both hurt.
     assert lifts["call"] == pytest.approx(0.75, abs=0.25)
     assert found.best.action == "mail"
-    assert "EUR more cost per customer" in found.sentences[0]
+    assert " cost " in found.decision.worth[0]
     assert found.measure.head == "cost in EUR per customer (visit, plus costs of actions)"
     assert found.rule.shares["none"] > 0.9
     # The run gave more of what is better, and so brought less.
@@ -309,7 +310,7 @@ def test_everybody_gets_the_same(store):
     policy = {"kind": "FixedAction", "action": 1}
     changes = {"randomised": 0, "floor": 0, "policy": policy}
     found = run(made(store, **changes)).findings()
-    assert found.sentences[0].startswith("Nothing can be compared with none")
+    assert found.decision.lead == "Nothing can be compared with none yet."
     assert found.means[0].interval.known
 
 
@@ -318,7 +319,7 @@ def test_no_outcomes_is_no_error(store):
     assert str(campaign.findings()) == "No outcomes yet."
     campaign.assign(people(90, 0))
     found = campaign.findings()
-    assert found.sentences[0].startswith("No outcomes yet. Wave 1 is open")
+    assert found.decision.lead == "No outcomes yet: wave 1 is open."
     assert found.tables() == []
     json.dumps(found.plain(), allow_nan=False)
 
@@ -328,7 +329,9 @@ def test_one_wave_alone(store):
     assert found.waves == (1,)
     assert found.splits == found.drift == ()
     assert found.stopping.inflated is None
-    assert found.sentences[0].endswith("all units were assigned at random.")
+    # All units were assigned at random: nothing was earned by learning.
+    assert found.run.adaptive == ()
+    assert "The campaign" not in dict(found.decision.facts)
     assert [lift.interval.known for lift in found.lifts] == [True, True]
 
 
@@ -349,7 +352,7 @@ def test_a_policy_without_chances_is_judged_by_the_first_wave(store):
     found = run(made(store, control=None, randomised=0, floor=0)).findings()
     assert all([one.wave for one in lift.waves] == [1] for lift in found.lifts)
     assert not found.run.over_random.known
-    assert "random assignment" not in found.sentences[0]
+    assert "The campaign" not in dict(found.decision.facts)
 
 
 def test_a_wave_that_is_skipped_teaches_nothing(store):
@@ -718,7 +721,7 @@ def test_splits_that_cannot_be_tested_say_why(store, tmp_path):
     for row, one in zip(table.rows, found.splits, strict=True):
         assert not one.difference.known
         assert row[-1] == one.difference.note
-    page = campaign.report(tmp_path / "report.md").read_text("utf-8")
+    page = campaign.report(tmp_path / "report.md", appendix=True).read_text("utf-8")
     assert "the later waves could test none of them" in page
 
 

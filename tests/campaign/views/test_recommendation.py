@@ -8,10 +8,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.campaign.views.recommendation import Recommendation, candidates, recommended
-from seqbatch.campaign.views.report import cautions, report
-from seqbatch.campaign.views.report_results import gathered
-from seqbatch.document import Items
+from seqbatch.campaign.views.recommendation import candidates
 from seqbatch.inference import Guarded, Interval, Verdict
 from seqbatch.inference.intervals import normal_tail
 from seqbatch.storage import open_store
@@ -61,28 +58,20 @@ def shop(store):
     return run(store, "shop", waves=2)
 
 
-def told(campaign, store):
-    """Return the first screen's words."""
-    return report(gathered(store, campaign.situation().name)).first.parts
-
-
 def test_an_action_beyond_its_guardrail_is_not_recommended(shop):
     found = shop.findings()
     assert found.best.action == "call"
     assert found.barred == {"call"}
-    broken = next(said for said in found.sentences if said.startswith("Guardrail broken"))
-    # The others are clearer still: Holm tests the call last, at 5%.
-    assert "under call: 48.6 left per 100 customers (95% interval 43.5 to 53.6)" in broken
-    assert broken.endswith("allowed is at most 30 left per 100 customers.")
     made = found.recommendation
     assert (made.code, made.action) == (Verdict.GIVE, "mail")
     assert made.guardrails == {"left": Guarded.KEPT}
-    said = recommended(found, ended=True)
-    assert said[0].startswith("Do not give call to every customer yet")
-    assert said[0].endswith("breaks the guardrail on left.")
-    assert said[1].startswith("Give mail to every customer. Over the campaign it brought")
-    assert said[2] == "Guardrails of mail: left kept."
-    assert not any("Give call" in each for each in said)
+    made = found.decision
+    assert (made.code, made.action) == ("give", "mail")
+    assert made.lead == "Give mail to every customer."
+    facts = dict(made.facts)
+    assert facts["Ruled out"] == "call has the best estimate, but breaks the guardrail on left."
+    assert facts["Guardrails"].startswith("left kept (7.5")
+    assert facts["Guardrails"].endswith(", at most 30).")
     plain = found.plain()
     assert plain["recommendation"]["code"] == "give"
     assert plain["recommendation"]["guardrails"] == {"left": "kept"}
@@ -127,22 +116,22 @@ def judged(found, **codes):
     return replace(found, metrics=(visit, replace(left, guardrail=rails)))
 
 
-def test_what_is_not_clear_is_said_beside_the_recommendation(shop):
-    unclear = judged(shop.findings(), mail=Guarded.NOT_CLEAR)
-    *_, said = recommended(replace(unclear, rule=None), ended=True)
-    assert said == "Guardrails of mail: left not clear yet."
-    few = judged(shop.findings(), mail=Guarded.TOO_FEW)
-    *_, said = recommended(replace(few, rule=None), ended=True)
-    assert said == "Guardrails of mail: left too few events to judge."
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(Guarded.NOT_CLEAR, "left not clear yet"), (Guarded.TOO_FEW, "left too few events to judge")],
+)
+def test_what_is_not_clear_is_said_beside_the_recommendation(shop, code, words):
+    found = judged(shop.findings(), mail=code)
+    assert dict(found.decision.facts)["Guardrails"].startswith(words)
 
 
 def test_the_control_may_break_a_guardrail_too(shop):
     found = judged(shop.findings(), none=Guarded.BROKEN)
-    unclear = replace(found.recommendation, code=Verdict.NOT_CLEAR)
-    said = recommended(replace(found, recommendation=unclear, rule=None), ended=True)
-    assert not any("Keep none" in each for each in said)
-    assert said[1].startswith("No action can be recommended: no action has been shown")
-    assert said[2] == "The control (none) breaks the guardrail on left."
+    worse = replace(found.recommendation, code=Verdict.WORSE)
+    made = replace(found, recommendation=worse, rule=None).decision
+    assert (made.code, made.action) == ("no-action", None)
+    assert made.lead == "No action can be recommended."
+    assert "BROKEN" in dict(made.facts)["Guardrails"]
 
 
 def test_nothing_is_recommended_where_all_break_a_guardrail(store):
@@ -150,7 +139,8 @@ def test_nothing_is_recommended_where_all_break_a_guardrail(store):
     found = run(store, "all", waves=1, left=left).findings()
     assert found.barred == {"mail", "call"}
     assert found.recommendation.code is Verdict.BARRED
-    assert "Keep none: every other action breaks a guardrail." in found.sentences
+    assert found.decision.code == "keep-control"
+    assert found.decision.lead == "Keep none: every other action breaks a guardrail."
 
 
 def test_intervals_allow_for_the_looks_of_a_declared_rule(shop):
@@ -159,11 +149,10 @@ def test_intervals_allow_for_the_looks_of_a_declared_rule(shop):
     for lift in found.lifts:
         one, wide = lift.interval, lift.together
         assert (wide.high - wide.low) / 2 == pytest.approx(3.023 * one.error, rel=0.02)
-    assert "both comparisons and all looks together" in found.sentences[0]
+    mail = found.recommendation.lift
     number = found.measure.number
-    best = found.best.together
-    assert f"{number(best.low, best.error)} to {number(best.high, best.error)}," in (
-        found.sentences[0])  # fmt: skip
+    ends = f"{number(mail.low, mail.error)} to {number(mail.high, mail.error)})"
+    assert ends in found.decision.worth[0]
     looks = next(table for table in found.tables() if table.title.startswith("Looks ("))
     assert looks.columns[6:8] == ("repeated from", "to")
     last = found.stopping.looks[-1].actions[-1]
@@ -178,28 +167,15 @@ def test_after_one_look_at_the_end_the_interval_is_the_usual_one(store):
     assert half == pytest.approx(2.054 * lift.interval.error, rel=1e-2)
 
 
-def test_going_on_is_spoken_of_only_while_it_is_possible(shop, store):
-    *_, what = [part.items for part in told(shop, store) if isinstance(part, Items)]
-    assert any("stop for success. Confirm the stop; you can continue only" in each for each in what)
-    ended = run(store, "ended", waves=3)
-    guarded, what = [part.items for part in told(ended, store) if isinstance(part, Items)]
-    assert guarded[0].startswith("left per 100 customers (at most 30): BROKEN under call (49")
-    assert "; kept under none (control) (0.00) and mail (10" in guarded[0]
-    assert "The stopping rule declared beforehand says: stop for success." in what
-    halted = run(store, "halted", waves=1)
-    halted.stop(reason="a letter from the press")
-    assert any("(reason: a letter from the press)." in part for part in told(halted, store)
-               if isinstance(part, str))  # fmt: skip
-
-
-def test_futility_does_not_ask_for_more_outcomes(store):
+def test_futility_keeps_the_control(store):
     found = run(
         store, "futile", waves=2, chances={"none": 0.3, "mail": 0.2, "call": 0.25}
     ).findings()
     assert found.stopping.looks[-1].verdict == "stop for futility"
-    said, _ = recommended(found, ended=True)
-    assert said.startswith("Keep none")
-    assert "More outcomes" not in said
+    made = found.decision
+    assert (made.code, made.action, made.further) == ("keep-control", "none", None)
+    assert made.lead.startswith("Keep none")
+    assert "stop for futility" in dict(made.facts)["Stopping rule"]
 
 
 def around(estimate, half, error):
@@ -220,61 +196,6 @@ def test_ends_on_both_sides_of_nothing_are_told_apart():
     assert visits.signed(around(-0.016, 0.014, 0.007)) == "-1.6 (95% interval -3.0 to -0.2)"
 
 
-def test_a_rule_by_features_must_leave_the_single_action_behind(shop):
-    found = shop.findings()
-    single = next(lift for lift in found.lifts if lift.action == "mail")
-    shares = {"none": 0.3, "mail": 0.7, "call": 0.0}
-
-    def finer(estimate, half=0.05):
-        rule = replace(found.rule, gain=around(estimate, half, half / 2), shares=shares)
-        *_, said = recommended(replace(found, rule=rule), ended=True)
-        assert "the action predicted to be best (mail to 70%, none to 30%)" in said
-        return said
-
-    assert "better than mail for every customer" in finer(single.together.high + 0.06)
-    middle = (single.together.estimate + single.together.high) / 2
-    assert "not been shown that this beats mail" in finer(middle + 0.05)
-    # Advice never loses by its own estimate.
-    assert "To choose by features: not worth it. By their own" in finer(single.interval.estimate)
-    assert "brings no more than none for every customer" in finer(-0.01)
-    # Nearly the same action for everyone: the last wave alone would only be another number.
-    rule = replace(found.rule, shares={"none": 0.04, "mail": 0.96, "call": 0.0})
-    nearly = replace(found, rule=rule)
-    assert not any("predicted to be best" in each for each in recommended(nearly, ended=True))
-    # A rule that breaks a guardrail is not offered.
-    rule = replace(found.rule, shares={"none": 0.0, "mail": 0.3, "call": 0.7})
-    barred = replace(found, rule=rule)
-    assert not any("predicted to be best" in each for each in recommended(barred, ended=True))
-
-
-LIFT, LATEST = (0.2, 0.1, 0.05), (0.1, 0.2, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (Verdict.GIVE, "Give mail to every customer. Over the campaign it brought 20"),
-        (Verdict.GIVE_CHANGED, "clearly better in the latest, too: in waves 2 and 3 alone"),
-        (Verdict.CHANGED, "Do not give mail to every customer on this evidence: its lift changed "),
-        (Verdict.UNCONFIRMED, "another wave would settle it"),
-        (Verdict.BETTER_NOW, "mail was not clearly better over the whole campaign"),
-        (Verdict.WORSE, "Keep none: mail, the best of the other actions, is clearly worse"),
-        (Verdict.NOT_CLEAR, "Keep none: no action has been shown to be better"),
-    ],
-)
-def test_every_verdict_has_its_words(shop, code, words):
-    made = Recommendation(
-        code=code, action="mail", lift=around(*LIFT), latest=around(*LATEST), latest_waves=(2, 3),
-        same_p=0.01, by_wave={wave: around(0.3 - wave / 10, 0.2, 0.1) for wave in (1, 2, 3)},
-    )  # fmt: skip
-    found = replace(shop.findings(), metrics=(), rule=None, recommendation=made)
-    [said] = recommended(found, ended=True)
-    assert words in said
-    assert found.plain()["recommendation"]["code"] == code.value
-    if code is Verdict.CHANGED:
-        assert "(p = 0.01): 20, 10, 0 visits per 100 customers" in said
-
-
 def test_a_lift_that_turned_is_not_given(store):
     # Alike in all waves but for one action, which is good at first and harmful at last.
     alone = {**about("visit", kind="yes/no"), "stopping": {}}
@@ -292,7 +213,9 @@ def test_a_lift_that_turned_is_not_given(store):
     assert mail.interval.low > 0
     assert found.recommendation.code is Verdict.CHANGED
     assert found.recommendation.latest_waves == (3,)
-    assert not any("Give mail" in said for said in found.sentences)
+    made = found.decision
+    assert (made.code, made.action, made.total) == ("changed", "mail", None)
+    assert "Give" not in str(made)
 
 
 def test_too_few_events_recommend_nothing(store):
@@ -301,17 +224,18 @@ def test_too_few_events_recommend_nothing(store):
     found = few.findings()
     assert found.recommendation.code is Verdict.TOO_FEW
     assert not any(one.interval.known for one in (*found.means, *found.lifts))
-    assert any("Too few events: about" in said for said in found.sentences)
+    made = found.decision
+    assert (made.code, made.action) == ("too-few-events", None)
+    assert made.worth[0].endswith("5 are needed.")
     assert found.plain()["recommendation"]["few"]["needed"] == 5
 
 
 def test_many_missing_outcomes_are_said_at_once(shop, store):
-    assert cautions(shop.findings()) == []
-    few = run(store, "few", waves=1, back=0.5)
-    *_, said = cautions(few.findings())
-    assert "% of customers have no outcome" in said
-    share = 1 - few.findings().outcomes / 600
-    assert f"Careful: {share:.0%} of customers" in said
+    assert "Careful" not in dict(shop.findings().decision.facts)
+    few = run(store, "few", waves=1, back=0.5).findings()
+    assert "Many outcomes are missing" in dict(few.decision.facts)["Careful"]
+    gone = 100 * (1 - few.outcomes / 600)
+    assert f"{gone:.3g}% missing" in dict(few.decision.facts)["Rests on"]
 
 
 def test_shifts_of_features_are_not_called_what_they_are_not(store):

@@ -8,8 +8,8 @@ import pytest
 
 from seqbatch.campaign.decide.logged_waves import logged
 from seqbatch.campaign.record.current_situation import situation
+from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.findings_text import placed
-from seqbatch.campaign.views.recommendation import recommended
 from seqbatch.core.pooled_regression import CONSTANT, FEATURES, MOST_RATIO
 from seqbatch.inference import Verdict
 from tests.campaign.specs import about
@@ -29,9 +29,10 @@ def test_a_roll_out_is_told_if_several_actions_compete(store):
     assert one.expected.low <= one.expected.estimate < one.raw
     assert one.expected.high <= best.together.high
     assert found.recommendation.code is Verdict.GIVE
-    [said] = [each for each in recommended(found, ended=True) if "roll-out" in each]
-    assert said.startswith("From a roll-out of call expect about ")
-    assert said.endswith("the best of 2 estimates is too good on average.")
+    told = found.decision
+    assert told.expected == one.expected
+    assert told.total.estimate == pytest.approx(told.units * one.expected.estimate)
+    assert told.worth[1].startswith("In a roll-out expect about ")
     plain = found.plain()["selected"]
     assert plain["expected"]["low"] == one.expected.low
     assert (plain["action"], plain["competing"]) == ("call", 2)
@@ -48,7 +49,7 @@ def test_the_best_is_the_lowest_where_less_is_better(store):
 def test_one_action_against_control_has_no_competitor(store):
     found = run(made(store, actions=["call", "none"])).findings()
     assert found.selected is None
-    assert not any("roll-out" in each for each in found.sentences)
+    assert "too good" not in str(found.decision)
 
 
 def test_retired_actions_and_those_not_open_to_all_are_not_compared(store):
@@ -90,12 +91,12 @@ def test_boosted_trees_are_compared_if_asked_for(store):
     found = campaign.findings(boosted_trees=True)
     assert found.trees.units == 230
     assert found.trees.gain.note == "Both rules give every unit the same action."
-    [said] = [each for each in found.sentences if "rule by trees" in each]
+    [said] = trees_sentences(found)
     assert said.startswith("Whether a rule by trees would have done better is not known.")
     for low, words in [(0.01, "act in steps or together"), (-0.01, "It has not been shown")]:
         gain = replace(found.run.value, estimate=0.05, error=0.02, low=low, high=0.09)
         told = replace(found, trees=replace(found.trees, gain=gain))
-        [said] = [each for each in told.sentences if "rule by trees" in each]
+        [said] = trees_sentences(told)
         assert words in said
         assert "5.0 more visits per 100 customers than the rule to run next" in said
 

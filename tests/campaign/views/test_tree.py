@@ -78,7 +78,10 @@ def test_who_gets_what_and_that_it_is_worth_it(store):
     assert sql.rows[0] == ["CASE"]
     # Only what was asked for: by default there is no tree.
     assert campaign.findings().tree is None
-    assert "In a few words" in campaign.report(store.files[0].parent / "r.md").read_text()
+    assert (
+        "In a few words"
+        in campaign.report(store.files[0].parent / "r.md", appendix=True).read_text()
+    )
 
 
 def test_the_best_single_action_is_as_good(store):

@@ -106,7 +106,7 @@ def test_a_whole_campaign(browser, service, width):
         tab.press(f"Close wave {wave}")
         page.get_by_text(f"wave {wave} is closed").wait_for()
     tab.press("Read the report", role="link")
-    page.get_by_role("heading", name="What to do next").wait_for()
+    page.get_by_text("Appendix: methods, tables and audit").wait_for()
     assert tab.fits()
     tab.press("Sign out")
     page.get_by_role("heading", name="Sign in").wait_for()

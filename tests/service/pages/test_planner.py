@@ -87,7 +87,7 @@ def test_a_plan_has_an_address(visit, asked, known):
     assert asked == [
         {
             "units": 900, "actions": 2, "features": 0, "batches": 2, "effect": None, "noise": 1.0,
-            "randomised": 0.2, "missing": 0.05, "detect": None, "quick": False,
+            "base_rate": None, "randomised": 0.2, "missing": 0.05, "detect": None, "quick": False,
         }
     ]  # fmt: skip
 
@@ -121,7 +121,6 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
 @pytest.mark.parametrize(
     ("change", "field", "said"),
     [
-        ({"units": 3, "features": 4}, "units", "units must be at least 25, the square of"),
         ({"units": ""}, "units", "units must be a whole number of at least 1; received 0"),
         ({"units": "many"}, "units", "units must be a number; received many."),
         ({"actions": 1}, "actions", "actions must be a whole number of at least 2; received 1"),
@@ -138,6 +137,7 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
         ({"effect": "-1", "no-effect": ""}, "effect", "effect must be a finite number above 0"),
         ({"detect": "nan", "no-detect": ""}, "detect", "detect must be a number; received nan."),
         ({"detect": "1e-9", "no-detect": ""}, "detect", "To detect it, plan for about"),
+        ({"base_rate": "120"}, "base_rate", "above 0% and below 100%"),
         ({"noise": "1e400"}, "noise", "noise must be a number; received 1e400."),
     ],
 )

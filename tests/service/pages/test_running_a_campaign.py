@@ -113,7 +113,7 @@ def test_from_units_to_the_report(visit, campaign):
     done = confirmed(visit, f"/campaigns/{name}/close")
     assert "wave 1 is closed" in visit.get(done).text
     assert campaign.situation().wave == 2
-    assert "What to do next" in visit.get(f"/campaigns/{name}/report").text
+    assert "Appendix: methods" in visit.get(f"/campaigns/{name}/report").text
     assert {event.who for event in campaign.events()} == {"ann", "admin"}
     assert campaign.verify().sound
 

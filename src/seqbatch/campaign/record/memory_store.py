@@ -353,6 +353,10 @@ class MemoryStore:
         """Open a view of a campaign."""
         yield self._known(name)
 
+    def copy(self, name: str, out: Path) -> None:
+        """Refuse: what is simulated is not kept."""
+        raise StoreError(f"campaign {name} is only in memory; it cannot be written to {out}.")
+
     def close(self) -> None:
         """Forget all campaigns."""
         self._campaigns.clear()

@@ -45,7 +45,8 @@ class Event:
     sequence
         Its number in the campaign, from 1, which alone defines the order of events.
     kind
-        create, assign, record, close, look, continue, amend, unmask, unblind, sign, stop or abort.
+        create, assign, record, close, look, continue, amend, unmask, unblind, screen, sign, stop
+        or abort.
     at
         The time in UTC, from the machine's clock.
     who, why
@@ -422,6 +423,9 @@ class Store(Protocol):
 
     def read(self, name: str) -> AbstractContextManager[Reader]:
         """Open a view of a campaign."""
+
+    def copy(self, name: str, out: Path) -> None:
+        """Write a campaign alone to a new SQLite file; the same records give the same bytes."""
 
     def close(self) -> None:
         """Close the database connection."""

@@ -13,6 +13,12 @@ from seqbatch.errors import Place
 #: The maximum length of a name, in characters.
 LONGEST_NAME = 200
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+#: A title: line breaks and repeated spaces count as one space.
+Title = Annotated[
+    str,
+    BeforeValidator(lambda v: " ".join(v.split()) if isinstance(v, str) else v),
+    Field(min_length=1, max_length=LONGEST_NAME),
+]
 
 
 def _no_boolean(value: Any) -> Any:

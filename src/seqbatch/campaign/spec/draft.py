@@ -188,10 +188,11 @@ class Choices:
             less=self.direction == "min",
         )  # fmt: skip
 
-    def limit(self, rows: int) -> int | None:
-        """Return the largest number of features for a file of so many rows; None for any."""
+    @property
+    def limit(self) -> int | None:
+        """The largest number of features; None for any."""
         if self.max_features is None and self.plan and self.sizes is None:
-            return most_features(len(self.actions), self.units_in_all or rows)
+            return most_features(len(self.actions))
         return self.max_features
 
     @property
@@ -345,7 +346,7 @@ def draft_of(opened: Source, choices: Choices, *, today: date) -> Draft:
     made = _without_repeats(columns, first, measures, said=said)
     made = [each if each.column in said else _asking(each) for each in made]
     made = _without_clashes(made)
-    if (most := choices.limit(columns[0].rows)) is not None:
+    if (most := choices.limit) is not None:
         by_name = {column.name: column for column in columns}
         because = "" if choices.max_features else ", the most for a plan of so many units"
         made = limited(made, by_name, measures, most, because=because, said=kinds)

@@ -1,10 +1,10 @@
 """Measures: what a number is, in words: a metric or the objective, its unit and its direction."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, isfinite, log10
 
-from seqbatch.campaign.spec.metrics import AMOUNT, YES_NO, Guardrail, Kind, Metric
+from seqbatch.campaign.spec.metrics import AMOUNT, COUNT, YES_NO, Guardrail, Kind, Metric
 from seqbatch.campaign.spec.objective import Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import cell, percent
@@ -175,11 +175,24 @@ class Measure:
         sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
         return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
 
-    def signed(self, interval: Interval) -> str:
-        """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)"."""
+    def signed(self, interval: Interval, *, plus: bool = False) -> str:
+        """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)".
+
+        With `plus`, a positive number has its sign, too: it is a difference.
+        """
         values = (interval.estimate, interval.low, interval.high)
         one, low, high = (self.number(value, interval.error) for value in values)
-        return f"{one} ({percent(interval.level)} interval {low} to {high})"
+        sign = "+" if plus and interval.estimate > 0 else ""
+        return f"{sign}{one} ({percent(interval.level)} interval {low} to {high})"
+
+    @property
+    def in_all(self) -> "Measure":
+        """The measure of a sum over units, which is never shown per 100 of them."""
+        return replace(self, kind=COUNT) if self.kind == YES_NO else self
+
+    def total(self, value: float, error: float) -> str:
+        """Return a difference over several units: "12 EUR more profit", "30 fewer purchases"."""
+        return f"{self.number(abs(value), error)} {self._unit}{self.way(value)} {self.noun}"
 
     def quantity(self, text: str) -> str:
         """Return an amount over several units: "12 EUR profit", "30 purchases"."""

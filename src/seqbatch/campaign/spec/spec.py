@@ -14,6 +14,7 @@ from seqbatch.campaign.spec.base import (
     SettingError,
     Share,
     SpecPart,
+    Title,
     Whole,
     distinct,
 )
@@ -233,6 +234,9 @@ class Spec(SpecPart):
     #: The file of units that the spec was drafted from; events store it next to the spec.
     file: str = Field(default="", max_length=LONGEST_FILE, exclude=True)
     reading: FileReading = Field(default=FileReading(), exclude=True)
+    #: What the campaign is to answer, and who answers for it: the title of its pages.
+    question: Title | None = None
+    owner: Title | None = None
     seed: Whole = Field(default_factory=lambda: fresh_seed(), ge=0, lt=2**63)
     unit: Annotated[tuple[Name, ...], BeforeValidator(lambda v: _unit(v))] = Field(
         default=("unit",), min_length=1, max_length=MOST_UNIT_COLUMNS

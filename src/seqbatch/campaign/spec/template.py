@@ -234,6 +234,13 @@ def _heading(draft: Draft) -> str:
 
 def _who(choices: Choices, draft: Draft) -> str:
     made = setting("name", quoted(choices.name))
+    made += setting(
+        "question",
+        quoted("Which action brings the most?"),
+        "the title of the findings and of the report",
+        active=False,
+    )
+    made += setting("owner", quoted("crm team"), "who answers for the campaign", active=False)
     if draft.origin:
         made += setting("file", quoted(draft.origin), "the units that this spec was proposed for")
     if draft.origin and draft.reading:

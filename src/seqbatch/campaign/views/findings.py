@@ -11,15 +11,17 @@ from seqbatch.campaign.record.current_situation import HARM, SUCCESS, Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.views.action_differences import FeatureDifference
-from seqbatch.campaign.views.boosted_trees import TreesAnswer
-from seqbatch.campaign.views.conditional_powers import ConditionalPower
-from seqbatch.campaign.views.findings_text import basis, remarks, sentences, tables
+from seqbatch.campaign.views.boosted_trees import TreesAnswer, trees_sentences
+from seqbatch.campaign.views.conditional_powers import ConditionalPower, conditional_table
+from seqbatch.campaign.views.decision import CampaignDecision, decided
+from seqbatch.campaign.views.findings_text import basis, details, remarks, tables
+from seqbatch.campaign.views.lift_pictures import lift_pictures
 from seqbatch.campaign.views.metrics import MetricAnswer, guardrail_codes
 from seqbatch.campaign.views.recommendation import Recommendation, best_given
 from seqbatch.campaign.views.selected_action import SelectedAnswer
 from seqbatch.campaign.views.tree import TreeAnswer, tree_sentences, tree_tables
 from seqbatch.display import sentence
-from seqbatch.document import Document, Part, Section, Table, as_notebook
+from seqbatch.document import Document, Heading, Part, Section, Table, as_notebook
 from seqbatch.errors import Doubt
 from seqbatch.inference import Guarded, Interval
 
@@ -240,12 +242,17 @@ class RunAnswer:
         The gain over giving all units one action, by the action's name.
     over_best
         The gain over the best single action.
+    adaptive, earned
+        The waves, with the actions of the last one, whose probabilities were not all equal; and the
+        gain over random assignment in these alone, unknown if there are none.
     """
 
     value: Interval
     over_random: Interval
     over_actions: dict[str, Interval]
     over_best: Interval
+    adaptive: tuple[int, ...]
+    earned: Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +265,9 @@ class RuleAnswer:
         The gain over giving all units the control, or why it is not known.
     supported
         The share of the last wave's units that could have got the rule's action and the control.
+    best, over_best
+        The best single action that may be given, and the rule's gain over it; None if no estimate
+        is better than the control's.
     shares
         The share of units to which the rule gives each action.
     columns, coefficients
@@ -270,6 +280,8 @@ class RuleAnswer:
     shares: dict[str, float]
     columns: tuple[str, ...]
     coefficients: dict[str, tuple[float, ...]]
+    best: str | None = None
+    over_best: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,6 +386,48 @@ class StoppingAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Course:
+    """What a campaign was to answer, who answers for it, and how far it has come.
+
+    Parameters
+    ----------
+    question, owner
+        As declared; None if they were not.
+    began, ended
+        The days of its first event, and of the one that ended it (None while it is open), in UTC.
+    masked
+        Whether codes replace the names of its actions.
+    wave, sizes, units
+        The open or last wave; every wave's planned size; and the units assigned in each wave.
+    """
+
+    question: str | None
+    owner: str | None
+    began: str
+    ended: str | None
+    masked: bool
+    wave: int
+    sizes: tuple[int, ...]
+    units: tuple[int, ...]
+
+    @property
+    def assigned(self) -> int:
+        """The number of units assigned so far."""
+        return sum(self.units)
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """How many units can still be assigned in the open wave and in each later one."""
+        if self.ended is not None:
+            return ()
+        given = (*self.units, *[0] * len(self.sizes))
+        return tuple(
+            max(size - done, 0)
+            for size, done in list(zip(self.sizes, given, strict=False))[self.wave - 1 :]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """A campaign's results, their uncertainty, and the data and assumptions behind them.
 
@@ -381,6 +435,8 @@ class Findings:
     ----------
     name, condition, level
         The campaign's name, its condition, and the coverage of the intervals.
+    course
+        The campaign's question, owner, dates and waves.
     measure
         The objective: what the numbers are.
     control, control_declared
@@ -435,6 +491,7 @@ class Findings:
     name: str
     condition: str
     level: float
+    course: Course
     measure: Measure
     control: str
     control_declared: bool
@@ -496,21 +553,30 @@ class Findings:
         )
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The results in a few sentences, the most important first."""
-        return sentences(self)
+    def decision(self) -> CampaignDecision:
+        """The decision that the findings allow: one recommendation, and what it rests on."""
+        return decided(self)
 
     @property
     def tree_sentences(self) -> tuple[str, ...]:
         """The tree in a few sentences, and whether it is worth it; none if it was not asked for."""
         return tuple(tree_sentences(self))
 
-    def document(self) -> Document:
-        """Return the findings as a document: sentences, tables, notes and assumptions."""
-        parts: list[Part] = [*self.sentences, *self.tree_sentences, basis(self)]
-        parts += [*self.tables(), *tree_tables(self), *remarks(self)]
-        title = f"Findings of campaign {self.name}"
-        return Document(title, Section("findings", "Findings", parts), data=self.plain())
+    def document(self, *, appendix: bool = False) -> Document:
+        """Return the findings as a document: the decision, and all that was asked for besides.
+
+        The appendix has all tables, notes and assumptions.
+        """
+        decision = self.decision
+        parts: list[Part] = [decision.title, *decision.parts(), *lift_pictures(self)]
+        if appendix:
+            parts += [Heading("Appendix"), basis(self), *details(self), *self.tables()]
+        elif self.conditional:
+            parts.append(conditional_table(self))
+        parts += [*trees_sentences(self), *self.tree_sentences, *tree_tables(self)]
+        parts += remarks(self) if appendix else []
+        first = Section("findings", "Findings", parts)
+        return Document(f"Findings of campaign {self.name}", first, data=self.plain())
 
     def tables(self) -> list[Table]:
         """Return all answers as tables."""
@@ -518,7 +584,7 @@ class Findings:
 
     def plain(self) -> dict[str, Any]:
         """Return everything as plain values for JSON; unknown values are None."""
-        made = {"sentences": list(self.sentences), **_plain(asdict(self))}
+        made: dict[str, Any] = _plain({"decision": self.decision.plain(), **asdict(self)})
         if self.tree is not None:
             made["tree"]["sentences"] = list(self.tree_sentences)
         made["metrics"] = [
@@ -527,7 +593,7 @@ class Findings:
         return made
 
     def __str__(self) -> str:
-        return "\n".join(self.sentences)
+        return str(self.decision)
 
     def _repr_html_(self) -> str:
         return as_notebook(self.document())

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from seqbatch.campaign.views.boosted_trees import trees_answer
 from seqbatch.campaign.views.conditional_powers import conditional_powers
 from seqbatch.campaign.views.findings import (
     Answer,
+    Course,
     DriftAnswer,
     Findings,
     RuleAnswer,
@@ -43,7 +45,12 @@ from seqbatch.campaign.views.findings import (
 )
 from seqbatch.campaign.views.findings_text import assumptions, notes
 from seqbatch.campaign.views.metrics import GuardrailAnswer, MetricAnswer, guardrail_codes
-from seqbatch.campaign.views.recommendation import Recommendation, best_given, candidates
+from seqbatch.campaign.views.recommendation import (
+    Recommendation,
+    best_given,
+    candidates,
+    ranked,
+)
 from seqbatch.campaign.views.selected_action import selected_answer
 from seqbatch.campaign.views.tree import given_now, tree_answer
 from seqbatch.core import arguments
@@ -131,8 +138,12 @@ class Asking:
     @property
     def tail(self) -> float:
         """The error on each side of one lift, after correction for several actions and looks."""
-        whole = (1 - self.level) / 2 if self.looks is None else self.looks
-        return whole / max(len(self.names) - 1, 1)
+        return self.error / max(len(self.names) - 1, 1)
+
+    @property
+    def error(self) -> float:
+        """The error on each side of all lifts together, after correction for looks."""
+        return (1 - self.level) / 2 if self.looks is None else self.looks
 
     def means(self) -> tuple[Answer, ...]:
         """Return every action's mean outcome if all units got it."""
@@ -264,6 +275,8 @@ class Asking:
         singles = [self._gain(Gain(place), same) for place in among]
         best = self._over(gain_over_best(singles, level=self.level, less=self.less), same)
         random = self._over(self._gain(GainOverRandom(among), same), same)
+        adaptive = [place for place in same if self._adapts(GainOverRandom(among), place)]
+        earned = self._gain(GainOverRandom(among), adaptive) if adaptive else random
         return RunAnswer(
             value=self.named(self.pooled(AsRun()), "mean outcome as run"),
             over_random=self.named(random, "gain of the run over random assignment"),
@@ -272,7 +285,14 @@ class Asking:
                 for name, gain in zip(self.names, gains, strict=True)
             },
             over_best=self.named(best, "gain of the run over the best single action"),
+            adaptive=tuple(self.data.waves[place] for place in adaptive),
+            earned=self.named(earned, "gain of the adaptive waves over random assignment"),
         )
+
+    def _adapts(self, random: GainOverRandom, place: int) -> bool:
+        """Whether a wave's probabilities differed: if not, the gain is 0 up to rounding."""
+        made = estimate_wave(self.summaries[place], random)
+        return made is not None and abs(made.estimate) > 1e-9 * made.interval(self.level).error
 
     def _over(self, gain: Interval, same: Sequence[int]) -> Interval:
         """Return a gain with a note that names its waves if it does not cover all of them."""
@@ -307,7 +327,7 @@ class Asking:
             segment=self.data.segment(contrast),
             less=self.less,
         )
-        around = best.around
+        around, second = best.around, self._second(found)
         return Recommendation(
             code=verdict(
                 around.low,
@@ -325,8 +345,34 @@ class Asking:
             latest_waves=self.data.waves[-latest.waves :],
             same_p=best.same_p,
             by_wave={one.wave: one.interval for one in best.waves},
+            second=None if second is None else second[0],
+            over_second=None if second is None else second[1],
             guardrails=guardrail_codes(found.metrics, best.action),
         )
+
+    def _second(self, found: Findings) -> tuple[str, Interval] | None:
+        """Return the second best action, and the lift of the best one over it.
+
+        The interval covers jointly with those of all pairs of actions: which ones are the best two
+        was not known before.
+        """
+        every = ranked(found, within=True)
+        if len(every) < 2 or self.data.restricted:
+            return None
+        best, second = (self.names.index(one.action) for one in every[:2])
+        contrast = pair(best, second)
+        if contrast not in self.summaries[-1].contrasts:
+            return None
+        about = f"lift of {self.names[best]} over {self.names[second]}"
+        made, turned = self.pooled(contrast), contrast.action != best
+        if not isinstance(made, Estimated):
+            return None
+        low, high = made.limits(self.error / comb(len(self.names), 2))
+        wide = self.named(replace(made, low=low, high=high), about)
+        if turned:
+            wide = replace(wide, estimate=-wide.estimate, low=-wide.high, high=-wide.low,
+                           statistic=-wide.statistic)  # fmt: skip
+        return self.names[second], wide
 
     def named(self, interval: Interval, about: str) -> Interval:
         """Return only the interval of an estimate, with names, and on the scale to show."""
@@ -346,13 +392,14 @@ class Asking:
 MOST_COLUMNS = 100
 
 
-def next_rule(asking: "Asking") -> RuleAnswer | None:
+def next_rule(asking: "Asking", found: Findings) -> RuleAnswer | None:
     """Return the best rule to run next among the actions that are still given."""
     last, data, given = asking.summaries[-1], asking.data, given_now(asking)
     if not (last.evidence.statistics.count[given] > 0).any():
         return None
     design = replace(asking.waves[-1].design, units=last.overall.units)
-    made = judge_next_rule(
+    judge = partial(
+        judge_next_rule,
         data.each_wave[-1],
         asking.summaries,
         level=asking.level,
@@ -360,6 +407,12 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
         among=given,
         planned=planned_units_of_next_rule(design),
     )
+    made, best, beside = judge(), best_given(found, within=True), None
+    if best is not None and found.measure.better(best.interval.estimate):
+        over = judge(over=asking.names.index(best.action)).gain
+        beside = asking.named(
+            over, f"gain of the rule to run next over {best.action} for all units"
+        )
     about = f"gain of the rule to run next over {asking.names[0]} for all units"
     return RuleAnswer(
         gain=asking.named(made.gain, about),
@@ -373,6 +426,8 @@ def next_rule(asking: "Asking") -> RuleAnswer | None:
             )
             if known
         },
+        best=None if best is None or beside is None else best.action,
+        over_best=beside,
     )
 
 
@@ -545,6 +600,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "name": now.name,
         "condition": now.condition,
         "level": level,
+        "course": _course(now, events),
         "measure": Measure.of_objective(now.spec),
         "control": names[data.order[0]],
         "control_declared": now.spec.control is not None,
@@ -561,6 +617,20 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "late": _late(events),
         "stopping": _stopping(now, events),
     }
+
+
+def _course(now: Situation, events: Sequence[Event]) -> Course:
+    ended = [event.at[:10] for event in events if event.kind in ("close", "stop", "abort")]
+    return Course(
+        question=now.spec.question,
+        owner=now.spec.owner,
+        began=events[0].at[:10],
+        ended=ended[-1] if now.condition != "open" and ended else None,
+        masked=now.masked,
+        wave=now.last_opened,
+        sizes=now.sizes,
+        units=now.units,
+    )
 
 
 def _late(events: Sequence[Event]) -> int:
@@ -596,7 +666,6 @@ def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
         means=asking.means(),
         lifts=adjusted_lifts(asking, found.stopping, asking.lifts()),
         run=asking.run(),
-        rule=next_rule(asking),
         segments=declared_segments(asking),
         splits=splits(asking) if several else (),
         drift=drifts(asking) if several else (),
@@ -605,6 +674,7 @@ def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
     )
     return replace(
         found,
+        rule=next_rule(asking, found),
         recommendation=asking.recommendation(found),
         selected=selected_answer(asking, found),
     )
@@ -623,10 +693,27 @@ def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[WaveSummary
     place = {number: place for place, number in enumerate(data.order)}
     among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
     contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
+    contrasts += () if data.restricted else pairs(len(data.order))
     partitions = [*(Declared(name) for name in data.segments), *data.partitions()]
     return summarise(
         data.each_wave, contrasts=contrasts, partitions=partitions, charges=data.charges
     )
+
+
+#: With more actions, the best one is not compared with the second: there would be too many pairs.
+MOST_PAIRED = 8
+
+
+def pairs(actions: int) -> tuple[Lift, ...]:
+    """Return the lift of each action over each earlier one, apart from the control."""
+    if actions > MOST_PAIRED:
+        return ()
+    return tuple(Lift(one, other) for one in range(2, actions) for other in range(1, one))
+
+
+def pair(one: int, other: int) -> Lift:
+    """Return the lift that compares two actions."""
+    return Lift(max(one, other), min(one, other))
 
 
 #: More than this share of an action's units are of a kind whose outcomes hardly ever come back.

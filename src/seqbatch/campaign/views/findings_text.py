@@ -1,4 +1,4 @@
-"""Findings in sentences and tables, and the recommendation."""
+"""Findings in tables, with notes and assumptions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,15 +9,12 @@ from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.action_differences import differences_table
 from seqbatch.campaign.views.adjusted_lifts import ERRS, adjusted_sentence
-from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.conditional_powers import conditional_table
 from seqbatch.campaign.views.metrics import (
-    broken_names,
     broken_sentences,
     metric_notes,
     metric_tables,
 )
-from seqbatch.campaign.views.recommendation import given_shares, recommended
 from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Table
@@ -324,92 +321,15 @@ WIDE = 1.2
 EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
 
 
-def sentences(found: "Findings") -> tuple[str, ...]:
-    """Return the results in a few sentences, the most important first."""
-    if not found.known:
-        if found.waiting:
-            return (_waited_for(found.waiting),)
-        return (NONE_YET if not found.open_wave else f"{NONE_YET} {_open(found.open_wave)}",)
-    if found.all_equal:
-        return (EQUAL,)
-    said = [_headline(found)]
-    said += [_also(found, lift) for lift in found.lifts if lift is not found.best]
-    said += [*broken_sentences(found), *recommended(found, ended=found.ended)]
-    return (*said, *_rule_sentences(found), *trees_sentences(found), *_stopping(found))
-
-
-def _headline(found: "Findings") -> str:
-    """Return the headline: the best lift, and the gain of the run."""
-    best = found.best
-    if best is None:
-        return f"Nothing can be compared with {found.control}: {found.lifts[0].interval.note}"
-    lead = compared(found, best.action, best.around) + among(found, best)
-    if best.action in found.barred:
-        lead += f", but it breaks the guardrail on {broken_names(found, best.action)}"
-    run, adjusted = found.run, adjusted_sentence(found, best)
-    if run is None or not run.over_random.known:
-        return f"{lead}.{adjusted}"
-    gain = run.over_random
-    # If all probabilities were equal, the gain is 0 up to rounding.
-    if abs(gain.estimate) <= 1e-9 * gain.error:
-        return f"{lead}; all units were assigned at random.{adjusted}"
-    return (
-        f"{lead}; the adaptive run brought {_gain(found, gain)} than random assignment.{adjusted}"
-    )
-
-
-def compared(found: "Findings", action: str, interval: Interval) -> str:
-    """State an action's lift over the control, without a full stop."""
-    measure = found.measure
-    said = f"{measure.amount(interval.estimate, interval.error)} than {found.control}"
-    inside = f"({measure.between(interval)}{_together(found)})"
-    if clear(interval):
-        return f"{action} brought {said} {inside}"
-    return f"It is not clear whether {action} differs from {found.control}: {said} {inside}"
-
-
-def _together(found: "Findings") -> str:
-    """Say which other intervals a lift's interval covers jointly with."""
-    count = len(found.lifts)
-    several = "both comparisons" if count == 2 else f"all {count} comparisons"
-    holds = [*([several] if count > 1 else []), *(["all looks"] if found.stopping.looks else [])]
-    return f", {' and '.join(holds)} together" if holds else ""
-
-
-def _gain(found: "Findings", gain: Interval) -> str:
-    measure = found.measure
-    size = measure.number(abs(gain.estimate), gain.error)
-    sure = "" if clear(gain) else f" ({measure.between(gain)})"
-    return f"{size} {measure.way(gain.estimate)}{sure}"
-
-
-def _also(found: "Findings", lift: "Answer") -> str:
-    if not lift.interval.known:
-        return f"{lift.action} cannot be compared: {lift.interval.note}"
-    return f"{compared(found, lift.action, lift.around)}{among(found, lift)}."
-
-
-def among(found: "Findings", lift: "Answer") -> str:
-    """Say which units a lift is about, if not all of them."""
-    if lift.among == 1:
-        return ""
-    who = f"the {percent(round(lift.among, 3))} of {found.measure.of}s who may get both"
-    return f", among {who}"
-
-
-def _rule_sentences(found: "Findings") -> list[str]:
-    """Say why the rule to run next cannot be evaluated, or why not to run it."""
-    rule = found.rule
-    if rule is None:
-        return []
-    if not rule.gain.known:
-        return [f"The rule to run next cannot be evaluated. {rule.gain.note}"]
-    if not (broken := [name for name in given_shares(found) if name in found.barred]):
-        return []
-    return [
-        "Do not choose by features yet: the rule would give some "
-        f"{found.measure.of}s {' or '.join(broken)}, which breaks a guardrail."
-    ]
+def details(found: "Findings") -> list[str]:
+    """Return what the appendix says beyond the decision and the tables."""
+    best, rule = found.best, found.rule
+    said = broken_sentences(found)
+    if best is not None and (adjusted := adjusted_sentence(found, best)):
+        said.append(f"{best.action}:{adjusted}")
+    if rule is not None and not rule.gain.known:
+        said.append(f"The rule to run next cannot be evaluated. {rule.gain.note}")
+    return [*said, *_stopping(found)]
 
 
 def _stopping(found: "Findings") -> list[str]:
@@ -476,9 +396,7 @@ def _about_waves(found: "Findings") -> Iterable[str]:
             "coverage of intervals has not been verified for so few."
         )
     for one in found.lifts:
-        made = found.recommendation
-        told = made is not None and made.action == one.action
-        if one.same_p < 0.01 and len(one.waves) > 1 and not told:
+        if one.same_p < 0.01 and len(one.waves) > 1:
             yield (
                 f"The {one.interval.about} differs between waves (p = {one.same_p:.1g}): read the "
                 "waves one by one."

@@ -30,16 +30,17 @@ RESULTS = frozenset((
 ))  # fmt: skip
 #: Counts of an event that reveal no result: they are sums over all actions.
 PLAIN_COUNTS = frozenset((
-    "absent", "accepted", "actions", "assigned", "clipped", "conflict", "corrected", "duplicate",
+    "absent", "accepted", "actions", "assessed", "assigned", "clipped", "conflict", "corrected",
+    "duplicate", "excluded",
     "late", "left_over", "outcomes", "outside", "quarantined", "repeated", "rows", "units", "waves",
 ))  # fmt: skip
 #: Fields of a spec that are public in the same sense.
 PUBLIC_SPEC = frozenset((
     "actions", "biased_coin", "budget", "capacity", "cluster", "columns", "control", "currency",
     "draw", "draws", "eligible", "fallback", "features", "floor", "grid", "history", "interim",
-    "masked", "metrics", "model", "name", "objective", "on_unseen_category", "policy",
-    "randomised", "report", "required_outcomes", "rows", "start", "stopping", "strata", "sums",
-    "unit",
+    "masked", "metrics", "model", "name", "objective", "on_unseen_category", "owner", "policy",
+    "question", "randomised", "report", "required_outcomes", "rows", "start", "stopping",
+    "strata", "sums", "unit",
 ))  # fmt: skip
 
 

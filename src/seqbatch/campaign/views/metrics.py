@@ -1,6 +1,6 @@
 """Metrics in findings: the means and lifts of each, its guardrail, and both in words and tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -160,31 +160,29 @@ def _notes(found: "Findings", metric: MetricAnswer) -> Iterable[str]:
     yield from sorted(unknown)
 
 
-def guardrail_summary(found: "Findings") -> list[str]:
-    """Return one short line for each guardrail: the actions by verdict, with their estimates."""
-    lines = []
+def guardrail_fact(found: "Findings", actions: Sequence[str]) -> str:
+    """Say how the guardrails of some actions stand, the worst first; "" if none was judged."""
+    said = []
     for metric in found.metrics:
-        if metric.rail is not None and metric.guardrail:
-            said = [
-                f"{WORDS[code]} under {enumerated([_estimated(found, metric, one) for one in own])}"
-                for code in WORST_FIRST
-                if (own := [one for one in metric.guardrail if one.code is code])
-            ]
-            lines.append(f"{_bounded(found, metric)}: {'; '.join(said)}.")
-    return lines
+        judged = [one for one in metric.guardrail if one.action in actions]
+        if metric.rail is None or not judged:
+            continue
+        worst = min(judged, key=lambda one: WORST_FIRST.index(one.code))
+        allowed = metric.measure.allowed(metric.rail, found.control, brief=True)
+        number = (
+            f"{_plus(metric, worst)}{metric.measure.signed(worst.interval).partition(' ')[0]}, "
+            if worst.interval.known
+            else ""
+        )
+        who = f" under {worst.action}" if len(actions) > 1 else ""
+        said.append(f"{metric.name} {WORDS[worst.code]}{who} ({number}{allowed})")
+    return f"{'; '.join(said)}." if said else ""
 
 
 def _bounded(found: "Findings", metric: MetricAnswer) -> str:
     assert metric.rail is not None
     allowed = metric.measure.allowed(metric.rail, found.control, brief=True)
     return f"{metric.measure.column} ({allowed})"
-
-
-def _estimated(found: "Findings", metric: MetricAnswer, one: GuardrailAnswer) -> str:
-    who = _named(found, one.action)
-    if not one.interval.known:
-        return who
-    return f"{who} ({_plus(metric, one)}{metric.measure.signed(one.interval).partition(' ')[0]})"
 
 
 def _plus(metric: MetricAnswer, one: GuardrailAnswer) -> str:
@@ -241,16 +239,3 @@ def broken_names(found: "Findings", action: str) -> str:
     """Return the metrics whose guardrails an action breaks."""
     codes = guardrail_codes(found.metrics, action)
     return enumerated([name for name, code in codes.items() if code is Guarded.BROKEN])
-
-
-def guardrails_of(found: "Findings", action: str) -> list[str]:
-    """Say in one sentence how the guardrails of an action stand; nothing if it has none."""
-    codes = guardrail_codes(found.metrics, action)
-    if not codes:
-        return []
-    said = [
-        f"{enumerated(names)} {WORDS[code]}"
-        for code in WORDS
-        if (names := [name for name, own in codes.items() if own is code])
-    ]
-    return [f"Guardrails of {_named(found, action)}: {', '.join(said)}."]

@@ -231,6 +231,10 @@ class _Writing:
     def question(self) -> Iterator[Part]:
         spec, measure = self.spec, self.measure
         names = [action.name for action in spec.actions]
+        if spec.question is not None:
+            yield spec.question
+        if spec.owner is not None:
+            yield f"Owner: {spec.owner}."
         yield f"Actions: {', '.join(names)}."
         if costs := [f"{a.name} {a.cost:g}" for a in spec.actions if a.cost]:
             where = "counted in the objective" if measure.costs else "in the budget only"

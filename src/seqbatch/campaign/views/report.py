@@ -1,13 +1,13 @@
-"""The campaign report: its first screen, who should get which action, and all sections."""
+"""The campaign report: its first page, who should get which action, and all sections."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from seqbatch.campaign.record.current_situation import condition_text
-from seqbatch.campaign.views.findings import Answer, Findings, RuleAnswer
-from seqbatch.campaign.views.findings_text import clear, placed, says
-from seqbatch.campaign.views.metrics import broken_sentences, guardrail_summary
-from seqbatch.campaign.views.recommendation import given_shares, recommended
+from seqbatch.campaign.views.findings import RuleAnswer
+from seqbatch.campaign.views.findings_text import clear, placed
+from seqbatch.campaign.views.flow import flow
+from seqbatch.campaign.views.lift_pictures import lift_pictures
+from seqbatch.campaign.views.recommendation import given_shares
 from seqbatch.campaign.views.report_conduct import (
     allocation,
     assumed,
@@ -16,15 +16,8 @@ from seqbatch.campaign.views.report_conduct import (
     planned_and_done,
     stopping,
 )
-from seqbatch.campaign.views.report_pictures import (
-    SHAPE_WORDS,
-    Bar,
-    Predicted,
-    intervals,
-    predictions,
-)
+from seqbatch.campaign.views.report_pictures import Predicted, predictions
 from seqbatch.campaign.views.report_results import (
-    DIFFERENT,
     Material,
     ReportedFeature,
     metrics,
@@ -33,19 +26,17 @@ from seqbatch.campaign.views.report_results import (
     quality,
     value,
 )
-from seqbatch.campaign.views.status import or_close, wave_list
+from seqbatch.campaign.views.status import or_close
 from seqbatch.campaign.views.tree import tree_tables
 from seqbatch.display import counted, number, percent
 from seqbatch.document import (
     Document,
     Heading,
-    Items,
     Part,
     Picture,
     Section,
     Table,
 )
-from seqbatch.inference.estimates import ENOUGH
 
 # ----------------------------------------------------------------------
 # Who should get what: the rule to run next in words, numbers and a small picture.
@@ -190,158 +181,24 @@ def _predicted(coefficients: Sequence[float], feature: ReportedFeature, value: f
 
 
 # ----------------------------------------------------------------------
-# The first screen: the answer, one picture, and what to do next.
+# The first page: the decision and its two charts.
 
 
-#: With more comparisons than this, the picture lists them and the text only summarises.
-MOST_TOLD = 4
-#: Above this share of missing outcomes, the first screen warns the reader.
-MUCH_MISSING = 0.2
-
-
-def first_screen(of: Material) -> Section:
-    """Return the first screen."""
-    found = of.found
-    parts: list[Part] = [*_told(found), _basis(of)]
-    if drawn := [lift for lift in found.lifts if lift.interval.known]:
-        parts.append(lifts_picture(found, drawn))
-    if guarded := guardrail_summary(found):
-        parts += [Heading("Guardrails"), Items(guarded)]
-    parts += [Heading("What to do next"), Items(what_to_do(of))]
-    if drawn:
-        parts += [_how_to_read(found, several=len(drawn) > 1), *cautions(found)]
-    return Section("answer", "The answer", parts)
-
-
-def _told(found: Findings) -> list[str]:
-    """Return the sentences about actions; rules and looks are covered elsewhere."""
-    if not found.known or found.all_equal or not found.lifts:
-        return list(found.sentences[:1])
-    about = 1 + sum(lift is not found.best for lift in found.lifts)
-    if about <= MOST_TOLD:
-        return list(found.sentences[:about])
-    kinds = [says(found, lift.around) for lift in found.lifts if lift is not found.best]
-    counts = [
-        f"{kinds.count(kind)} {words}"
-        for kind, words in (("better", "clearly better"), ("worse", "clearly worse"),
-                            ("not clear", "not clearly different"))
-        if kind in kinds
-    ]  # fmt: skip
-    return [
-        found.sentences[0],
-        f"The other {len(kinds)} actions, compared with {found.control}: {', '.join(counts)}.",
-    ]
-
-
-def _basis(of: Material) -> str:
-    found = of.found
-    if not found.known:
-        return f"So far {of.units(of.now.assigned)} got an action. The campaign is {_stands(of)}."
-    waves = counted(len(found.waves), "wave")
-    absent = ""
-    if found.absent:
-        absent = f", {found.absent:,} of them counted as {_absent(of)} because they have no row"
-    return (
-        f"This is based on {of.units(found.units)} in {waves} and "
-        f"{counted(found.outcomes, 'outcome')}{absent}. It is about {found.measure.head}; "
-        f"{found.measure.wanted}. The campaign is {_stands(of)}."
-    )
-
-
-def _absent(of: Material) -> str:
-    value = of.status.absent_value
-    return "declared" if value is None else of.status.measure.counted_as(value)
-
-
-def _stands(of: Material) -> str:
-    now = of.now
-    if now.condition == "open":
-        return f"in wave {now.wave} of {len(now.sizes)}"
-    why = [event.why for event in of.events if event.kind in ("abort", "stop")]
-    said = condition_text(now.condition)
-    return f"{said} (reason: {why[-1]})" if why else said
-
-
-def lifts_picture(found: Findings, lifts: list[Answer]) -> Picture:
-    """Draw the lifts over the control, the best at the top."""
-    measure = found.measure
-    sign = 1 if measure.direction == "min" else -1
-    lifts = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)
-    bars = [
-        Bar.of(measure, lift.action, lift.around, says=says(found, lift.around)) for lift in lifts
-    ]
-    title = f"{measure.column}, compared with {found.control}"
-    shapes = [SHAPE_WORDS[kind] for kind in SHAPE_WORDS if any(bar.says == kind for bar in bars)]
-    return Picture(
-        lambda: intervals(bars, title=title, zero=found.control),
-        f"{title} ({measure.wanted}), with {percent(found.level)} intervals: "
-        f"{'; '.join(bar.words for bar in bars)}.",
-        f"Difference from {found.control} in {measure.head}; {measure.wanted}. Solid lines are "
-        f"{percent(found.level)} intervals, the dashed line is no difference; {', '.join(shapes)}.",
-    )
-
-
-def _how_to_read(found: Findings, *, several: bool) -> str:
-    level = percent(found.level)
-    stops = found.stopping.looks
-    holds = [*([" for all comparisons at once"] if several else []),
-             *([" whenever the rule stops the campaign"] if stops else [])]  # fmt: skip
-    return (
-        f"How to read this: in {level} of campaigns like this one, {level} intervals contain the "
-        f"true value{' and'.join(holds)}. An action is called clearly better or worse if its "
-        "interval does not include 0 (no difference)."
-    )
-
-
-def cautions(found: Findings) -> list[str]:
-    """Return the warnings that belong next to the answer."""
-    means = [one for mean in found.means for one in mean.waves]
-    thin = sorted({one.wave for one in means if one.effective < ENOUGH})
-    moved = [one.action for one in found.lifts if len(one.waves) > 1 and one.same_p < DIFFERENT]
-    said = []
-    if thin:
-        said.append(
-            f"Careful: some action has few outcomes in {wave_list(thin)}. With so few, intervals "
-            "have not been shown to be as reliable as stated."
-        )
-    gone = 1 - found.outcomes / found.units
-    if gone > MUCH_MISSING:
-        said.append(
-            f"Careful: {gone:.0%} of {found.measure.of}s have no outcome. The numbers hold for all "
-            f"{found.measure.of}s only if missing outcomes would not differ from recorded ones of "
-            f"{found.measure.of}s with the same features."
-        )
-    if moved:
-        said.append(
-            f"Careful: the effect of {', '.join(moved)} differs between waves. The numbers above "
-            "are averages; read the waves one by one."
-        )
-    return said
-
-
-def what_to_do(of: Material) -> list[str]:
-    """Return what to do next, in order."""
-    found = of.found
-    said = [f"Check this first: {warning}" for warning in found.quality.warnings]
-    said += broken_sentences(found)
-    if of.now.stop:
-        going = " Confirm the stop; you can continue only with a reason, which is recorded."
-        said.append(
-            f"The stopping rule declared beforehand says: {of.now.stop}."
-            f"{'' if of.now.ended else going}"
-        )
-    elif of.now.condition == "open":
-        said.append(_go_on(of))
-    if found.known and not found.all_equal:
-        said += recommended(found, ended=of.now.condition != "open")
-    return said or ["This campaign supports no recommendation."]
+def first_page(of: Material) -> Section:
+    """Return the decision with its charts: at most one printed page."""
+    decision = of.found.decision
+    if of.now.condition == "open":
+        decision = replace(decision, facts=(*decision.facts, ("Next", _go_on(of))))
+    parts = decision.parts()
+    # Pictures stand before the last part, the facts.
+    return Section("answer", "Decision", [*parts[:-1], *lift_pictures(of.found), *parts[-1:]])
 
 
 def _go_on(of: Material) -> str:
     now = of.now
     which = f"wave {now.wave} of {len(now.sizes)}"
     return {
-        "assign": f"Continue: assign actions to the {of.found.measure.of}s of {which}.",
+        "assign": f"Assign actions to the {of.found.measure.of}s of {which}.",
         "record": f"Wait for the outcomes of {which}, and record them. {or_close(now)}".rstrip(),
         "close": f"Close {which}: its outcomes are recorded, and the policy can learn from them.",
     }.get(of.step or "", f"Continue with {which}.")
@@ -351,23 +208,23 @@ def _go_on(of: Material) -> str:
 # The whole report.
 
 
-def report(of: Material) -> Document:
-    """Return the report."""
+def report(of: Material, *, appendix: bool = False) -> Document:
+    """Return the report; `appendix` shows all sections, which otherwise open on demand."""
     return Document(
-        title=f"Campaign {of.found.name}",
-        first=first_screen(of),
+        title=of.found.decision.title,
+        first=first_page(of),
+        appendix=appendix,
         sections=[
             section(of)
             for section in (
-                planned_and_done, allocation, outcomes, who_gets_what, value, metrics, quality,
-                stopping, audit, methods, assumed,
+                planned_and_done, flow, allocation, outcomes, who_gets_what, value, metrics,
+                quality, stopping, audit, methods, assumed,
             )
         ],
         data={
             "campaign": of.found.name,
             "event": of.now.sequence,
             "hash": of.now.hash,
-            "next": what_to_do(of),
             "findings": of.found.plain(),
         },
     )  # fmt: skip
@@ -375,7 +232,7 @@ def report(of: Material) -> Document:
 
 def closed_report(of: Material, wave: int, codes: Mapping[str, str]) -> Document:
     """Return the report of a masked campaign for its committee, with the names of the actions."""
-    made = report(of)
+    made = report(of, appendix=True)
     told = ", ".join(f"{code} is {name}" for code, name in codes.items())
     first = replace(
         made.first,

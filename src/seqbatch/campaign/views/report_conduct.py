@@ -105,6 +105,9 @@ def methods(of: Material) -> Section:
     """Return the section on how the numbers were computed."""
     level = percent(of.found.level)
     said = [
+        f"In {level} of campaigns like this one, {level} intervals contain the true value. An "
+        "action is called clearly better or worse if its interval does not include 0 (no "
+        "difference).",
         "Each unit's probability of each action was logged before its outcome was known. A unit "
         "that was unlikely to get its action counts more, because it represents similar units that "
         "got another one; a model of the outcomes removes the variation that the features explain. "
@@ -116,7 +119,7 @@ def methods(of: Material) -> Section:
         "change between waves.",
         f"Intervals have {level} coverage: by Student's t, or, if most outcomes are 0, by limits "
         "that allow for few and unequal events. If several actions are compared, the intervals on "
-        f"the first screen are wider: all of them hold at once ({_together(of)}). Multiple "
+        f"the first page are wider: all of them hold at once ({_together(of)}). Multiple "
         "p-values are corrected by Holm's method.",
         "An action is recommended if its interval over the campaign is on the better side, the "
         "latest waves alone agree, and its lift did not change between waves, or is clear in the "

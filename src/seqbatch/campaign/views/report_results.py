@@ -12,12 +12,12 @@ from seqbatch.campaign.record.current_situation import Situation, events_until, 
 from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
-from seqbatch.campaign.views.findings import Answer, Findings
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_estimates import findings
 from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
 from seqbatch.campaign.views.interim import status_as_recorded
 from seqbatch.campaign.views.metrics import guardrail_lines, metric_notes, metric_tables
-from seqbatch.campaign.views.report_pictures import Bar, WavePoint, by_wave, intervals
+from seqbatch.campaign.views.report_pictures import Bar, intervals
 from seqbatch.campaign.views.status import (
     Status,
     Step,
@@ -194,8 +194,6 @@ def outcomes(of: Material) -> Section:
     parts: list[Part] = [picture] if bars else []
     if measure.costs:
         parts.append("All numbers of this section include the costs of actions.")
-    if drawn := [lift for lift in found.lifts if len(lift.waves) > 1]:
-        parts.append(waves_picture(found, drawn))
     parts += placed(found)["outcomes"]
     if found.means:
         parts.append(
@@ -204,35 +202,6 @@ def outcomes(of: Material) -> Section:
             "verified."
         )
     return Section("outcomes", title, parts)
-
-
-#: The most actions whose lifts are drawn by wave.
-MOST_DRAWN = 4
-
-
-def waves_picture(found: Findings, lifts: Sequence[Answer]) -> Picture:
-    """Draw the lift of each action in each wave, with its interval."""
-    measure = found.measure
-    sign = 1 if measure.direction == "min" else -1
-    best = sorted(lifts, key=lambda lift: sign * lift.interval.estimate)[:MOST_DRAWN]
-    points = [
-        WavePoint(lift.action, one.wave, *(measure.scale * value for value in
-                  (one.interval.estimate, one.interval.low, one.interval.high)))
-        for lift in best
-        for one in lift.waves
-    ]  # fmt: skip
-    told = "; ".join(
-        f"{lift.action}: "
-        + ", ".join(f"{measure.signed(one.interval)} in wave {one.wave}" for one in lift.waves)
-        for lift in best
-    )
-    title = f"{measure.head}, compared with {found.control}"
-    return Picture(
-        lambda: by_wave(points, title=measure.column),
-        f"{title}, wave by wave: {told}.",
-        f"Difference from {found.control} in {measure.head} in each wave alone, with "
-        f"{percent(found.level)} intervals; the dashed line is no difference.",
-    )
 
 
 def value(of: Material) -> Section:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seqbatch.inference import Interval, Verdict
+from seqbatch.inference import Interval
 from seqbatch.inference.multiplicity import control_loadings
 from seqbatch.inference.selected_action import selected_action
 
@@ -66,21 +66,3 @@ def selected_answer(asking: "Asking", found: "Findings") -> SelectedAnswer | Non
         common=asking.scale * made.common,
         spread=asking.scale * made.spread,
     )
-
-
-#: Verdicts under which an action may be given with the lift that it had over the campaign.
-AS_BEFORE = (Verdict.GIVE, Verdict.UNCONFIRMED, Verdict.NOT_CLEAR)
-
-
-def roll_out(found: "Findings") -> list[str]:
-    """Say what to expect of the best action in a roll-out, if several competed."""
-    made, one = found.recommendation, found.selected
-    if made is None or one is None or made.code not in AS_BEFORE or made.action != one.action:
-        return []
-    measure = found.measure
-    amount = measure.amount(one.expected.estimate, one.expected.error)
-    return [
-        f"From a roll-out of {one.action} expect about {amount} than {found.control} "
-        f"({measure.between(one.expected)}): the best of {one.competing} estimates is too good on "
-        "average."
-    ]

@@ -200,6 +200,8 @@ class Status:
 
     Parameters
     ----------
+    question, owner
+        What the campaign is to answer, and who answers for it; None if not declared.
     name, condition, wave
         The campaign's name; open, finished, stopped (by its rule) or aborted; and the number of the
         open wave, or of the last wave if all are closed.
@@ -270,6 +272,8 @@ class Status:
     doubts: tuple[Doubt, ...] = ()
     withheld: bool = False
     look_due: bool = False
+    question: str | None = None
+    owner: str | None = None
 
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
@@ -390,6 +394,8 @@ def _status(reader: Reader, now: Situation) -> Status:
             *([known.parts.tobytes()] if parts else []),
             record.content,
         ),
+        question=now.spec.question,
+        owner=now.spec.owner,
         measure=Measure.of_objective(now.spec),
         absent_value=now.absent,
         metrics=every.recorded(now),
@@ -510,8 +516,10 @@ def heading(status: Status) -> str:
     """Return the first line: the wave, the events and the policy."""
     ended = condition_text(status.condition)
     where = f"wave {status.wave}" if status.condition == "open" else ended
+    named = status.name if status.owner is None else f"{status.name} ({status.owner})"
+    asked = f"{status.question}\n" if status.question else ""
     return (
-        f"Campaign {status.name}: {where}; {counted(status.events, 'event')}. Policy "
+        f"{asked}Campaign {named}: {where}; {counted(status.events, 'event')}. Policy "
         f"{text(status.policy)}: {plainly(status.policy)}."
     )
 

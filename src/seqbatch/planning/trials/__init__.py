@@ -2,10 +2,11 @@
 
 An ensemble is a set of greedy trials of one Gaussian model, each with its own true parameter. For
 each trial and batch of a grid it returns the expected regret of a unit, given the estimate used in
-the batch. The first batch is uniform (all actions equally likely); the others follow least squares
-on all data so far. Contexts are never drawn unit by unit: the sums over a batch are drawn directly
-(see :mod:`seqbatch.simulation.collapsed`), for all trials together. Contexts are whitened, because
-their covariance does not affect least squares.
+the batch. The first batch is uniform (all actions equally likely); the others follow ridge
+regressions on all data so far, whose penalty suits the size of the effects. Contexts are never
+drawn unit by unit: the sums over a batch are drawn directly (see
+:mod:`seqbatch.simulation.collapsed`), for all trials together. Contexts are whitened, because their
+covariance does not affect least squares, and the others hardly.
 
 Policies that use more than estimated means run on thinned batches instead.
 """

@@ -24,7 +24,8 @@ from seqbatch.planning.trials.greedy_runs import (
     BatchSums,
     KnownPast,
     Rates,
-    least_squares,
+    estimated,
+    jointly,
     run,
     solve,
 )
@@ -231,6 +232,8 @@ class BlockEnsemble:
         The factor by which the parameters were scaled after drawing, shape (trials,) or a number.
     strata
         The scenario numbers of the trials, repeated cyclically.
+    penalty
+        The penalty of the estimates, shape (trials,) or a number; 0 for least squares.
 
     Examples
     --------
@@ -252,6 +255,7 @@ class BlockEnsemble:
     rows: Floats | None = None
     scale: Floats | float = 1.0
     strata: tuple[int, ...] = (0,)
+    penalty: Floats | float = 0.0
 
     @property
     def trials(self) -> int:
@@ -269,8 +273,11 @@ class BlockEnsemble:
         )
 
     def fitted(self, gram: Floats, moment: Floats) -> Floats:
-        """Return the least-squares estimates."""
-        return least_squares(gram, moment)
+        """Return the estimates: a ridge regression of each action, or of all with a common part."""
+        penalty = np.broadcast_to(self.penalty, len(gram))
+        if self.past is None or not self.past.common:
+            return estimated(gram, moment, penalty[:, None])
+        return jointly(gram, moment, penalty, (self.noise / self.past.common) ** 2)
 
     @cached_property
     def _by_chance(self) -> "_Choice":

@@ -211,11 +211,37 @@ class Rates:
         return self.totals(sizes).by_scenario()
 
 
-def least_squares(gram: Floats, moment: Floats) -> Floats:
-    """Return the solutions, shape (..., dim); nearly of minimum norm if rank-deficient."""
+def estimated(gram: Floats, moment: Floats, penalty: Floats | float = 0.0) -> Floats:
+    """Return ridge regressions, shape (..., dim); a penalty of 0 is for least squares.
+
+    Least squares are nearly of minimum norm if rank-deficient.
+    """
     # A ridge far below any sampling error avoids a decomposition per trial; the constant keeps even
     # a zero matrix solvable.
-    return solve(gram, moment, ridge=1e-10 * (np.trace(gram, axis1=-2, axis2=-1) + 1e-300))
+    least = 1e-10 * (np.trace(gram, axis1=-2, axis2=-1) + 1e-300)
+    return solve(gram, moment, ridge=np.maximum(least, penalty))
+
+
+def jointly(gram: Floats, moment: Floats, penalty: Floats, common: Floats) -> Floats:
+    """Return ridge regressions of all actions of each trial, with a common part.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (trials, actions, dim, dim) and (trials, actions, dim).
+    penalty, common
+        The penalties of deviations and of the common part, shape (trials,).
+    """
+    actions, dim = moment.shape[1:]
+    least = 1e-10 * (np.trace(gram, axis1=-2, axis2=-1).max(axis=1) + 1e-300)
+    weight = np.maximum(penalty, least)[:, None, None]
+    inner = np.linalg.inv(gram + weight[:, None] * np.eye(dim))
+    alone = (inner @ moment[..., None])[..., 0]
+    # The common part's equations, once the deviations are eliminated; see core.joint_regression.
+    free = (actions * weight + common[:, None, None]) * np.eye(dim) - weight**2 * inner.sum(axis=1)
+    shared = np.linalg.solve(free, (weight[:, 0] * alone.sum(axis=1))[..., None])
+    theta: Floats = alone + weight * (inner @ shared[:, None])[..., 0]
+    return theta
 
 
 def solve(matrices: Floats, vectors: Floats, *, ridge: Floats | float = 0.0) -> Floats:

@@ -27,7 +27,7 @@ from seqbatch.planning.trials.greedy_runs import (
     BatchSums,
     KnownPast,
     Rates,
-    least_squares,
+    estimated,
     run,
 )
 from seqbatch.simulation.collapsed import squared_maximum_moments
@@ -62,6 +62,8 @@ class SharedEnsemble:
         The importance weight of each trial's parameters, shape (trials,).
     strata
         The scenario numbers of the trials, repeated cyclically.
+    penalty
+        The penalty of the estimates, shape (trials,) or a number; 0 for least squares.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class SharedEnsemble:
     gain: Floats | float | None = None
     weight: Floats | float = 1.0
     strata: tuple[int, ...] = (0,)
+    penalty: Floats | float = 0.0
 
     @property
     def trials(self) -> int:
@@ -97,8 +100,8 @@ class SharedEnsemble:
         return BatchSums(np.zeros((trials, 1, dim, dim)), np.zeros((trials, 1, dim)))
 
     def fitted(self, gram: Floats, moment: Floats) -> Floats:
-        """Return the directions of the least-squares estimates."""
-        theta = least_squares(gram[:, 0], moment[:, 0])
+        """Return the directions of the estimates."""
+        theta = estimated(gram[:, 0], moment[:, 0], np.broadcast_to(self.penalty, len(gram)))
         directions: Floats = theta / np.maximum(np.linalg.norm(theta, axis=1), 1e-300)[:, None]
         return directions
 

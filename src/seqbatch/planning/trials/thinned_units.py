@@ -17,7 +17,7 @@ from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.planning.trials.conditions import Conduct, even, masks
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.choice import pick
 from seqbatch.policies.rule import Decision
 
@@ -40,6 +40,8 @@ class ThinnedTrial:
         How the experiment is run besides the policy's own choices.
     weight
         The importance weight of the trial's parameter.
+    penalty
+        The squared noise divided by the variance of the parameters before any outcome.
     """
 
     theta: Floats
@@ -49,9 +51,10 @@ class ThinnedTrial:
     contexts: Callable[[Generator, int], Floats]
     conduct: Conduct = field(default_factory=Conduct)
     weight: float = 1.0
+    penalty: float = 1.0
 
     def regret(
-        self, policy: LinearPolicy, sizes: Sequence[int], random: Generator, *, most: int = 1024
+        self, policy: BasePolicy, sizes: Sequence[int], random: Generator, *, most: int = 1024
     ) -> float:
         """Return the regret of a policy on batches of these sizes."""
         problem = Problem(
@@ -66,6 +69,8 @@ class ThinnedTrial:
             used = min(size, most)
             contexts = Contexts(self.contexts(random, used), problem, self._eligible(used, random))
             positions = np.arange(used) * size // used
+            # How many units each one represents: whole numbers.
+            stands_for = np.diff(positions, append=size).astype(np.float64)
             decision = policy.assign(state, contexts, random.random(used), positions)
             blind = batch <= 1 + self.conduct.delay
             actions = self._acted(decision, contexts.eligible, random, blind=blind)
@@ -81,7 +86,7 @@ class ThinnedTrial:
                 parts = []
                 for group in np.unique(decision.groups[decision.groups >= 0]).tolist():
                     here = np.where(decision.groups == group, models, -1)
-                    sums = _weighted(problem, vectors, gained, blur, here, size / used, self.noise)
+                    sums = _weighted(problem, vectors, gained, blur, here, stands_for, self.noise)
                     parts.append((group, sums))
                 late.append(parts)
             if batch < len(sizes):
@@ -158,20 +163,20 @@ def _weighted(
     means: Floats,
     noise: Floats,
     models: Integers,
-    weight: float,
+    weights: Floats,
     level: float,
 ) -> Statistics:
-    """Return the sums of units that each represent `weight` units; model -1 means no outcome.
+    """Return the sums of units that each represent as many as `weights`; model -1: no outcome.
 
     `level` is the standard deviation of the noise.
     """
+    roots = np.sqrt(weights)
     # Noise divided by the root of the weight, then weighted, has the variance of all units.
-    rewards = means + noise / np.sqrt(weight)
-    sums = Statistics.zero(problem.models, problem.dim).add(vectors, rewards, models)
-    return Statistics(
-        gram=weight * sums.gram,
-        moment=weight * sums.moment,
-        # The drawn noise is that of one unit of `weight`.
-        squares=weight * sums.squares + (weight - 1) * level**2 * sums.count,
-        count=np.rint(weight * sums.count).astype(np.int64),
-    )
+    rewards = roots * means + noise
+    sums = Statistics.zero(problem.models, problem.dim)
+    sums = sums.add(roots[:, None] * vectors, rewards, models)
+    back, wide = models >= 0, problem.models
+    count = np.bincount(models[back], weights[back], minlength=wide)
+    # The drawn noise is that of one unit of those represented.
+    spare = level**2 * (count - sums.count)
+    return Statistics(sums.gram, sums.moment, sums.squares + spare, count.astype(np.int64))

@@ -10,11 +10,10 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.views.findings_text import with_sections
+from seqbatch.campaign.views.findings_text import details, with_sections
 from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.metrics import broken_sentences, guardrail_lines
 from seqbatch.campaign.views.protocol import protocol as protocol_document
-from seqbatch.campaign.views.report import cautions, what_to_do
 from seqbatch.campaign.views.report import report as report_document
 from seqbatch.campaign.views.report_results import Material
 from seqbatch.campaign.views.status import (
@@ -123,8 +122,9 @@ async def report(request: Request, name: Name, visitor: Visiting) -> Response:
         said = problem_of(error, state.store.label).said(on_pages)
         return page(request, "unknown.html", name=name, now=now, said=said)
     return page(
-        request, "document.html", name=name, now=now, what="report", title="Report", sections=made
-    )
+        request, "document.html", name=name, now=now, what="report", title="Report",
+        asked=now.spec.question, sections=made,
+    )  # fmt: skip
 
 
 @router.get("/protocol")
@@ -135,7 +135,7 @@ async def protocol(request: Request, name: Name, _visitor: Visiting) -> Response
     made = await bounded(request, lambda: _every(protocol_document(campaign.events())))
     return page(
         request, "document.html", name=name, now=now, what="protocol", title="Protocol",
-        sections=made,
+        asked=None, sections=made,
     )  # fmt: skip
 
 
@@ -238,8 +238,8 @@ async def findings(request: Request, name: Name, visitor: Visiting) -> Response:
     tables = with_sections(found)
     return page(
         request, "findings.html", name=name, now=now, found=found, lifts=rendering.lifts(found),
-        advice=what_to_do(of), cautions=cautions(found) if found.known else [],
-        warnings=found.quality.warnings, guardrails=guardrail_lines(found),
+        decision=found.decision, waves=await run_in_threadpool(lambda: rendering.by_wave(found)),
+        said=details(found), guardrails=guardrail_lines(found),
         metrics=[table for section, table in tables if section == "metrics"],
         tables=[table for section, table in tables if section != "metrics"],
     )  # fmt: skip

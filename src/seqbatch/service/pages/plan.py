@@ -217,7 +217,8 @@ class Question:
     features: int
     waves: int | None = None
     effect: float | None = None
-    noise: float = 1.0
+    noise: float | None = None
+    base_rate: float | None = None
     randomised: float = 0.0
     missing: float = 0.0
     detect: float | None = None
@@ -291,6 +292,7 @@ def _made(question: Question, quick: bool, progress: Progress) -> PlanAnswer:
     plan = planning.plan(
         units=question.units, actions=question.actions, features=question.features,
         batches=question.waves, effect=question.effect, noise=question.noise,
+        base_rate=question.base_rate,
         randomised=question.randomised, missing=question.missing, detect=question.detect,
         quick=quick, progress=progress,
     )  # fmt: skip
@@ -306,7 +308,7 @@ router = APIRouter(include_in_schema=False)
 #: Maximum number of waves on this page; the command line allows more.
 MOST_WAVES = 20
 #: Fields that are entered in percent.
-SHARES = ("randomised", "missing")
+SHARES = ("base_rate", "randomised", "missing")
 #: The URL parameter that requests a part of the page.
 PART = "part"
 
@@ -351,10 +353,12 @@ CONTROLS = (
             help="Including the control, such as doing nothing."),
     Control(name="features", label="Features per unit", high=60, value="5",
             help="Numbers known before assignment: age, past orders, an indicator per region."),
+    Control(name="base_rate", label="Yes without any action", low=0.1, high=99, step=0.1, value="4",
+            suffix="%", help="If the outcome is yes or no: how often it is yes today.",
+            instead="The outcome is not yes or no"),
     Control(name="effect", label="Effect", low=0.01, high=2, log=True, value="0.2", step=0.001,
             help="Gain per unit of a perfect assignment over a random one.",
-            suffix="of reward", instead="Unknown: plan for many effects around a fifth of the "
-            "noise"),
+            suffix="of reward", instead="Unknown: plan for many usual effects"),
     Control(name="waves", label="Waves", low=1, high=8, value="3",
             help="Each wave uses the outcomes of earlier waves.", instead="Recommend a number"),
     Control(name="randomised", label="Randomised share", value="10", suffix="%",
@@ -363,7 +367,7 @@ CONTROLS = (
             help="Share of outcomes that will never arrive."),
     Control(name="noise", label="Noise", low=0.05, high=20, log=True, value="1", step=0.001,
             more=True, suffix="of reward",
-            help="Standard deviation of an outcome; 0.3 for yes or no with 10% yes."),
+            help="Standard deviation of an outcome that is not yes or no."),
     Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
             step=0.001, more=True, help="The planner raises the randomised share "
             "until this lift is detected with 80% power.", suffix="of reward",
@@ -403,10 +407,13 @@ def question_of(form: Form) -> Question:
     if waves is not None and waves > MOST_WAVES:
         advice = "To plan more waves, use the command line."
         raise InvalidArgumentError("waves", f"at most {MOST_WAVES}", waves, advice)
+    rate = _number(form, "base_rate")
     return Question(
         units=_whole(form, "units") or 0, actions=_whole(form, "actions") or 0,
         features=_whole(form, "features") or 0, waves=waves, effect=_number(form, "effect"),
-        noise=_number(form, "noise") or 1.0, randomised=(_number(form, "randomised") or 0.0) / 100,
+        noise=None if rate is not None else _number(form, "noise") or 1.0,
+        base_rate=None if rate is None else rate / 100,
+        randomised=(_number(form, "randomised") or 0.0) / 100,
         missing=(_number(form, "missing") or 0.0) / 100, detect=_number(form, "detect"),
     )  # fmt: skip
 

@@ -24,11 +24,12 @@ from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
+from seqbatch.campaign.views.lift_pictures import lift_pictures
 from seqbatch.campaign.views.report_pictures import Bar
 from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
 from seqbatch.display import alike, cell, counted, number, percent, visible
-from seqbatch.document import Heading, Items, Part, Picture, Section, Table, image
+from seqbatch.document import Facts, Heading, Items, Part, Picture, Section, Table, image
 from seqbatch.errors import Remedy
 from seqbatch.service.problems import TITLES, ProblemError, amendment, document
 from seqbatch.storage.stores import SQLStore
@@ -336,6 +337,12 @@ def lifts(found: Findings) -> Lifts | None:
     return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)
 
 
+def by_wave(found: Findings) -> dict[str, object] | None:
+    """Return the chart of lifts wave by wave; None if there is a single wave."""
+    pictures = lift_pictures(found)
+    return _part(pictures[1]) if len(pictures) > 1 else None
+
+
 # ----------------------------------------------------------------------
 # Sections of a document, for a template
 
@@ -353,6 +360,8 @@ def _part(part: Part) -> dict[str, object]:
         return {"kind": "heading", "text": part.text}
     if isinstance(part, Items):
         return {"kind": "items", "items": part.items}
+    if isinstance(part, Facts):
+        return {"kind": "facts", "items": part.items}
     if isinstance(part, Table):
         return {"kind": "table", "table": part}
     if isinstance(part, Picture):

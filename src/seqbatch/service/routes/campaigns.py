@@ -30,6 +30,7 @@ from seqbatch.service.api_models import (
     ReasonBody,
     RehearseBody,
     RehearsingAnswer,
+    ScreenBody,
     SignBody,
     ValidateAnswer,
     ValidateBody,
@@ -269,6 +270,17 @@ async def amend(request: Request, name: Name, token: Caller) -> Response:
 async def go_on(request: Request, name: Name, token: Caller) -> Response:
     """The reason is recorded."""
     return await _change(request, name, token, ReasonBody, Campaign.go_on)
+
+
+@router.post(
+    "/{name}/screen",
+    summary="Record how many units were assessed and excluded before they were assigned.",
+    openapi_extra=reads(ScreenBody),
+    responses={200: {"model": EventAnswer}, **responses(404, 409, 413, 415, 422)},
+)
+async def screen(request: Request, name: Name, token: Caller) -> Response:
+    """Several screenings add up; the report shows them in the flow of units."""
+    return await _change(request, name, token, ScreenBody, Campaign.screen)
 
 
 @router.post(

@@ -141,7 +141,7 @@ async def events(
 
 @router.get(
     "/report",
-    summary="Return a report to share: the answer, what to do next and the details.",
+    summary="Return a report to share: the decision on one page, and an appendix.",
     responses={200: DOCUMENT, **responses(404, 409, 422, 429)},
 )
 async def report(
@@ -150,12 +150,17 @@ async def report(
     token: Caller,
     file_format: Annotated[Document, Query(alias="format")] = "html",
     at_event: AtEvent = None,
+    appendix: Annotated[
+        bool, Query(description="Show the appendix: in a page it is closed, in Markdown left out.")
+    ] = False,
 ) -> Response:
     """The page needs no network connection."""
     campaign = _seen(request, name, token)
     return await _file(
         request, f"{name}-report.{file_format}", DOCUMENTS[file_format],
-        lambda out: campaign.report(out, file_format=file_format, at_event=at_event),
+        lambda out: campaign.report(
+            out, file_format=file_format, at_event=at_event, appendix=appendix
+        ),
     )  # fmt: skip
 
 
@@ -173,6 +178,21 @@ async def protocol(
         request, f"{name}-protocol.{file_format}", DOCUMENTS[file_format],
         lambda out: campaign.protocol(out, file_format=file_format),
     )  # fmt: skip
+
+
+@router.get(
+    "/package",
+    summary="Return everything about a campaign as an archive that can be verified elsewhere.",
+    responses={200: sends("application/zip"), **responses(404, 409, 422, 429)},
+)
+async def package(request: Request, name: Name, token: Caller) -> Response:
+    """Unpack it and run ``python verify.py``.
+
+    The record has the seed: of a campaign that is masked or withholds results, only an admin gets
+    the archive.
+    """
+    campaign = _seen(request, name, token)
+    return await _file(request, f"{name}.zip", MEDIA_TYPES["zip"], campaign.package)
 
 
 @router.get(

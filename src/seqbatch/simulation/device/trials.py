@@ -84,7 +84,10 @@ def summed(
     numbers = xp.arange(problem.actions, device=actions.device)
     evidence = None
     if learn:
-        evidence = evidence_of(_chosen(x, actions), actions, gained + units.noise[:, part], problem)
+        noise = units.noise[:, part]
+        if noise.ndim == 3:
+            noise = xp.take_along_axis(noise, actions[..., None], axis=-1)[..., 0]
+        evidence = evidence_of(_chosen(x, actions), actions, gained + noise, problem)
     return TrialSums(
         lost=xp.sum(units.best[:, part] - gained, axis=1),
         gained=xp.sum(gained, axis=1),

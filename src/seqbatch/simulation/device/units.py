@@ -96,7 +96,7 @@ class UnitBlock:
 
     @property
     def noise(self) -> Array:
-        """The noise added to the mean of the chosen action, shape (trials, n)."""
+        """What is added to the mean, shape (trials, n), or (trials, n, K) if actions differ."""
         return self._arrays[2]
 
     @cached_property
@@ -146,24 +146,29 @@ class HostSource:
         self.shapes = {
             "contexts": (*rows, environment.dim),
             "means": (environment.actions,),
-            "noise": (),
             "draws": (),
         }
 
     def block(self, index: int) -> UnitBlock:
         """Draw a block for every trial; the shortest determines its length."""
         blocks = [instance.block(index) for instance in self.instances]
-        if any(block.logged is not None or block.eligible is not None for block in blocks):
+        beyond = ("logged", "eligible", "delay")
+        if any(getattr(block, name) is not None for block in blocks for name in beyond):
             raise InvalidArgumentError(
                 "method",
-                "'auto' or 'direct' for logged data and for units that may get only some actions",
+                "'auto' or 'direct' for logged data, late outcomes, and units that may get only "
+                "some actions",
                 "'device'",
             )
         size = min(map(len, blocks))
 
         def moved(name: str) -> Array:
             # Check here: a device would compute with NaN without an error.
-            shape = ("n", *self.shapes[name])
+            if name == "noise":
+                own = all(np.ndim(block.noise) == 2 for block in blocks)
+                shape: tuple[int | str, ...] = ("n", *(self.shapes["means"] if own else ()))
+            else:
+                shape = ("n", *self.shapes[name])
             checked = [arguments.floats(name, getattr(block, name), shape) for block in blocks]
             return self.backend.array(np.stack([values[:size] for values in checked]))
 

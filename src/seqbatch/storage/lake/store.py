@@ -26,7 +26,7 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.errors import InvalidArgumentError, StoreError
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.output_files import atomically
 from seqbatch.storage.bulk import Bulk
 from seqbatch.storage.lake.files import FileRows, Files
@@ -347,6 +347,14 @@ class LakeStore(SQLStore):
         except BaseException:
             view.take_back(files_after=before)
             raise
+
+    def copy(self, name: str, out: Path) -> None:
+        """Refuse: the rows are in the lake's files."""
+        raise CampaignStateError(
+            f"campaign {name} cannot be written to {out}: its rows are in the files of a lake, not "
+            "in the store.",
+            code="rows-in-a-lake",
+        )
 
     def _refuse_other_kind(self, connection: sa.Connection) -> None:
         """Accept every ledger: a lake reads rows both from files and from its ledger."""
