@@ -144,9 +144,11 @@ def speed() -> None:
         for name in ("units", "outcomes"):
             file = here / f"{name}.parquet"
             database.execute(f"CREATE VIEW {name} AS SELECT * FROM '{file}'")
+        database.execute("CREATE TABLE before (id VARCHAR, wave BIGINT)")
+        database.execute(f"CREATE VIEW roster AS SELECT * FROM '{here / 'assign.parquet'}'")
         texts = {
-            "assign": campaign.sql(units="units"),
-            "sums": campaign.sql(what="sums", units="units", outcomes="outcomes"),
+            "assign": campaign.sql(units="units", assignments="before"),
+            "sums": campaign.sql(what="sums", assignments="roster", outcomes="outcomes"),
         }
         for what, text in texts.items():
             copy = f"COPY ({text}) TO '{here / what}.parquet'"

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.warehouse.frozen_rule import WaveTally
+from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 
@@ -56,9 +57,17 @@ def session(cores: int = 2) -> SparkSession:
     return made
 
 
-def assigned(campaign: Campaign, units: DataFrame) -> DataFrame:
-    """Return each unit's action, decided by seqbatch's kernels in Spark's workers."""
+def assigned(campaign: Campaign, units: DataFrame, earlier: WaveList | None = None) -> DataFrame:
+    """Return the action of each unit of the wave, decided by seqbatch's kernels in Spark's workers.
+
+    The ids come here, 24 bytes each, because only all of them tell which units enter the wave.
+    Units of earlier waves are left out.
+    """
     rule = campaign.rule()
+    if campaign.situation().spec.rows == "elsewhere":
+        ids = units.select(*campaign.situation().spec.unit).toArrow().to_batches()
+        listed = merge_tree(WaveList.merged, (WaveList.empty(), *map(rule.listed, ids)))
+        rule = rule.with_wave(listed, earlier)
     empty = rule.assign(pa.RecordBatch.from_pylist([], schema=units.limit(0).toArrow().schema))
     return units.mapInArrow(rule.assign_all, _schema(units.sparkSession, empty))
 
@@ -106,16 +115,22 @@ def main() -> None:
         units.createOrReplaceTempView("wave_1")
         answers = assigned(campaign, units)
         answers.createOrReplaceTempView("answers")
-        same = by_sql(spark, campaign.sql(units="wave_1", dialect="spark"))
+        # No unit had an earlier wave. A script with --write creates this table instead.
+        spark.sql("SELECT '' AS customer, 0 AS wave WHERE 1 = 0").createOrReplaceTempView(
+            "none_yet"
+        )
+        text = campaign.sql(units="wave_1", assignments="none_yet", dialect="spark")
+        same = spark.sql(text)
+        same.createOrReplaceTempView("roster")
         keys = ["customer", "action", "score", "probability"]
-        rows = (digits(table, keys) for table in (answers.toArrow(), same))
+        rows = (digits(table, keys) for table in (answers.toArrow(), same.toArrow()))
         print(f"decisions that differ: {sum(a != b for a, b in zip(*rows, strict=True))} of 2,000")
         outcomes = spark.sql(
             "SELECT customer, 1 AS visit FROM answers "
             "WHERE md5(customer) < CASE action WHEN 'mail' THEN '4' ELSE '3' END"
         )
         outcomes.createOrReplaceTempView("visits")
-        text = campaign.sql(what="sums", dialect="spark", units="wave_1", outcomes="visits")
+        text = campaign.sql(what="sums", dialect="spark", assignments="roster", outcomes="visits")
         path = Path(folder) / "sums-1.sql"
         path.write_text(text, encoding="utf-8")
         result, wanted = summed(campaign, units, outcomes, text), by_sql(spark, text)

@@ -993,36 +993,47 @@ def in_duckdb(statement, **tables):
 
 @task(0)
 def rows_elsewhere(kept):
+    import duckdb
+
     dialects = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "trino")
     for kind, absent in (("SBPE", None), ("BPE", 0.0), ("SBUCB", 0.0)):
         metric = about("y", range=[-10, 10], **({} if absent is None else {"absent": 0}))
         name = kind.lower()
         made = Run(kept, {**ELSEWHERE, "name": name, **metric, "policy": {"kind": kind}})
+        tables = {"units": "units", "assignments": "assignments"}
+        earlier, database = None, duckdb.connect()
         for wave, size in enumerate((300, 300, 200), start=1):
             units = made.units(size)
             for dialect in dialects:
-                text = made.campaign.sql(dialect=dialect, units="units")
+                text = made.campaign.sql(dialect=dialect, write=True, **tables)
                 kept.say(f"{name}, wave {wave}, {dialect}", text)
-            answers = in_duckdb(made.campaign.sql(units="units"), units=units)
+            database.register("units", units.to_arrow())
+            database.sql(made.campaign.sql(write=True, **tables))
+            mine = f"SELECT * FROM assignments WHERE wave = {wave} ORDER BY id"
+            answers = database.sql(mine).to_arrow_table()
             made.keep("assigned in DuckDB", answers)
             rule = made.campaign.rule()
             [batch] = units.to_arrow().combine_chunks().to_batches()
-            made.keep("assigned by the rule", rule.assign(batch))
+            listed = rule.listed(batch)
+            made.keep("assigned by the rule", rule.with_wave(listed, earlier).assign(batch))
             renamed = answers.set_column(
                 answers.column_names.index("action"), "action",
                 pa.array([a.replace("it's ", "") for a in answers["action"].to_pylist()]),
             )  # fmt: skip
             rows = outcomes(renamed, units, seed=wave)
-            text = made.campaign.sql(what="sums", units="units", outcomes="outcomes")
+            text = made.campaign.sql(what="sums", assignments="assignments", outcomes="outcomes")
             kept.say(f"{name}, sums of wave {wave}", text)
             file = Path(f"{name}-{wave}.sql")
             file.write_text(text, encoding="utf-8")
-            sums = in_duckdb(text, units=units, outcomes=rows)
+            database.register("outcomes", rows.to_arrow())
+            sums = database.sql(text).to_arrow_table()
             made.keep("sums in DuckDB", sums)
             joined = units.join(rows, on="id", how="left", maintain_order="left")
             [batch] = joined.to_arrow().combine_chunks().to_batches()
-            made.keep("sums by the rule", rule.result(rule.sums(batch), text))
+            made.keep("sums by the rule", rule.result(rule.sums(batch), text, earlier))
+            earlier = listed if earlier is None else earlier.merged(listed)
             made.do("record_sums", sums, statement=file)
+        database.close()
         made.views(rows=False)
 
 

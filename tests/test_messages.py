@@ -63,7 +63,7 @@ WORDS = [
     (Remedy("continue", reason=...), (" (go_on)", "", "", "")),
     (Remedy("look", key=..., out=...), ("", "", "", "")),
     (Remedy("init"), ("", " To write one: seqbatch campaign init", "", "")),
-    (Remedy("sql", what="assign", units=...), ("", "", "", "")),
+    (Remedy("sql", what="assign", units=..., assignments=..., write=True), ("", "", "", "")),
     (Remedy("amend", metrics={"visit": {"format": FORMAT}}, reason=...), (
         " amend(metrics={'visit': {'format': '1.234,56'}}, reason=...)",
         " seqbatch campaign amend spring --metric visit.format=1.234,56 --reason 'YOUR REASON'",
@@ -88,7 +88,7 @@ PASTED = {
     "stop": "stop spring --reason 'YOUR REASON'",
     "continue": "continue spring --reason 'YOUR REASON'",
     "look": "look spring --key YOUR.key --out closed-report.html",
-    "sql": "sql spring --what assign --units YOUR_TABLE",
+    "sql": "sql spring --what assign --units YOUR_TABLE --assignments YOUR_ASSIGNMENTS --write",
 }
 SPRING = About("spring", "campaigns.db")
 

@@ -6,6 +6,12 @@ import polars as pl
 import psycopg
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.record.codec import unpack_state
+from seqbatch.campaign.warehouse.assignments import AssignmentsTable, WaveEntry
+from seqbatch.campaign.warehouse.decisions import rule_of
+from seqbatch.campaign.warehouse.dialects import dialect_of
+from seqbatch.campaign.warehouse.stages import id_of, named
+from seqbatch.campaign.warehouse.statement import assigning
 from tests.campaign.specs import about
 
 SPEC = {
@@ -57,6 +63,7 @@ ELSEWHERE = {
 }  # fmt: skip
 TYPES = {
     pl.String: "text", pl.Float64: "double precision", pl.Boolean: "boolean", pl.Date: "date",
+    pl.Int32: "integer", pl.Int64: "bigint",
 }  # fmt: skip
 
 
@@ -121,6 +128,29 @@ def first_wave(store, **changes):
     return campaign
 
 
+def decided(campaign, units):
+    """Return what the table of assignments would hold of these units, whoever they are.
+
+    The campaign's own script would refuse units that are repeated or had an earlier wave.
+    """
+    now = campaign.situation()
+    with campaign.store.read(campaign.name) as reader:
+        rule = rule_of(now, unpack_state(reader.last_state().content, now))
+    entry = Anyone(AssignmentsTable(now, dialect_of("duckdb"), "x"), "units", True, False)
+    text = assigning(now, rule, dialect_of("duckdb"), "units", entry)
+    return in_duckdb(text, units=units).drop("problem")
+
+
+class Anyone(WaveEntry):
+    """All units of a table enter."""
+
+    def add(self, stages, ids, read):
+        joined = id_of(self.table.sql, ids)
+        stages.add("taken", [*named(*ids, *read), (joined, "id")])
+        stages.add("checked", [("0", "verdict")], source="(SELECT 1) AS one")
+        stages.add("entered", named(*ids, *read, "id"), source="taken")
+
+
 def in_duckdb(statement, *, into=None, **tables):
     """Run a statement in DuckDB; return its result, or have it written to a file."""
     with duckdb.connect() as connection:
@@ -143,3 +173,66 @@ def in_postgres(uri, statement, **tables):
         cursor.execute(statement)
         names = [column.name for column in cursor.description]
         return pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+
+
+class DuckDBShop:
+    """A database in memory, in which a campaign's waves run."""
+
+    dialect = "duckdb"
+
+    def __init__(self):
+        self._connection = duckdb.connect()
+
+    def put(self, name, frame):
+        """Replace a table."""
+        self._connection.register("given", frame.to_arrow())
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM given")
+
+    def run(self, text):
+        """Run a script or a statement; return the rows of its last query, if it has any."""
+        found = self._connection.sql(text)
+        return None if found is None else pl.from_arrow(found.to_arrow_table())
+
+    def close(self):
+        self._connection.close()
+
+
+class PostgresShop:
+    """A PostgreSQL database, in which a campaign's waves run."""
+
+    dialect = "postgres"
+
+    def __init__(self, uri):
+        self._connection = psycopg.connect(uri, autocommit=True)
+        self.run("DROP SCHEMA IF EXISTS shop CASCADE")
+        self.run("CREATE SCHEMA shop")
+        self.run("SET search_path TO shop")
+
+    def put(self, name, frame):
+        """Replace a table."""
+        columns = ", ".join(f'"{c}" {TYPES[t.base_type()]}' for c, t in frame.schema.items())
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            cursor.execute(f"CREATE TABLE {name} ({columns})")
+            with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                for row in frame.iter_rows():
+                    copy.write_row(row)
+
+    def run(self, text):
+        """Run a script or a statement; return the rows of its last query, if it has any."""
+        with self._connection.cursor() as cursor:
+            try:
+                cursor.execute(text)
+            except psycopg.Error:
+                self._connection.rollback()
+                raise
+            while cursor.nextset():
+                pass
+            if cursor.description is None:
+                return None
+            names = [column.name for column in cursor.description]
+            rows = cursor.fetchall()
+        return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+
+    def close(self):
+        self._connection.close()

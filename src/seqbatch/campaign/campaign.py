@@ -771,8 +771,11 @@ class Campaign:
         *,
         what: str = "assign",
         dialect: str = "duckdb",
-        units: str,
+        units: str | None = None,
+        assignments: str | None = None,
         outcomes: str | None = None,
+        write: bool = False,
+        partial: bool = False,
     ) -> str:
         """Return the open wave's rule as one SQL statement.
 
@@ -783,8 +786,15 @@ class Campaign:
             ``"sums"``: the sums that the campaign learns from, for :meth:`record_sums`.
         dialect
             duckdb, postgres, spark, bigquery, snowflake or trino.
-        units, outcomes
-            The tables, as table or schema.table; outcomes only for sums.
+        units, assignments, outcomes
+            The tables, as table or schema.table: units only to assign, outcomes only for sums. The
+            table of assignments keeps the waves apart: units in it get no action again, and the
+            sums are computed from the decisions that it holds.
+        write
+            Whether the statement is a script that inserts the wave into the table of assignments,
+            once; a second run changes nothing. Otherwise it selects what would be inserted.
+        partial
+            Whether the wave may have fewer units than planned.
 
         Raises
         ------
@@ -793,7 +803,15 @@ class Campaign:
         """
         self._require_results()
         return statement(
-            self.store, self.name, what=what, dialect=dialect, units=units, outcomes=outcomes
+            self.store,
+            self.name,
+            what=what,
+            dialect=dialect,
+            units=units,
+            assignments=assignments,
+            outcomes=outcomes,
+            write=write,
+            partial=partial,
         )
 
     @naming_damage

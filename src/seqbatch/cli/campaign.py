@@ -71,7 +71,7 @@ def _words(now: "Situation") -> list[str]:
         words += [] if now.left is None else ["--draw"]
         words += ["--out", _new_file("assignments", now.wave)]
     elif step == "sql":
-        words += ["--units", "YOUR_TABLE"]
+        words += ["--units", "YOUR_TABLE", "--assignments", "YOUR_ASSIGNMENTS", "--write"]
     elif step == "record":
         words.append(f"YOUR-OUTCOMES-{now.wave}.csv")
     elif step == "report":

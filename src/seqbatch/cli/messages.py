@@ -12,8 +12,8 @@ from seqbatch.errors import Remedy
 STORE = "campaigns.db"
 #: Placeholders in a command for values that only the user knows.
 YOURS = {
-    "reason": "YOUR REASON", "units": "YOUR_TABLE", "outcomes": "YOUR_OUTCOMES", "sums": "SUMS",
-    "key": "YOUR.key", "out": "closed-report.html",
+    "reason": "YOUR REASON", "units": "YOUR_TABLE", "assignments": "YOUR_ASSIGNMENTS",
+    "outcomes": "YOUR_OUTCOMES", "sums": "SUMS", "key": "YOUR.key", "out": "closed-report.html",
 }  # fmt: skip
 #: Remedies that are separate commands, and options that are positional arguments.
 COMMANDS = (

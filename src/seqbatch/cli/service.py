@@ -40,6 +40,11 @@ def serve(
     limit: Annotated[
         list[str] | None, typer.Option(help="Limit to set, such as rate=50; repeat for several.")
     ] = None,
+    log_format: Annotated[str, typer.Option(help="Format of the log: text or json.")] = "text",
+    log_level: Annotated[
+        str,
+        typer.Option(help="What to log: debug, info (every call), warning (failures) or error."),
+    ] = "warning",
 ) -> None:
     """Serve campaigns and plans over HTTP.
 
@@ -50,9 +55,11 @@ def serve(
 
         from seqbatch.service import Settings
         from seqbatch.service import app as service
+        from seqbatch.service.call_log import FORMAT, LEVEL, start_log
         from seqbatch.service.connections import protocol
 
         settings = Settings().changed(limit or [])
+        start_log(kind=log_format, level=log_level)
         proxies = [_address(each) for each in proxy or ()]
         _look(store, workers)
         say(f"Dashboard and API: http://{host}:{port}", to_errors=True)
@@ -61,6 +68,7 @@ def serve(
             os.environ[service.STORE] = store
             os.environ[service.SETTINGS] = settings.as_text()
             os.environ[service.FOLDER] = folder
+            os.environ[FORMAT], os.environ[LEVEL] = log_format, log_level
             uvicorn.run(
                 "seqbatch.service.app:from_environment",
                 factory=True,
@@ -77,7 +85,8 @@ def serve(
                 # A worker that is slow on a busy machine must not count as dead. One that dies
                 # during a health check is replaced after this many seconds.
                 timeout_worker_healthcheck=15,
-                log_level="warning",
+                log_config=None,
+                access_log=False,
             )
 
 

@@ -17,7 +17,9 @@ __all__ = ["app"]
 @app.command()
 def sql(
     name: Name,
-    units: Annotated[str, typer.Option(help="Table of units, as table or schema.table.")],
+    units: Annotated[
+        str | None, typer.Option(help="Table of units, as table or schema.table, to assign.")
+    ] = None,
     what: Annotated[
         str, typer.Option(help="Statement to write: assign (decisions) or sums (for record-sums).")
     ] = "assign",
@@ -26,6 +28,17 @@ def sql(
         typer.Option(help="SQL dialect: duckdb, postgres, spark, bigquery, snowflake or trino."),
     ] = "duckdb",
     outcomes: Annotated[str | None, typer.Option(help="Table of outcomes, for sums.")] = None,
+    assignments: Annotated[
+        str | None,
+        typer.Option(help="Table of assignments: its units get no action again; for sums, too."),
+    ] = None,
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="Insert the wave into the table of assignments, once."),
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept fewer units than the wave has planned.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="File to write, .sql (default: print it).")
     ] = None,
@@ -35,7 +48,7 @@ def sql(
 ) -> None:
     """Write the open wave's rule as one SQL statement.
 
-    Example: seqbatch campaign sql spring --units customers --dialect postgres --out wave-2.sql
+    Example: seqbatch campaign sql spring --units customers --assignments spring_units --write
     """
     from seqbatch.output_files import atomically, require_target
 
@@ -43,11 +56,19 @@ def sql(
         if out is not None:
             apart = {"the store": campaign.store.files}
             require_target(out, force=force, endings=(".sql",), apart_from=apart)
-        text = campaign.sql(what=what, dialect=dialect, units=units, outcomes=outcomes)
+        text = campaign.sql(
+            what=what,
+            dialect=dialect,
+            units=units,
+            assignments=assignments,
+            outcomes=outcomes,
+            write=write,
+            partial=partial,
+        )
         _require_printable(text, out)
         if out is not None:
-            with atomically(out) as partial:
-                partial.write_text(text, encoding="utf-8")
+            with atomically(out) as file:
+                file.write_text(text, encoding="utf-8")
     if as_json:
         dump({"statement": text, "out": None if out is None else str(out)})
     elif out is None:

@@ -89,6 +89,7 @@ async def caller(
             "'Authorization: Bearer sqb_...'. Make one with: seqbatch token create",
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
+    request.state.owner = token.name
     request.app.state.rate.require(token.id)
     roles.require(token, request.method, request.scope["route"].path)
     name = request.path_params.get("name")

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seqbatch.service import access, problems
 from seqbatch.service.call_limits import Rate, Settings
+from seqbatch.service.call_log import FORMAT, HEADER, LEVEL, log_call, request_id, start_log
 from seqbatch.service.group_commit import Groups
 from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
@@ -151,6 +152,7 @@ def make_app(
 
 def from_environment() -> FastAPI:
     """Return the application of a worker process, configured by environment variables."""
+    start_log(kind=os.environ.get(FORMAT, "text"), level=os.environ.get(LEVEL, "warning"))
     return make_app(
         # Calls are answered with 503 until the server of the store can be reached.
         open_store(os.environ[STORE], create=False, wait_for_server=True),
@@ -226,7 +228,7 @@ def _describe(app: FastAPI) -> None:
 
 
 class Carried:
-    """Middleware that adds the common headers to every answer and counts it."""
+    """Middleware that adds the common headers to every answer, counts it and logs it."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, stopping: StopSignal) -> None:
         self._app = app
@@ -239,6 +241,7 @@ class Carried:
             await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 500
+        request = request_id(scope)
 
         async def carrying(message: Message) -> None:
             nonlocal status
@@ -247,7 +250,8 @@ class Carried:
                 there = {name for name, _ in message["headers"]}
                 more = [pair for pair in HEADERS.items() if pair[0] not in there]
                 ends = [(b"connection", b"close")] if self._stopping.begun else []
-                message["headers"] = [*message["headers"], *more, *ends]
+                own = (HEADER, request.encode())
+                message["headers"] = [*message["headers"], *more, *ends, own]
             await send(message)
 
         try:
@@ -256,4 +260,6 @@ class Carried:
             # Count by the route's pattern: a client could invent any number of paths.
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
-            self._metrics.count(method, route, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._metrics.count(method, route, status, seconds)
+            log_call(scope, request=request, route=route, status=status, seconds=seconds)

@@ -13,19 +13,12 @@ import sqlalchemy as sa
 from seqbatch.errors import CampaignStateError, StoreError
 from seqbatch.storage import schema
 from seqbatch.storage.lake.store import LakeStore
-from seqbatch.storage.stores import SQLStore
+from seqbatch.storage.stores import OF_CAMPAIGNS, SQLStore, rows_in_pieces
 
-#: The tables that are copied, and how many rows at once: chunks of rows are long.
+#: The tables that are copied, and how many rows at once.
 TABLES: dict[sa.Table, int] = {
     schema.campaigns: 1_000,
-    schema.events: 1_000,
-    schema.unit_chunks: 8,
-    schema.outcome_chunks: 8,
-    schema.states: 8,
-    schema.assignments: 10_000,
-    schema.outcomes: 10_000,
-    schema.outcome_rows: 10_000,
-    schema.folds: 100,
+    **OF_CAMPAIGNS,
     schema.tombstones: 1_000,
     schema.tokens: 1_000,
     schema.answers: 1_000,
@@ -114,9 +107,7 @@ def _copied(table: sa.Table, reading: sa.Connection, writing: sa.Connection) -> 
 def _pieces(table: sa.Table, connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of a table in the order of its key, some at a time."""
     asked = sa.select(table).order_by(*table.primary_key)
-    found = connection.execution_options(yield_per=TABLES[table]).execute(asked)
-    for some in found.mappings().partitions():
-        yield [dict(row) for row in some]
+    yield from rows_in_pieces(connection, asked, TABLES[table])
 
 
 def _digest(table: sa.Table, connection: sa.Connection) -> int:

@@ -475,21 +475,34 @@ class SQLiteStore(SQLStore):
         return _sqlite_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-#: The tables with the rows of a campaign.
-OF_CAMPAIGNS = (
-    schema.events, schema.unit_chunks, schema.outcome_chunks, schema.states, schema.assignments,
-    schema.outcomes, schema.outcome_rows, schema.folds,
-)  # fmt: skip
-#: Rows to copy at a time: a chunk of units can be large.
-TOGETHER = 16
+#: The tables with the rows of campaigns, and how many rows to copy at once: chunks are long.
+OF_CAMPAIGNS: dict[sa.Table, int] = {
+    schema.events: 1_000,
+    schema.unit_chunks: 8,
+    schema.outcome_chunks: 8,
+    schema.states: 8,
+    schema.assignments: 10_000,
+    schema.outcomes: 10_000,
+    schema.outcome_rows: 10_000,
+    schema.folds: 100,
+}
+
+
+def rows_in_pieces(
+    connection: sa.Connection, asked: sa.Select[Any], together: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of a query, some at a time."""
+    found = connection.execution_options(yield_per=together).execute(asked)
+    for some in found.mappings().partitions():
+        yield [dict(row) for row in some]
 
 
 def _copy(source: sa.Connection, target: sa.Connection, number: int, name: str) -> None:
     """Copy the rows of a campaign into an empty store, as its first campaign."""
     target.execute(schema.campaigns.insert().values(id=1, name=name))
-    for table in OF_CAMPAIGNS:
-        query = sa.select(table).where(table.c.campaign == number).order_by(*table.primary_key)
-        for rows in source.execute(query).mappings().partitions(TOGETHER):
+    for table, together in OF_CAMPAIGNS.items():
+        asked = sa.select(table).where(table.c.campaign == number).order_by(*table.primary_key)
+        for rows in rows_in_pieces(source, asked, together):
             target.execute(table.insert(), [{**row, "campaign": 1} for row in rows])
 
 

@@ -174,7 +174,7 @@ def test_exact_sums_and_a_stated_drift(winter):
         {**bounded, "name": "new", "history": {"campaign": "old", "drift": 0.05}}, store=winter
     )
     # Scales are known, so that a database can sum up the first wave, too.
-    assert "SELECT" in new.sql(what="sums", units="units", outcomes="outcomes")
+    assert "SELECT" in new.sql(what="sums", assignments="assignments", outcomes="outcomes")
     run(new, wave=1, count=150)
     assert any("declared drift, 0.05" in note for note in new.status().notes)
     assert new.verify().sound

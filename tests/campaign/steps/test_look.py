@@ -249,6 +249,7 @@ def test_results_are_withheld_until_the_end_except_with_the_key(trial, key, tmp_
         lambda: trial.export(tmp_path / "u.csv"),
         lambda: trial.export(tmp_path / "u.csv", what="outcomes"),
         lambda: trial.findings(at_event=2),
+        lambda: trial.package(tmp_path / "t.zip"),
     ):
         with refused("withheld"):
             call()
@@ -257,8 +258,12 @@ def test_results_are_withheld_until_the_end_except_with_the_key(trial, key, tmp_
     assert trial.export(tmp_path / "e.csv", what="events", key=key) == trial.situation().sequence
     trial.report(tmp_path / "r.html", key=key)
     assert stat.S_IMODE((tmp_path / "r.html").stat().st_mode) == 0o600
+    trial.look(key)
     trial.abort(reason="no more patients")
     assert trial.findings().actions == ("A", "B", "C")
+    # Only the key or unmasking tells the looks, for which intervals would have to allow.
+    assert any("intervals are for a single look" in note for note in trial.findings().notes)
+    assert not any("for a single look" in note for note in trial.findings(key=key).notes)
     assert trial.status().actions
 
 

@@ -51,7 +51,7 @@ class Ways:
     def by_arrow(self, units, outcomes, *, rows=1_000):
         """Return the rows that the rule refuses; all if the reader of its result refuses it."""
         rule, table = self.afar.rule(), joined(units, outcomes).combine_chunks()
-        text = self.afar.sql(what="sums", units="units", outcomes="outcomes")
+        text = self.afar.sql(what="sums", assignments="assignments", outcomes="outcomes")
         try:
             result = rule.result(tallied(rule, table, rows=rows), text)
         except InvalidFileError as error:
@@ -158,7 +158,7 @@ def test_a_unit_that_is_there_twice_is_refused_whatever_its_action(ways, changed
 
 def test_a_unit_with_an_outcome_in_one_batch_and_none_in_another_is_refused(ways):
     rule, table = ways.afar.rule(), joined(ways.units, ways.outcomes)
-    text = ways.afar.sql(what="sums", units="units", outcomes="outcomes")
+    text = ways.afar.sql(what="sums", assignments="assignments", outcomes="outcomes")
     unseen = joined(ways.units[:1], ways.outcomes[:0])
     both = tallied(rule, table).merged(tallied(rule, unseen))
     assert ways.refuses(rule.result(both, text), text)

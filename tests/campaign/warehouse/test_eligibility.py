@@ -8,10 +8,19 @@ import sqlglot
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.dialects import DIALECTS
+from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of, summed
-from tests.campaign.warehouses import ELSEWHERE, SPEC, customers, in_duckdb, in_postgres, visits
+from tests.campaign.warehouses import (
+    ELSEWHERE,
+    SPEC,
+    customers,
+    decided,
+    in_duckdb,
+    in_postgres,
+    visits,
+)
 from tests.refusals import refused
 
 COLUMNS = {"region": "text", "visits": "number"}
@@ -160,13 +169,15 @@ def test_sums_are_those_of_batches_and_close_the_wave_as_rows_do(store, tmp_path
     afar = Campaign.create({**ELSEWHERE, **SOME}, store=store)
     other = open_store(tmp_path / "other.db")
     near = Campaign.create(here(**SOME), store=other)
+    earlier = WaveList.empty()
     for count, seed in ((600, 1), (400, 2)):
         units = people(count, seed=seed)
-        found = in_duckdb(afar.sql(units="units"), units=units)
+        found = decided(afar, units)
         outcomes = visits(found["id"], found["action"], seed=seed)
         wanted, path = summed(afar, tmp_path, units, outcomes)
         rule = afar.rule()
-        result = rule.result(tallied(rule, joined(units, outcomes)), path.read_text())
+        result = rule.result(tallied(rule, joined(units, outcomes)), path.read_text(), earlier)
+        earlier = earlier.merged(rule.listed(units.to_arrow().to_batches()[0]))
         assert texts(result).equals(texts(wanted).select(texts(result).columns), null_equal=True)
         afar.record_sums(wanted, statement=path)
         near.assign(units)
@@ -180,6 +191,6 @@ def test_sums_are_those_of_batches_and_close_the_wave_as_rows_do(store, tmp_path
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_parses(store, dialect):
     campaign = Campaign.create({**ELSEWHERE, **SOME}, store=store)
-    for more in ({}, {"what": "sums", "outcomes": "outcomes"}):
-        text = campaign.sql(units="units", dialect=dialect, **more)
+    for tables in ({"units": "units"}, {"what": "sums", "outcomes": "outcomes"}):
+        text = campaign.sql(dialect=dialect, assignments="assignments", **tables)
         assert len(sqlglot.parse(text, dialect=dialect)) == 1

@@ -12,6 +12,7 @@ from seqbatch.campaign import Campaign
 from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.frozen_rule import WaveTally
+from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_sums import CASES, assigned, here, state_of, summed
@@ -69,11 +70,15 @@ def test_sums_are_those_of_the_statement_and_close_the_wave_as_rows_do(store, tm
     afar = Campaign.create({**ELSEWHERE, **CASES[case]}, store=store)
     other = open_store(tmp_path / "other.db")
     near = Campaign.create(here(**CASES[case]), store=other)
+    earlier = None
     for count, seed in ((600, 1), (400, 2)):
         units, outcomes = assigned(afar, count, seed)
         wanted, path = summed(afar, tmp_path, units, outcomes)
         rule = afar.rule()
-        result = rule.result(tallied(rule, joined(units, outcomes)), path.read_text())
+        tally = tallied(rule, joined(units, outcomes))
+        result = rule.result(tally, path.read_text(), earlier)
+        earlier = WaveList.empty() if earlier is None else earlier
+        earlier = earlier.merged(rule.listed(units.to_arrow().to_batches()[0]))
         assert texts(result).equals(texts(wanted).select(texts(result).columns), null_equal=True)
         afar.record_sums(result, statement=path)
         near.assign(units)

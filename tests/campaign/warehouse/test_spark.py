@@ -8,7 +8,7 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_frozen_rule import texts
-from tests.campaign.warehouse.test_sums import assigned
+from tests.campaign.warehouse.test_sums import assigned, stored, summed
 from tests.campaign.warehouses import ELSEWHERE, customers, first_wave, in_duckdb
 
 pytest.importorskip("pyspark", reason="pyspark is not installed; `make spark` installs it")
@@ -60,10 +60,11 @@ def test_decisions_are_the_same(spark, store, policy):
 def test_sums_are_the_same_and_close_the_wave(spark, store, tmp_path):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)
+    wanted, _ = summed(campaign, tmp_path, units, outcomes)
+    wanted = texts(wanted)
     tables = [shown(spark, name, frame) for name, frame in (("u", units), ("o", outcomes))]
-    own = campaign.sql(what="sums", units="units", outcomes="outcomes")
-    wanted = texts(in_duckdb(own, units=units, outcomes=outcomes))
-    text = campaign.sql(what="sums", dialect="spark", units="u", outcomes="o")
+    shown(spark, "roster", stored(campaign, units))
+    text = campaign.sql(what="sums", dialect="spark", assignments="roster", outcomes="o")
     by_sql, by_arrow = spark_wave.by_sql(spark, text), spark_wave.summed(campaign, *tables, text)
     for table in (by_sql, by_arrow):
         frame = texts(table)

@@ -166,7 +166,9 @@ def test_a_statement_too_wide_for_a_database_is_refused(store):
     campaign = Campaign.create({**SPEC, "features": features}, store=store)
     campaign.sql(units="units", dialect="postgres")
     with refused("not-in-sql", match="1,600"):
-        campaign.sql(what="sums", units="units", outcomes="outcomes", dialect="postgres")
+        campaign.sql(
+            what="sums", assignments="assignments", outcomes="outcomes", dialect="postgres"
+        )
 
 
 def test_ids_of_several_columns_are_joined(store):
@@ -350,13 +352,13 @@ def test_a_batch_whose_categories_have_a_wrong_type_gets_no_action(ready, kind):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("what", ["assign", "sums"])
 def test_every_dialect_parses(ready, dialect, what):
-    outcomes = "my.outcomes" if what == "sums" else None
-    text = ready.sql(what=what, dialect=dialect, units="lake.units", outcomes=outcomes)
+    other = "units" if what == "assign" else "outcomes"
+    own = {other: f"lake.{other}"}
+    text = ready.sql(what=what, dialect=dialect, assignments="my.roster", **own)
     (parsed,) = sqlglot.parse(text, dialect=dialect)
     found = parsed.find_all(sqlglot.exp.Table)
     tables = {(table.db, table.name) for table in found if table.db}
-    wanted = {("lake", "units"), ("my", "outcomes")}
-    assert tables == (wanted if outcomes else {("lake", "units")})
+    assert tables == {("lake", other), ("my", "roster")}
 
 
 def test_names_and_texts_are_quoted():

@@ -1,17 +1,20 @@
 """Waves summed up by a database: the same evidence, and what can be proven of it."""
 
+from weakref import WeakKeyDictionary
+
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
-from seqbatch.campaign.warehouse import decisions
+from seqbatch.campaign.warehouse import sums as sums_module
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 from tests.campaign.warehouses import (
     ELSEWHERE,
     customers,
+    decided,
     first_wave,
     in_duckdb,
     in_postgres,
@@ -37,20 +40,33 @@ def state_of(campaign):
         return unpack_state(reader.last_state().content, campaign.situation())
 
 
+#: The assignments of each store's campaigns, as last summed up: frames by campaign and wave.
+STORED = WeakKeyDictionary()
+
+
 def assigned(campaign, count, seed):
     """Assign units by the campaign's own statement; return them, and outcomes of most."""
     units = customers(count, seed=seed)
-    found = in_duckdb(campaign.sql(units="units"), units=units)
+    found = decided(campaign, units)
     known = found.filter(pl.col("id").str.ends_with("7").not_())
     return units, visits(known["id"], known["action"], seed=seed)
 
 
+def stored(campaign, units):
+    """Return the table of assignments with these units as the open wave."""
+    waves = STORED.setdefault(campaign.store, {}).setdefault(campaign.name, {})
+    waves[campaign.situation().wave] = decided(campaign, units)
+    return pl.concat(waves.values())
+
+
 def summed(campaign, folder, units, outcomes, *, run=in_duckdb, dialect="duckdb"):
     """Return the result of the statement of sums, and the statement's file."""
-    text = campaign.sql(what="sums", dialect=dialect, units="units", outcomes="outcomes")
+    text = campaign.sql(
+        what="sums", dialect=dialect, assignments="assignments", outcomes="outcomes"
+    )
     path = folder / f"sums-{campaign.situation().wave}-{dialect}.sql"
     path.write_text(text, encoding="utf-8")
-    return run(text, units=units, outcomes=outcomes), path
+    return run(text, assignments=stored(campaign, units), outcomes=outcomes), path
 
 
 def wave(campaign, folder, count, seed):
@@ -137,13 +153,13 @@ def test_sums_by_cells_are_those_of_all_rows(store, folder, monkeypatch):
     one, path = summed(campaign, folder, units, outcomes)
     assert "cells AS (" in path.read_text()
     # Four of zip and two more, three of vip, seven weekdays and one for none.
-    monkeypatch.setattr(decisions, "MOST_CELLS", 143)
+    monkeypatch.setattr(sums_module, "MOST_CELLS", 143)
     two, path = summed(campaign, folder, units, outcomes)
     assert "cells AS (" not in path.read_text()
     assert one.schema == two.schema
     assert one.drop("statement").equals(two.drop("statement"), null_equal=True)
-    monkeypatch.setattr(decisions, "MOST_CELLS", 144)
-    assert "cells AS (" in campaign.sql(what="sums", units="units", outcomes="outcomes")
+    monkeypatch.setattr(sums_module, "MOST_CELLS", 144)
+    assert "cells AS (" in campaign.sql(what="sums", assignments="assignments", outcomes="outcomes")
 
 
 def test_a_unit_that_comes_twice_with_different_columns_is_found(store, folder):
@@ -211,7 +227,7 @@ def made_in_another_store(folder):
     """Return the statement of a campaign of the same name that somebody else runs."""
     other = open_store(folder / "other.db")
     campaign = Campaign.create({**ELSEWHERE, "seed": 6}, store=other)
-    text = campaign.sql(what="sums", units="units", outcomes="outcomes")
+    text = campaign.sql(what="sums", assignments="assignments", outcomes="outcomes")
     other.close()
     return text
 

@@ -107,7 +107,10 @@ def test_a_stop_by_the_rule_is_confirmed(service, visit):
     better = (given["action"] == "mail").cast(pl.Int64)
     made.record(given.select("unit").with_columns(visit=better))
     made.close()
-    assert "Confirm the stop" in looked_at(visit, made)["/change"]
+    texts = looked_at(visit, made)
+    assert "Confirm the stop" in texts["/change"]
+    # The headline says how the look bears on the estimate.
+    assert "that end at their first look are too favourable on average" in texts["/findings"]
     assert "is stopped by its rule" in sent(visit, made, "stop", reason="the rule's verdict")
     assert "can no longer be changed" in visit.get(f"/campaigns/{made.name}/change").text
     assert "stopped by its rule" in visit.get("/").text

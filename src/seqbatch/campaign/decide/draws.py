@@ -98,6 +98,25 @@ def md5_key(seed: int, campaign: str) -> str:
     return sha256(f"{seed}\n{campaign}".encode()).hexdigest()
 
 
+def lots_key(seed: int, campaign: str, *, before: int) -> str:
+    """Return the key of the lots of md5; see :func:`lots`."""
+    return md5_key(seed, f"lots\n{before}\n{campaign}")
+
+
+def marks_key(seed: int, campaign: str) -> str:
+    """Return the key of marks."""
+    return md5_key(seed, f"marks\n{campaign}")
+
+
+def marks(seed: int, campaign: str, units: Texts) -> AnyArray:
+    """Return 128 bits for each unit, shape (n, 2), which tell units apart.
+
+    >>> marks(7, "spring", ["0001", "1"])[:, 0].tolist()
+    [4968063914350772349, 16029807000446422573]
+    """
+    return _md5_words(marks_key(seed, campaign), units)
+
+
 def _by_blake2(seed: int, campaign: str, units: Sequence[str]) -> UnitDraws:
     key = blake2b(f"{seed}\n{campaign}".encode(), digest_size=32).digest()
     parts = [blake2b(unit.encode(), key=key, digest_size=32).digest() for unit in units]
@@ -136,7 +155,7 @@ def _md5_words(key: str, units: Texts) -> AnyArray:
     return words
 
 
-def lots(seed: int, campaign: str, units: Texts, *, before: int) -> AnyArray:
+def lots(seed: int, campaign: str, units: Texts, *, before: int, by: Hash = "blake2") -> AnyArray:
     """Return the lots of units, 64 bits each; the units with the lowest lots enter a wave.
 
     Lots use a separate key, so they are independent of the draws that choose actions.
@@ -148,10 +167,15 @@ def lots(seed: int, campaign: str, units: Texts, *, before: int) -> AnyArray:
     before
         How many units the campaign had before. It makes the lots of every draw different; otherwise
         units added to the list later would be drawn sooner than units not drawn before.
+    by
+        The hash.
 
     >>> lots(7, "spring", ["0001", "1"], before=0).tolist()
     [14813593885159902082, 15484523763843617799]
     """
+    if by == "md5":
+        words = _md5_words(lots_key(seed, campaign, before=before), units)
+        return np.ascontiguousarray(words[:, 0])
     key = blake2b(f"lots\n{seed}\n{before}\n{campaign}".encode(), digest_size=32).digest()
     parts = [blake2b(unit.encode(), key=key, digest_size=8).digest() for unit in as_list(units)]
     return np.frombuffer(b"".join(parts), dtype="<u8")

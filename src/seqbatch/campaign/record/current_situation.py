@@ -130,6 +130,9 @@ class Situation:
         share in the spec.
     history
         The sums of the earlier campaign from which it starts; None without one.
+    marks
+        The sums of the marks of all units of closed waves, if rows are kept elsewhere: four numbers
+        that tell whether a table of assignments has exactly these units.
     looked
         The waves after which the key holder of a masked campaign took the look, or after which the
         campaign was continued without it.
@@ -171,6 +174,7 @@ class Situation:
     proposal: dict[str, Any] | None = None
     explored: float = 0.0
     history: Document | None = None
+    marks: tuple[int, ...] = (0, 0, 0, 0)
     looked: tuple[int, ...] = ()
 
     @property
@@ -389,7 +393,7 @@ class Situation:
                 "statements assign its units and compute the sums of a wave, and recording the "
                 f"sums closes the wave. {lacking}",
                 code="rows-elsewhere",
-                remedies=[Remedy("sql", what="assign", units=...)],
+                remedies=[Remedy("sql", what="assign", units=..., assignments=..., write=True)],
             )
 
     def require_no_stop(self) -> None:
@@ -525,13 +529,15 @@ def _after(now: Situation, event: Event) -> Situation:
             )
         case "close":
             learned = payload.get("learned")
-            past = now.units
+            past, marks = now.units, now.marks
             if "elsewhere" in payload:
                 past = (*past[:-1], event.counts["units"])
+                marks = _marked(marks, payload["elsewhere"]["sums"])
             return replace(
                 now,
                 wave=now.wave + 1,
                 units=(*past, 0),
+                marks=marks,
                 closes=(*now.closes, event.sequence),
                 skipped=(*now.skipped, now.wave) if payload.get("skipped") else now.skipped,
                 learned=now.learned if learned is None else LearnedFeatures.of(learned),
@@ -589,6 +595,15 @@ def _clipped(now: Situation, event: Event) -> dict[str, int]:
 def _more(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     """Return the sums of two sets of counts."""
     return counts | {name: counts.get(name, 0) + count for name, count in more.items()}
+
+
+def _marked(marks: tuple[int, ...], sums: list[dict[str, Any]]) -> tuple[int, ...]:
+    """Return the sums of marks after a wave, from the rows of its sums."""
+    every = ((place, row.get(f"mark{place}", 0)) for row in sums for place in range(len(marks)))
+    totals = list(marks)
+    for place, more in every:
+        totals[place] += int(more)
+    return tuple(totals)
 
 
 def _stop(now: Situation, look: dict[str, Any] | None) -> str:

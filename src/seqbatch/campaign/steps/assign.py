@@ -247,7 +247,8 @@ class Drawing:
 
     def _lots(self, units: pa.Array, rows: Integers) -> AnyArray:
         spec, before = self._now.spec, self._now.assigned
-        return lots(spec.seed, self._now.name, units.take(rows), before=before)
+        drawn = units.take(rows)
+        return lots(spec.seed, self._now.name, drawn, before=before, by=spec.draws)
 
 
 def _room(now: Situation) -> int:

@@ -720,14 +720,14 @@ class SumEvidence:
         record = change.last_state()
         assert record is not None
         state = unpack_state(record.content, now)
-        if problem := wrong_statement(now, state, statement):
+        if problem := wrong_statement(now, statement):
             raise InvalidArgumentError(
                 "statement",
                 f"the statement that you ran for wave {now.wave} of campaign {now.name}",
                 f"a file that {problem}",
                 "Look for the right file, store and campaign; or write this wave's statement "
                 "again, run it, and record its result.",
-                remedies=[Remedy("sql", what="sums", units=..., outcomes=...)],
+                remedies=[Remedy("sql", what="sums", assignments=..., outcomes=...)],
             )
         return cls(now, state, statement, read_rows(sums, now, state, marked(statement)))
 

@@ -8,6 +8,7 @@ from math import ceil, floor, isfinite, log10, sqrt
 from typing import TYPE_CHECKING, Any
 
 from seqbatch.campaign.record.current_situation import FUTILITY, condition_text
+from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.adjusted_lifts import ERRS
 from seqbatch.campaign.views.findings_text import clear
 from seqbatch.campaign.views.metrics import broken_names, guardrail_fact
@@ -530,12 +531,14 @@ class _Deciding:
             return ""
         last = looks[-1]
         lift = next((one for one in self.found.lifts if one.action == action), None)
-        said = f"{last.rule}, as declared: {last.verdict} after wave {last.wave}."
+        said = f"{rule_name(last.rule)}, as declared: {last.verdict} after wave {last.wave}."
         if lift is None or lift.adjusted is None or not lift.adjusted.known or lift.same is None:
             return said
         errs = None if end is None else ERRS.get(end.verdict)
-        if not lift.earlier_looks or errs is None:
+        if errs is None:
             return said
+        if not lift.earlier_looks:
+            return f"{said} Lifts of campaigns that end at their first look are {errs}."
         plain = self.measure.amount(lift.same.estimate, lift.same.error)
         return f"{said} The lift allows for it; the plain estimate, {plain}, is {errs}."
 

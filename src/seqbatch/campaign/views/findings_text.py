@@ -351,6 +351,12 @@ def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:
             "Only the key names the control; while the campaign is masked, codes are compared "
             f"with the first one, {found.control}."
         )
+        if now.looked:
+            yield (
+                "The key holder's looks are not known here: estimates are not adjusted for them, "
+                "and intervals are for a single look. Unmask the campaign, or read the findings "
+                "with the key."
+            )
     elif not found.control_declared:
         yield f"No control was declared; actions are compared with the first one, {found.control}."
     first = {action.name for action in now.spec.actions}

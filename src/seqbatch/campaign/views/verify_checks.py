@@ -573,7 +573,7 @@ class StateChecks:
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         state = unpack_state(before.content, now)
-        if problem := wrong_evidence(now, state, said):
+        if problem := wrong_evidence(now, said):
             self._findings.add(event.sequence, "sums", problem)
         return learned_elsewhere(now, state, said["sums"])
 
@@ -777,7 +777,8 @@ class DecisionChecks:
         draw = self._past.events[event - 1].payload.get("draw")
         if draw is None:
             return
-        drawn = lots(now.spec.seed, now.name, units, before=now.assigned)
+        spec = now.spec
+        drawn = lots(spec.seed, now.name, units, before=now.assigned, by=spec.draws)
         limit = int(draw["highest_lot"], 16)
         for row in np.flatnonzero(drawn > np.uint64(limit))[:NAMED]:
             place = f"unit {units[row].as_py()!r}"

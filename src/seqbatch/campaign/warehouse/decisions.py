@@ -1,5 +1,6 @@
 """Decisions as SQL: draws, scores, probabilities and actions, stage by stage."""
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +9,8 @@ from seqbatch.campaign.decide.draws import DIGITS, md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
 from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.date_format import ISO
-from seqbatch.campaign.files.ids import BAR
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.warehouse.assignments import WaveEntry
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import (
     COUNT,
@@ -19,74 +20,16 @@ from seqbatch.campaign.warehouse.features import (
     briefly,
     columns_of,
 )
-from seqbatch.core.arrays import Floats
+from seqbatch.campaign.warehouse.stages import Stages, id_of, named, summed, total
 from seqbatch.errors import CampaignStateError
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# SQL statements built from stages; each stage is a query over the previous one.
-
-
-class Stages:
-    """The stages of an SQL statement, in order."""
-
-    def __init__(self, sql: SqlDialect) -> None:
-        self._sql = sql
-        self._made: list[tuple[str, str]] = []
-
-    @property
-    def last(self) -> str:
-        """The name of the newest stage."""
-        return self._made[-1][0]
-
-    def add(self, name: str, items: Sequence[Item], *, source: str = "", after: str = "") -> None:
-        """Add a stage.
-
-        Parameters
-        ----------
-        name
-            The stage's name in later stages.
-        items
-            Expressions and their names.
-        source
-            The table or stage to read; if empty, the previous stage.
-        after
-            The clauses after the source: joins, conditions, groups.
-        """
-        text = self._selected(items, source or self.last, after)
-        fence = f"\n{self._sql.fence}" if self._sql.fence else ""
-        self._made.append((name, text + fence))
-
-    def statement(self, items: Sequence[Item], *, after: str = "") -> str:
-        """Return the statement that selects these items from the last stage."""
-        stages = ",\n".join(f"{name} AS (\n{_indented(text)}\n)" for name, text in self._made)
-        return f"WITH\n{stages}\n{self._selected(items, self.last, after)}\n"
-
-    def _selected(self, items: Sequence[Item], source: str, after: str) -> str:
-        """Return one query; refuse one with more columns than the database takes."""
-        if len(items) > self._sql.columns:
-            raise CampaignStateError(
-                f"the statement would have a stage of {len(items):,} columns, but "
-                f"{self._sql.name} allows at most {self._sql.columns:,}. Use fewer features, or "
-                "assign, record and close.",
-                code="not-in-sql",
-            )
-        lines = [name if text == name else f"{text} AS {name}" for text, name in items]
-        parts = ["SELECT\n" + ",\n".join(f"  {line}" for line in lines), f"FROM {source}"]
-        return "\n".join([*parts, after] if after else parts)
-
-
-def named(*names: str) -> list[Item]:
-    """Return columns that are passed on unchanged."""
-    return [(name, name) for name in names]
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
-
-
-# ----------------------------------------------------------------------
 # The open wave's rule, if SQL can express it.
+
+
+#: Columns of a statement's result beside those of the unit, and p0, p1, ...
+RESULT = ("action", "wave", "score", "probability", "randomised", "part", "problem")
 
 
 def rule_of(now: Situation, state: Any) -> Rule:
@@ -114,7 +57,9 @@ def inexpressible(now: Situation) -> list[str]:
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
+    taken = [name for name in spec.unit if name.lower() in RESULT or re.fullmatch("p[0-9]+", name)]
     reasons = {
+        f"unit columns are called like columns of the result ({', '.join(taken)})": bool(taken),
         'draws do not use md5 (declare draws = "md5")': spec.draws != "md5",
         f'units are balanced in the order in which they come (draw = "{spec.draw}")': spec.in_order,
         "units are drawn together (a balanced draw, strata, capacities or a budget)": (
@@ -236,8 +181,6 @@ def _rank(
 # database that follows IEEE 754 gets the same bits.
 
 
-#: The most cells (combinations of categories and booleans) for which sums by cell come first.
-MOST_CELLS = 4_096
 #: A unit's three random draws.
 DRAWS = ("draw_randomised", "draw_choice", "draw_place")
 
@@ -253,24 +196,21 @@ class DecisionStages:
         The dialect.
     units
         The table of units.
-    keep
-        Whether to pass the model's columns on to the last stage. If sums are computed by cell
-        first, only the columns that define a cell and those that vary within one are passed on.
+    entry
+        Which units of the table enter the wave; None for all. With it, the columns that the model
+        reads are passed on to the last stage.
     """
 
     def __init__(
-        self, now: Situation, rule: Rule, sql: SqlDialect, units: str, *, keep: bool
+        self, now: Situation, rule: Rule, sql: SqlDialect, units: str, entry: WaveEntry | None
     ) -> None:
         self._now, self._rule, self._sql = now, rule, sql
         self._K = len(now.active)
         encoder = now.encoder(wave=now.wave)
         self.columns: SqlColumns = columns_of(encoder, sql)
         self._allowed = allowed_of(encoder, sql)
-        self.by_cells = keep and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
-        self.kept = self.columns.vector if keep else []
-        if self.by_cells:
-            moving = [name for name in self.kept if name not in self.columns.steady]
-            self.kept = [*self.columns.keys, *moving]
+        self._entry = entry
+        self._kept = [alias for _, alias in self.columns.read] if entry else []
         self.ids = [f"u{place}" for place in range(len(now.spec.unit))]
         self.stages = Stages(sql)
         self._given(units)
@@ -293,6 +233,8 @@ class DecisionStages:
         if self._allowed:
             read, asked = [*read, *self._allowed.read], self._allowed.asked
         self.stages.add("given", [*ids, *read], source=sql.table(units))
+        if self._entry:
+            self._entry.add(self.stages, self.ids, [alias for _, alias in read])
         key = sql.text(md5_key(spec.seed, spec.name))
         own = [*named(*(alias for _, alias in read)), *columns.levels, *asked]
         joined = id_of(sql, self.ids)
@@ -319,21 +261,21 @@ class DecisionStages:
         problem = (f"CASE {cases} END", "problem")
         settled = self._allowed.settled if self._allowed else []
         base = named(*self.ids, "id")
-        keys = named(*columns.keys) if self.by_cells else []
-        self.stages.add("drawn", [*base, problem, *draws, *settled, *keys, *columns.base])
+        kept = named(*self._kept)
+        self.stages.add("drawn", [*base, problem, *draws, *settled, *kept, *columns.base])
         if columns.crossed:
             own = [alias for _, alias in columns.base]
-            self.stages.add("crossed", [*self._passed(), *keys, *named(*own), *columns.crossed])
+            self.stages.add("crossed", [*self._passed(), *named(*own), *columns.crossed])
 
     def _passed(self) -> list[Item]:
         """Return the columns that every stage after the draws passes on."""
         allowed = self._allowed.names if self._allowed else []
-        return named(*self.ids, "id", "problem", *DRAWS, *allowed)
+        return named(*self.ids, "id", "problem", *DRAWS, *allowed, *self._kept)
 
     def _scored(self) -> None:
         """Score every action."""
         sql, rule, vector = self._sql, self._rule, self.columns.vector
-        kept = [*self._passed(), *named(*self.kept)]
+        kept = self._passed()
         means = [(total(sql, vector, rule.theta[a]), f"s{a}") for a in range(self._K)]
         if rule.root is None:
             self.stages.add("scored", [*kept, *means])
@@ -356,7 +298,7 @@ class DecisionStages:
     def _weighed(self) -> None:
         """Compute every action's probability for units that are not randomised."""
         sql, K, floor = self._sql, self._K, self._now.floor
-        kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
+        kept = [*self._passed(), *named(*self._each("s"))]
         asked = (self.stages, sql, self._rule, kept, K)
         # The K floors are subtracted first, with the same order of operations as in Python.
         rest = 1 - K * floor
@@ -378,7 +320,7 @@ class DecisionStages:
         """Choose actions by the draws, and log every action's probability."""
         sql, K, now = self._sql, self._K, self._now
         share, mixed = now.randomised, self._each("q")
-        kept = [*self._passed(), *named(*self.kept, *self._each("s"))]
+        kept = [*self._passed(), *named(*self._each("s"))]
         shares = [(summed(mixed[: action + 1]), f"t{action}") for action in range(K)]
         blind = [
             f"{sql.number(share)} * {even(action)}" if self._allowed else sql.number(share / K)
@@ -404,7 +346,7 @@ class DecisionStages:
         self.stages.add(
             "decided",
             [
-                *named(*self.ids, "id", "problem", *self.kept, *self._each("s"), *self._each("p")),
+                *named(*self.ids, "id", "problem", *self._kept, *self._each("s"), *self._each("p")),
                 (f"CASE WHEN {randomised} THEN 1 ELSE 0 END", "randomised"),
                 (action, "chosen"),
                 (self._group(), "part"),
@@ -444,31 +386,3 @@ class DecisionStages:
         ends = f"CAST((({place} + 1) * {intervals.pieces} - 1) AS {sql.double})"
         interval = f"({sql.floor(f'{ends} / {whole}')} + {intervals.first})"
         return f"CASE WHEN {interval} >= {low} AND {interval} < {high} THEN {interval} ELSE -1 END"
-
-
-def id_of(sql: SqlDialect, columns: Sequence[str]) -> str:
-    """Return the expression that joins text columns into one id."""
-    if len(columns) == 1:
-        return columns[0]
-    back, bar = sql.text("\\"), sql.text(BAR)
-    marked = [
-        f"REPLACE(REPLACE({column}, {back}, {sql.text(chr(92) * 2)}), "
-        f"{bar}, {sql.text(chr(92) + BAR)})"
-        for column in columns
-    ]
-    return f" || {bar} || ".join(marked)
-
-
-def total(sql: SqlDialect, vector: Sequence[str], weights: Floats) -> str:
-    """Return the dot product of two vectors as a flat sum, without terms of weight 0."""
-    terms = [
-        f"{name} * {sql.number(weight)}"
-        for name, weight in zip(vector, weights.tolist(), strict=True)
-        if weight != 0
-    ]
-    return summed([sql.number(0.0), *terms])
-
-
-def summed(terms: Sequence[str]) -> str:
-    """Return a sum without parentheses: databases add from left to right."""
-    return "\n  + ".join(terms) if len(terms) > 4 else " + ".join(terms)

@@ -19,6 +19,10 @@ class SqlDialect:
     wide: ClassVar[str] = ""
     #: The clause that ends every stage.
     fence: ClassVar[str] = ""
+    #: Whether the tests run statements in the database.
+    tested: ClassVar[bool] = False
+    #: The lock under which a wave is inserted; "" where the statement suffices.
+    lock: ClassVar[str] = ""
     #: The largest number of columns in a result.
     columns: ClassVar[int] = 10_000
     _quote: ClassVar[str] = '"'
@@ -87,6 +91,11 @@ class SqlDialect:
         """Return some of a text's hexadecimal digits as an integer."""
         return self.from_digits(f"substr({value}, {start + 1}, {stop - start})")
 
+    def fail(self, message: str) -> str:
+        """Return an integer expression that ends the statement with a message."""
+        # No cast is a message in itself, but every database names the text that it cannot cast.
+        return f"CAST({message} AS {self.whole})"
+
     def total(self, value: str) -> str:
         """Return a sum of integers as text, which no file format rounds."""
         return f"CAST({self.sum(value)} AS {self.string})"
@@ -100,15 +109,22 @@ class DuckDB(SqlDialect):
     """DuckDB, whose sums of integers have 128 bits."""
 
     name = "duckdb"
+    tested = True
+
+    def fail(self, message: str) -> str:
+        """Return an integer expression that ends the statement with a message."""
+        return f"CAST(error({message}) AS {self.whole})"
 
 
 class PostgreSQL(SqlDialect):
     """PostgreSQL, where OFFSET 0 prevents a stage's columns from being computed again."""
 
     name = "postgres"
+    tested = True
     double = "double precision"
     string = "text"
     fence = "OFFSET 0"
+    lock = "SHARE ROW EXCLUSIVE"
     columns = 1_600
 
     def number(self, value: float) -> str:
@@ -128,6 +144,7 @@ class Spark(SqlDialect):
     """Spark SQL."""
 
     name = "spark"
+    tested = True
     string = "STRING"
     wide = "DECIMAL(38, 0)"
     _quote = "`"
@@ -144,6 +161,10 @@ class Spark(SqlDialect):
     def from_digits(self, digits: str) -> str:
         """Return the integer that hexadecimal digits represent."""
         return f"CAST(conv({digits}, 16, 10) AS BIGINT)"
+
+    def fail(self, message: str) -> str:
+        """Return an integer expression that ends the statement with a message."""
+        return f"CAST(raise_error({message}) AS {self.whole})"
 
 
 class BigQuery(SqlDialect):
@@ -173,6 +194,10 @@ class BigQuery(SqlDialect):
     def md5(self, value: str) -> str:
         """Return the md5 of a text as 32 hexadecimal digits."""
         return f"TO_HEX(MD5({value}))"
+
+    def fail(self, message: str) -> str:
+        """Return an integer expression that ends the statement with a message."""
+        return f"CAST(ERROR({message}) AS {self.whole})"
 
 
 class Snowflake(SqlDialect):
@@ -212,6 +237,10 @@ class Trino(SqlDialect):
     def from_digits(self, digits: str) -> str:
         """Return the integer that hexadecimal digits represent."""
         return f"from_base({digits}, 16)"
+
+    def fail(self, message: str) -> str:
+        """Return an integer expression that ends the statement with a message."""
+        return f"CAST(fail({message}) AS {self.whole})"
 
 
 DIALECTS: dict[str, type[SqlDialect]] = {

@@ -1,8 +1,7 @@
 """The open wave's decisions and sums on Arrow batches, for clusters such as Spark."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from seqbatch.campaign.decide.decision import decide_by
-from seqbatch.campaign.decide.draws import draws
+from seqbatch.campaign.decide.draws import draws, lots, marks
 from seqbatch.campaign.decide.learning import scale_of
 from seqbatch.campaign.decide.row_verdicts import outside
 from seqbatch.campaign.features.eligibility import BesideColumn
@@ -23,14 +22,29 @@ from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.outcomes import weighted
 from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.warehouse.assignments import MARKS
 from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly
 from seqbatch.campaign.warehouse.statement import marked, require_summable
 from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
+from seqbatch.campaign.warehouse.wave_list import (
+    NOBODY,
+    WaveList,
+    count_repeated,
+    held,
+    mark_sums,
+    ordered,
+)
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.core.exact_sums import products_of
 from seqbatch.engine import merge_tree
-from seqbatch.errors import InvalidFileError, RowProblem
+from seqbatch.errors import (
+    CampaignStateError,
+    InvalidArgumentError,
+    InvalidFileError,
+    Remedy,
+    RowProblem,
+)
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
@@ -42,7 +56,9 @@ from seqbatch.policies.rule import Rule
 #: An action's index among the active ones, a part of the evidence, whether outcomes are known.
 Key = tuple[int, int, int]
 #: The columns of a result that are not sums.
-APART = ("action", "part", "seen", "distinct_units", "statement")
+APART = (
+    "action", "part", "seen", "distinct_units", "earlier", "altered", *MARKS, "statement",
+)  # fmt: skip
 #: The columns of a tally that is sent between processes.
 SCHEMA = pa.schema(
     {
@@ -64,7 +80,7 @@ class GroupTally:
     sums
         Python integers, in the order of a result's columns.
     ids
-        64 bits of each unit's id, to find duplicate units.
+        128 bits of each unit's id, to find units that are repeated or had an earlier wave, (n, 2).
     """
 
     sums: NDArray[np.object_]
@@ -72,14 +88,14 @@ class GroupTally:
 
     @classmethod
     def of(
-        cls, ids: Sequence[str], counts: Integers, chances: Integers, whole: Integers
+        cls, ids: AnyArray, counts: Integers, chances: Integers, whole: Integers
     ) -> "GroupTally":
         """Return the sums over rows.
 
         Parameters
         ----------
         ids
-            The ids of the units.
+            The marks of the units.
         counts, chances, whole
             Counts, rounded probabilities, and the model's rounded columns followed by the reward;
             one row per unit.
@@ -91,8 +107,7 @@ class GroupTally:
             np.array([int(whole[:, -1].sum())], dtype=object),
             _upper(products_of(whole)),
         ]
-        marks = b"".join(blake2b(each.encode(), digest_size=8).digest() for each in ids)
-        return cls(np.concatenate(parts), np.frombuffer(marks, dtype="<u8"))
+        return cls(np.concatenate(parts), ids)
 
     def merged(self, other: "GroupTally") -> "GroupTally":
         """Return the sums of both groups together."""
@@ -133,25 +148,32 @@ class WaveTally:
         tally = cls({})
         for row in batch.to_pylist():
             sums = np.array([int(each) for each in row["sums"]], dtype=object)
-            group = GroupTally(sums, np.frombuffer(row["ids"], dtype="<u8"))
+            group = GroupTally(sums, np.frombuffer(row["ids"], dtype="<u8").reshape(-1, 2))
             key = (row["place"], row["part"], row["seen"])
             tally = tally.merged(cls({key: group}))
         return tally
 
-    def table(self, now: Situation, fingerprint: str) -> pa.Table:
+    def ids(self) -> AnyArray:
+        """Return the marks of all units."""
+        return np.concatenate([NOBODY, *(each.ids for each in self.groups.values())])
+
+    def table(self, now: Situation, fingerprint: str, earlier: WaveList | None = None) -> pa.Table:
         """Return the result in the same form as the SQL statement of sums, for `record_sums`."""
         names = names_of(now)
         added = [name for name in names if name not in APART]
         actions = [now.actions[number].name for number in now.active]
         rows = []
-        ids = np.concatenate([np.empty(0, "<u8"), *(each.ids for each in self.groups.values())])
         # As in SQL: a unit may be repeated with another action, or without its outcome.
-        repeated = len(ids) - len(np.unique(ids))
+        ids = self.ids()
+        repeated = count_repeated(ids)
+        before = WaveList.empty() if earlier is None else earlier
+        apart = {"earlier": str(before.among(ids).sum()), "altered": str(int(before.altered(now)))}
         for key in sorted(self.groups):
             group = self.groups[key]
             row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))
             row |= {"action": actions[key[0]], "part": str(key[1]), "seen": str(key[2])}
             row["distinct_units"] = str(len(group.ids) - repeated)
+            row |= apart | dict(zip(MARKS, map(str, mark_sums(group.ids)), strict=True))
             rows.append(row | {"statement": fingerprint} | _unknown(now, known=bool(key[2])))
         kinds = [(name, pa.int64() if name in RESULT_COUNTS else pa.string()) for name in names]
         columns = [
@@ -201,16 +223,75 @@ class FrozenRule:
         The campaign's situation.
     rule
         The policy's rule for the wave.
+    members
+        The marks of the units that entered the wave; see :meth:`with_wave`.
     """
 
     now: Situation
     rule: Rule
+    members: AnyArray | None = None
+
+    def listed(self, batch: pa.RecordBatch) -> WaveList:
+        """Return the units of a batch as a list; only the columns of their ids are read."""
+        name, seed, before = self.now.name, self.now.spec.seed, self.now.units[: self.now.wave - 1]
+        ids, wrong = read_ids(batch, self.now.spec.unit)
+        if wrong:
+            found = [RowProblem(row + 1, *told, reasoned(told[1]).code) for row, told in
+                     sorted(wrong.items())]  # fmt: skip
+            raise InvalidFileError("a batch of units", found, "no unit was listed")
+        drawn = lots(seed, name, ids, before=sum(before), by="md5")
+        return WaveList(marks(seed, name, ids), drawn)
+
+    def with_wave(
+        self, units: WaveList, earlier: WaveList | None = None, *, partial: bool = False
+    ) -> "FrozenRule":
+        """Return the rule for the units that enter the open wave: it decides for no others.
+
+        It takes the units that the SQL statement takes, and refuses what that refuses.
+
+        Parameters
+        ----------
+        units
+            The units that may enter.
+        earlier
+            All units of the earlier waves.
+        partial
+            Whether the wave may have fewer units than planned.
+        """
+        now, before = self.now, WaveList.empty() if earlier is None else earlier
+        if before.altered(now):
+            count = sum(now.units[: now.wave - 1])
+            raise InvalidArgumentError(
+                "earlier", f"the {count:,} units of the earlier waves, as they were recorded",
+                f"{len(before.marks):,} units",
+            )  # fmt: skip
+        left = ~before.among(units.marks)
+        chosen, drawn = units.marks[left], units.lots[left]
+        if count := count_repeated(chosen):
+            raise InvalidArgumentError("units", "each unit once", f"{count:,} repeated units")
+        size = len(chosen) if now.spec.grid.calendar else now.sizes[now.wave - 1]
+        if len(chosen) < size and not partial:
+            rule = f"at least the {size:,} units of wave {now.wave}, without those of earlier waves"
+            raise InvalidArgumentError(
+                "units", rule, f"{len(chosen):,} units", remedies=[Remedy("partial")]
+            )
+        first = np.argsort(drawn, kind="stable")[:size]
+        return replace(self, members=ordered(chosen[first]))
 
     def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return each unit's action, as the SQL statement does.
 
-        A unit with a problem gets no action.
+        A unit with a problem gets no action. Units that did not enter the wave are left out.
         """
+        if self.members is not None:
+            entered = held(self.members, self.listed(batch).marks)
+            batch = batch.filter(pa.array(entered))
+        elif self.now.spec.rows == "elsewhere":
+            raise CampaignStateError(
+                f"campaign {self.now.name} keeps its rows elsewhere: list the units that may enter "
+                f"wave {self.now.wave}, and those of earlier waves, and use the rule of with_wave",
+                code="no-wave-list",
+            )
         given, problems = self._read(batch)
         kept = np.setdiff1d(np.arange(batch.num_rows), list(problems))
         if len(kept) < batch.num_rows:
@@ -256,11 +337,10 @@ class FrozenRule:
         parts = int(decided.groups.max(initial=0)) + 2
         # One integer encodes action, part and seen: sorting rows of three takes ten times longer.
         keys = (places * parts + decided.groups + 1) * 2 + seen
-        tally = WaveTally({})
+        tally, marked_ids = WaveTally({}), marks(now.spec.seed, now.name, given.column(0))
         for key in np.unique(keys).tolist():
             mine = np.flatnonzero(keys == key)
-            named = [ids[row] for row in mine]
-            group = GroupTally.of(named, counts[mine], chances[mine], whole[mine])
+            group = GroupTally.of(marked_ids[mine], counts[mine], chances[mine], whole[mine])
             place, part = divmod(key // 2, parts)
             tally.groups[place, part - 1, key % 2] = group
         return tally
@@ -269,7 +349,7 @@ class FrozenRule:
         """Yield the sums of one partition's batches; a function for Spark's mapInArrow."""
         yield merge_tree(WaveTally.merged, (WaveTally({}), *map(self.sums, batches))).packed()
 
-    def result(self, tally: WaveTally, statement: str) -> pa.Table:
+    def result(self, tally: WaveTally, statement: str, earlier: WaveList | None = None) -> pa.Table:
         """Return the result in the same form as the SQL statement of sums, for `record_sums`.
 
         Parameters
@@ -278,8 +358,10 @@ class FrozenRule:
             The sums over all units of the wave.
         statement
             The campaign's statement of sums.
+        earlier
+            All units of the earlier waves.
         """
-        return tally.table(self.now, marked(statement))
+        return tally.table(self.now, marked(statement), earlier)
 
     def _read(self, batch: pa.RecordBatch) -> tuple[pa.Table, dict[int, RowProblem]]:
         """Return the units' columns, ids first, and the problem of each invalid row."""

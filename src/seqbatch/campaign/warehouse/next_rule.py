@@ -13,7 +13,6 @@ from seqbatch.campaign.features.numeric import NumericFeature, ScaledNumber
 from seqbatch.campaign.files.date_format import ISO
 from seqbatch.campaign.spec.eligibility import EligibilityRule
 from seqbatch.campaign.spec.input_limits import LARGEST_NUMBER
-from seqbatch.campaign.warehouse.decisions import Stages, named, summed
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import (
     EPOCH,
@@ -24,6 +23,7 @@ from seqbatch.campaign.warehouse.features import (
     holds_in_sql,
     without,
 )
+from seqbatch.campaign.warehouse.stages import Stages, named, summed
 from seqbatch.errors import CampaignStateError
 
 # ----------------------------------------------------------------------

@@ -10,11 +10,13 @@ from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.decisions import DecisionStages, named, rule_of
+from seqbatch.campaign.warehouse.assignments import AssignmentsTable, WaveEntry
+from seqbatch.campaign.warehouse.decisions import DecisionStages, require_expressible, rule_of
 from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of
 from seqbatch.campaign.warehouse.features import Item
-from seqbatch.campaign.warehouse.sums import Row, summing, wave_sums
-from seqbatch.errors import CampaignStateError, InvalidArgumentError
+from seqbatch.campaign.warehouse.stages import named
+from seqbatch.campaign.warehouse.sums import Row, StoredStages, summing, wave_sums
+from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
@@ -24,16 +26,26 @@ from seqbatch.policies.rule import Rule
 What = Literal["assign", "sums"]
 #: The names of a statement's stages.
 STAGES = (
-    "given", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
-    "shared", "decided", "told", "told_once", "judged", "rounded",
-    "counted", "cells", "marked",
+    "given", "offered", "counted", "other_waves", "others", "recorded", "entered", "checked",
+    "taken", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
+    "shared", "decided", "told", "told_once", "judged", "rounded", "had_before", "cells", "marked",
+    "held",
 )  # fmt: skip
 #: The placeholder for a statement's fingerprint while the fingerprint is computed.
 BLANK = "0" * 64
 
 
 def statement(
-    store: Store, name: str, *, what: str, dialect: str, units: str, outcomes: str | None
+    store: Store,
+    name: str,
+    *,
+    what: str,
+    dialect: str,
+    units: str | None,
+    assignments: str | None,
+    outcomes: str | None,
+    write: bool,
+    partial: bool,
 ) -> str:
     """Return the open wave's rule as an SQL statement.
 
@@ -46,69 +58,111 @@ def statement(
         from which closing the wave learns.
     dialect
         The SQL dialect; see :data:`seqbatch.campaign.warehouse.dialects.DIALECTS`.
-    units, outcomes
-        The tables, as table or schema.table; outcomes only for sums.
+    units, assignments, outcomes
+        The tables, as table or schema.table: units only to assign; outcomes only for sums.
+    write, partial
+        Whether to insert the wave into the table of assignments, and whether it may have fewer
+        units than planned.
     """
     if what not in get_args(What):
         raise InvalidArgumentError("what", f"one of {', '.join(get_args(What))}", repr(what))
-    if (what == "sums") != (outcomes is not None):
-        raise InvalidArgumentError(
-            "outcomes", "the table of outcomes for sums, and left out for assign", repr(outcomes)
-        )
-    _require_tables(units, outcomes)
+    _require_tables(units, assignments, outcomes)
+    sql = dialect_of(dialect)
     with store.read(name) as reader:
         now, record = current(reader), reader.last_state()
     assert record is not None
     now.require_no_stop()
     state = unpack_state(record.content, now)
-    rule, sql = rule_of(now, state), dialect_of(dialect)
-    if outcomes is None:
+    rule = rule_of(now, state)
+    if what == "sums":
+        if units is not None or write or partial or outcomes is None or assignments is None:
+            raise InvalidArgumentError(
+                "what", "sums of the tables assignments and outcomes, and of no other", repr(what)
+            )
+        return summed_up(now, AssignmentsTable(now, sql, assignments), outcomes)
+    if units is None or outcomes is not None:
+        raise InvalidArgumentError(
+            "what", "assign for a table of units, without outcomes", repr(what)
+        )
+    if assignments is None:
+        _require_assignments(now, write=write, partial=partial)
         return assigning(now, rule, sql, units)
-    return summed_up(now, rule, sql, units, outcomes)
+    table = AssignmentsTable(now, sql, assignments)
+    return assigning(now, rule, sql, units, WaveEntry(table, units, partial, write))
 
 
-def assigning(now: Situation, rule: Rule, sql: SqlDialect, units: str) -> str:
-    """Return the statement that decides for the units of a table."""
-    made = DecisionStages(now, rule, sql, units, keep=False)
+def _require_assignments(now: Situation, *, write: bool, partial: bool) -> None:
+    """Refuse to decide for all units of a table where the campaign has no other list of them."""
+    if now.spec.rows == "elsewhere" or write or partial:
+        raise InvalidArgumentError(
+            "assignments",
+            "the table of assignments, which keeps the waves apart",
+            "none",
+            "Name a table in the database; with write, the script creates it if there is none.",
+            remedies=[Remedy("sql", what="assign", units=..., assignments=..., write=True)],
+        )
+
+
+def assigning(
+    now: Situation, rule: Rule, sql: SqlDialect, units: str, entry: WaveEntry | None = None
+) -> str:
+    """Return the statement that decides for the units of a table, or for those that enter."""
+    made = DecisionStages(now, rule, sql, units, entry)
     K = len(now.active)
     names = [now.actions[number].name for number in now.active]
     spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
     scores, chances = (
         " ".join(f"WHEN {action} THEN {prefix}{action}" for action in range(K)) for prefix in "sp"
     )
+    action = f"CASE chosen {spelled} END"
+    if entry and entry.write:
+        unit = f"'unit ' || COALESCE(id, '') || ': ' || problem || {sql.text(CORRECT)}"
+        action = f"CASE WHEN problem IS NULL THEN {action} ELSE {sql.as_text(sql.fail(unit))} END"
     ids = [(alias, sql.name_of(name)) for alias, name in zip(made.ids, now.spec.unit, strict=True)]
     items = [
         *ids,
-        (f"CASE chosen {spelled} END", "action"),
+        (action, "action"),
         (str(now.wave), "wave"),
         (f"CASE chosen {scores} END", "score"),
         (f"CASE chosen {chances} END", "probability"),
         *(_unless_refused(each) for each in ("randomised", *(f"p{a}" for a in range(K)), "part")),
-        *named("problem"),
     ]
-    said = [
-        "Each unit's action. " + ", ".join(f"p{a}: {_plain(n)}" for a, n in enumerate(names)),
-        "A unit with a problem gets no action. Every unit must be in the table once.",
-    ]
-    return _headed(now, sql, said, made.stages.statement(items), units=units, outcomes=None)
+    said = ["Each unit's action. " + ", ".join(f"p{a}: {_plain(n)}" for a, n in enumerate(names))]
+    about: dict[str, Any] = {"what": "assign", "units": units}
+    if entry is None:
+        said.append("A unit with a problem gets no action. Every unit must be in the table once.")
+        return _headed(now, sql, about, said, made.stages.statement([*items, *named("problem")]))
+    table = entry.table
+    items += [(alias, column) for alias, (column, _) in table.features.items()]
+    about |= {"assignments": table.name, "write": entry.write, "partial": entry.partial}
+    said.append(f"Units of {_plain(table.name)} get none: they had their wave.")
+    chosen = "CROSS JOIN checked\nWHERE verdict = 0"
+    if not entry.write:
+        items.append(("problem", "problem"))
+        return _headed(now, sql, about, said, made.stages.statement(items, after=chosen))
+    said.append("A second run changes nothing. Whatever is wrong ends the script with a message.")
+    insert = table.inserted(made.stages.statement(items, after=chosen).rstrip())
+    return _headed(now, sql, about, said, f"{table.created()};\n{insert}{table.counted()};\n")
+
+
+#: What to do about a unit with a problem.
+CORRECT = ". Correct such units, or leave them out; the same statement without write lists them"
 
 
 def _unless_refused(column: str) -> Item:
     return f"CASE WHEN problem IS NULL THEN {column} END", column
 
 
-def summed_up(now: Situation, rule: Rule, sql: SqlDialect, units: str, outcomes: str) -> str:
+def summed_up(now: Situation, table: AssignmentsTable, outcomes: str) -> str:
     """Return the statement that computes a wave's sums, with its fingerprint in every row."""
     require_summable(now)
-    made = DecisionStages(now, rule, sql, units, keep=True)
-    items, after = summing(now, made, sql, units, outcomes)
+    made, sql = StoredStages(now, table), table.sql
+    items, after = summing(now, made, table, outcomes)
     items.append((sql.text(BLANK), "statement"))
-    said = [
-        "What the wave teaches, by action: hand the result back with record-sums.",
-        "The table of units must hold the units of this wave alone, each once.",
-    ]
+    said = ["What the wave teaches, by action: hand the result back with record-sums."]
     body = made.stages.statement(items, after=after)
-    blank = _headed(now, sql, said, body, units=units, outcomes=outcomes)
+    about = {"what": "sums", "assignments": table.name, "outcomes": outcomes}
+    blank = _headed(now, sql, about, said, body)
     return blank.replace(BLANK, fingerprint(blank))
 
 
@@ -167,16 +221,17 @@ def header(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+#: The line about dialects whose statements are only parsed by the tests.
+UNTESTED = "Not run: statements of this dialect were parsed, but not run in the database."
+
+
 def _headed(
-    now: Situation, sql: SqlDialect, said: list[str], body: str, *, units: str, outcomes: str | None
+    now: Situation, sql: SqlDialect, about: dict[str, Any], said: list[str], body: str
 ) -> str:
-    about = {
-        "campaign": now.name, "wave": now.wave, "event": now.sequence, "hash": now.hash,
-        "what": "assign" if outcomes is None else "sums", "dialect": sql.name,
-        "units": units, "outcomes": outcomes,
-    }  # fmt: skip
+    own = {"campaign": now.name, "wave": now.wave, "event": now.sequence, "hash": now.hash,
+           "dialect": sql.name}  # fmt: skip
     # JSON escapes line breaks, so a name cannot end the comment.
-    lines = [json.dumps(about), *said]
+    lines = [json.dumps(own | about), *said, *([] if sql.tested else [UNTESTED])]
     return "\n".join(f"-- {line}" for line in lines) + f"\n{body}"
 
 
@@ -203,15 +258,16 @@ def learned_elsewhere(now: Situation, state: Any, rows: Sequence[Row]) -> Any:
     return ended(now.made_policy(), state, gathered)
 
 
-def wrong_statement(now: Situation, state: Any, text: str) -> str:
+def wrong_statement(now: Situation, text: str) -> str:
     """Return why a statement is not the one for the open wave's sums; "" if it is."""
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
         return "is not a statement for sums that seqbatch wrote"
     if problem := _of_another(now, about):
         return problem
-    sql = dialect_of(about["dialect"])
-    own = summed_up(now, rule_of(now, state), sql, str(about["units"]), str(about["outcomes"]))
+    require_expressible(now)
+    table = AssignmentsTable(now, dialect_of(about["dialect"]), str(about.get("assignments")))
+    own = summed_up(now, table, str(about.get("outcomes")))
     return "" if own == text else "was changed: it differs from the campaign's statement"
 
 
@@ -231,9 +287,9 @@ def _of_another(now: Situation, about: dict[str, Any]) -> str:
     return ""
 
 
-def wrong_evidence(now: Situation, state: Any, said: dict[str, Any]) -> str:
+def wrong_evidence(now: Situation, said: dict[str, Any]) -> str:
     """Return what is wrong with a closing's statement and sums; "" if nothing is."""
-    if problem := wrong_statement(now, state, said["statement"]):
+    if problem := wrong_statement(now, said["statement"]):
         return f"the statement {problem}"
     kept = [row["statement"] == said["fingerprint"] for row in said["sums"]]
     return "" if all(kept) else "sums are not the result of the statement"

@@ -14,11 +14,82 @@ from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
-from seqbatch.campaign.warehouse.decisions import DecisionStages, id_of, named, summed
+from seqbatch.campaign.warehouse.assignments import (
+    MARKS,
+    AssignmentsTable,
+    mark_of,
+    marks_in,
+)
 from seqbatch.campaign.warehouse.dialects import SqlDialect
-from seqbatch.campaign.warehouse.features import Item
+from seqbatch.campaign.warehouse.features import Item, SqlColumns, columns_of
+from seqbatch.campaign.warehouse.stages import Stages, id_of, named, summed
 from seqbatch.core.exact_sums import ExactSums
 from seqbatch.errors import InvalidFileError, RowProblem
+
+# ----------------------------------------------------------------------
+# The wave's units, as the table of assignments holds them: decisions, and the model's numbers.
+
+
+#: The most cells (combinations of categories and booleans) for which sums by cell come first.
+MOST_CELLS = 4_096
+
+
+class StoredStages:
+    """The stages that read a wave's decisions and compute the model's numbers again.
+
+    Nothing is decided again: what the table holds is what the units had.
+
+    Parameters
+    ----------
+    now
+        The campaign's situation.
+    table
+        The table of assignments.
+    """
+
+    def __init__(self, now: Situation, table: AssignmentsTable) -> None:
+        self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
+        self.by_cells = len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
+        #: The columns of the model that are passed on. If sums are computed by cell first, these
+        #: are only those that define a cell, and those that vary within one.
+        self.kept = self.columns.vector
+        if self.by_cells:
+            moving = [name for name in self.kept if name not in self.columns.steady]
+            self.kept = [*self.columns.keys, *moving]
+        self.stages = Stages(table.sql)
+        self._read(now, table)
+
+    def _read(self, now: Situation, table: AssignmentsTable) -> None:
+        sql, columns = table.sql, self.columns
+        ids = [f"u{place}" for place in range(len(now.spec.unit))]
+        chances = [f"p{action}" for action in range(len(now.active))]
+        given = [(column, alias) for alias, (column, _) in table.features.items()]
+        self.stages.add(
+            "given",
+            [*zip(table.ids(), ids, strict=True), *named("action", "randomised", *chances, "part"),
+             *given],
+            source=table.table, after=f"WHERE wave = {now.wave}",
+        )  # fmt: skip
+        names = [now.actions[number].name for number in now.active]
+        spelled = " ".join(f"WHEN {sql.text(name)} THEN {a}" for a, name in enumerate(names))
+        joined = id_of(sql, ids)
+        own = named("randomised", *chances, "part")
+        self.stages.add("known", [
+            *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"), *own,
+            (f"CASE action {spelled} END", "picked"), *named(*table.features), *columns.levels,
+        ])  # fmt: skip
+        wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
+        chosen = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
+        passed = [*named(*ids, "id"), *own]
+        keys = named(*columns.keys) if self.by_cells else []
+        self.stages.add("drawn", [*passed, (chosen, "chosen"), *marks_in(sql, "digest"), *keys,
+                                  *columns.base])  # fmt: skip
+        passed += named("chosen", *MARKS)
+        if columns.crossed:
+            own = named(*(alias for _, alias in columns.base))
+            self.stages.add("crossed", [*passed, *keys, *own, *columns.crossed])
+        self.stages.add("decided", [*passed, *named(*self.kept)])
+
 
 # ----------------------------------------------------------------------
 # Sums by cell: all units of a cell have the same categories and booleans.
@@ -42,7 +113,7 @@ def whole_numbers(now: Situation, sql: SqlDialect, numbers: Sequence[str | None]
 
 
 def add_cells(
-    now: Situation, made: DecisionStages, sql: SqlDialect, sums: Sequence[Item]
+    now: Situation, made: StoredStages, sql: SqlDialect, sums: Sequence[Item]
 ) -> list[Item]:
     """Add the stages that sum by cell; return the same sums, now over cells.
 
@@ -91,21 +162,23 @@ WAVE_COUNTS = ("absent", "conflicting", "outside", "randomised")
 
 
 def summing(
-    now: Situation, made: DecisionStages, sql: SqlDialect, units: str, outcomes: str
+    now: Situation, made: StoredStages, table: AssignmentsTable, outcomes: str
 ) -> tuple[list[Item], str]:
     """Add the stages that sum; return the final items to select, and the clauses that follow."""
+    sql = table.sql
     _judged(now, made, sql, outcomes)
     _rounded(now, made, sql)
     counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
     if made.by_cells:
         counts, sums = f"CAST(SUM(n) AS {sql.whole})", add_cells(now, made, sql, sums)
     source = made.stages.last
-    _counted(now, made, sql, units)
+    _counted(now, made, table)
     names = [now.actions[number].name for number in now.active]
     spelled = " ".join(f"WHEN {a} THEN {sql.text(name)}" for a, name in enumerate(names))
     items = [
         (f"CASE chosen {spelled} END", "action"), *named("part", "seen"),
         (counts, "units"), (f"{counts} - MAX(repeated)", "distinct_units"),
+        ("MAX(earlier)", "earlier"), ("MAX(altered)", "altered"),
         *((sql.total(text), name) for text, name in sums),
     ]  # fmt: skip
     groups = "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
@@ -116,26 +189,33 @@ def _beside(options: int) -> list[Item]:
     """Return the sums besides those of the model's numbers."""
     pairs = [(a, b) for a in range(options) for b in range(a, options)]
     return [
-        *named(*WAVE_COUNTS, *(f"e{a}" for a in range(options))),
+        *named(*WAVE_COUNTS, *MARKS, *(f"e{a}" for a in range(options))),
         *((f"e{a} * e{b}", f"e{a}_{b}") for a, b in pairs),
     ]
 
 
-def _products(made: DecisionStages) -> list[Item]:
+def _products(made: StoredStages) -> list[Item]:
     """Return the reward, and the products of all pairs of the model's numbers and the reward."""
     last = len(made.columns.vector)
     pairs = [(i, j) for i in range(last + 1) for j in range(i, last + 1)]
     return [(f"z{last}", "rewards"), *((f"z{i} * z{j}", f"z{i}_{j}") for i, j in pairs)]
 
 
-def _counted(now: Situation, made: DecisionStages, sql: SqlDialect, units: str) -> None:
-    """Count how often units are repeated in the table, whatever their action."""
-    joined = id_of(sql, [sql.as_text(sql.name_of(name)) for name in now.spec.unit])
-    repeated = f"COUNT({joined}) - COUNT(DISTINCT {joined})"
-    made.stages.add("counted", [(repeated, "repeated")], source=sql.table(units))
+def _counted(now: Situation, made: StoredStages, table: AssignmentsTable) -> None:
+    """Count repeated units, whatever their action, and units that an earlier wave had."""
+    ids = [f"u{place}" for place in range(len(now.spec.unit))]
+    before = f"WHERE {table.held(ids, f'held.wave <> {now.wave}')}"
+    made.stages.add("had_before", [("COUNT(*)", "earlier")], source="given", after=before)
+    table.add_others(made.stages)
+    own = id_of(table.sql, table.ids())
+    repeated = f"COUNT({own}) - COUNT(DISTINCT {own})"
+    here = f"WHERE wave = {now.wave}"
+    made.stages.add("entered", [(repeated, "repeated")], source=table.table, after=here)
+    crossed = "CROSS JOIN had_before CROSS JOIN recorded"
+    made.stages.add("counted", named("repeated", "earlier", "altered"), after=crossed)
 
 
-def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str) -> None:
+def _judged(now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str) -> None:
     """Join each unit's outcome to it: one value, within the declared range."""
     reward, columns = now.spec.reward, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
@@ -166,7 +246,7 @@ def _judged(now: Situation, made: DecisionStages, sql: SqlDialect, outcomes: str
     made.stages.add(
         "judged",
         [
-            *named("chosen", "part", "randomised", *made.kept),
+            *named("chosen", "part", "randomised", *MARKS, *made.kept),
             *named(*(f"p{action}" for action in range(K))),
             (f"CASE WHEN {one} AND {within} THEN lowest "
              f"WHEN lowest IS NULL THEN {absent} END", "value"),
@@ -188,7 +268,7 @@ def _fits(metric: Metric, value: str, sql: SqlDialect) -> str:
     return f"({value} >= {low} AND {value} <= {high})"
 
 
-def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
+def _rounded(now: Situation, made: StoredStages, sql: SqlDialect) -> None:
     """Round vectors, rewards and probabilities to integers."""
     sign, half = now.spec.reward.sign, sql.number(0.5)
     costs = " ".join(
@@ -207,7 +287,7 @@ def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
     own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
     whole = whole_numbers(now, sql, [*numbers, reward])
-    made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS), *chances, *whole])
+    made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS, *MARKS), *chances, *whole])
 
 
 # ----------------------------------------------------------------------
@@ -218,8 +298,10 @@ def _rounded(now: Situation, made: DecisionStages, sql: SqlDialect) -> None:
 Row = dict[str, Any]
 #: The text columns; all others are integers.
 TEXTS = ("action", "statement")
-RESULT_COUNTS = ("part", "seen", "units", "distinct_units", "absent", "conflicting", "outside",
-          "randomised")  # fmt: skip
+RESULT_COUNTS = (
+    "part", "seen", "units", "distinct_units", "earlier", "altered", "absent", "conflicting",
+    "outside", "randomised",
+)  # fmt: skip
 #: A sum as text: products over two billion units have no more digits than this.
 WHOLE = re.compile("-?[0-9]{1,28}")
 COUNT = re.compile(r"(-?[0-9]{1,15})(?:\.0*)?")
@@ -237,7 +319,7 @@ def names_of(now: Situation) -> list[str]:
     """Return the columns that a result must have."""
     K, wide = len(now.active), now.encoder().dim + 1
     return [
-        "action", *RESULT_COUNTS,
+        "action", *RESULT_COUNTS, *MARKS,
         *(f"e{a}" for a in range(K)), *(f"e{a}_{b}" for a in range(K) for b in range(a, K)),
         "rewards", *(f"z{i}_{j}" for i in range(wide) for j in range(i, wide)), "statement",
     ]  # fmt: skip
@@ -288,7 +370,10 @@ def _problems(
             said = "is not the fingerprint of this statement"
             yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
-            said = f"{row['units']} units have no action: run the assign statement to see why"
+            said = (
+                f"{row['units']} units have no action, or were changed in the table of assignments "
+                "so that the campaign would not take them"
+            )
             yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:
             said = f"must be one of {', '.join(names)}; received {row['action']!r}"
@@ -305,6 +390,15 @@ def _problems(
             said = f"{row['units']} units have {row['distinct_units']} different ids"
             said = f"{said}: a unit is in the table more than once"
             yield RowProblem(place, "distinct_units", said, "repeated-units")
+        elif row["altered"]:
+            said = (
+                "the table of assignments does not hold the earlier waves as they were recorded: "
+                "use the campaign's own table, unchanged"
+            )
+            yield RowProblem(place, "altered", said, "altered")
+        elif row["earlier"]:
+            said = f"{row['earlier']} units of the wave were in an earlier wave"
+            yield RowProblem(place, "earlier", said, "earlier-units")
         elif row["conflicting"] or row["outside"]:
             said = (
                 f"{row['conflicting']} units have several different outcomes, and "
@@ -319,7 +413,8 @@ def _impossible(row: Row, *, parts: int, actions: int) -> tuple[str, str] | None
     units, chances = row["units"], sum(int(row[f"e{a}"]) for a in range(actions))
     bounds = {
         "part": (-1, parts - 1), "seen": (0, 1), "units": (0, MOST_UNITS),
-        **dict.fromkeys(RESULT_COUNTS[3:], (0, units)),
+        **dict.fromkeys(RESULT_COUNTS[3:], (0, units)), "earlier": (0, MOST_UNITS),
+        "altered": (0, 1),
     }  # fmt: skip
     for name, (low, high) in bounds.items():
         if not low <= row[name] <= high:

@@ -76,7 +76,7 @@ async def visitor(request: Request) -> Visitor:
             "again.",
         )  # fmt: skip
     found = Visitor(token, secret)
-    request.state.visitor = found
+    request.state.visitor, request.state.owner = found, token.name
     request.app.state.rate.require(token.id)
     roles.require(token, request.method, request.scope["route"].path)
     if (name := request.path_params.get("name")) is not None:
