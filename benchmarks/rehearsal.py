@@ -298,7 +298,8 @@ run {real:,} times through SQLite.
 Under the truth in which no action differs. *Rejects* is the share of campaigns (or of tests, where
 each test counts by itself) that reject a true hypothesis, with its standard error. Tests by
 themselves take no account of other actions or of looks: after a look that ended a campaign they
-reject more often than their level.
+reject more often than their level. With several actions the stopping rule ends a campaign for
+success of any, but for harm only if all are worse: it then errs about half as often as its level.
 
 | spec | test | rehearsed | through SQLite | nominal | rehearsed / nominal |
 |---|---|---:|---:|---:|---:|

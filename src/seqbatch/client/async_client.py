@@ -99,7 +99,7 @@ class AsyncClient:
         truths: Sequence[Mapping[str, Any]] = (),
         campaigns: int = 1_000,
         seed: int = 0,
-        report: Callable[[int, int], None] = lambda _done, _total: None,
+        report: Callable[[int, int], None] | None = None,
     ) -> dict[str, Any]:
         """Rehearse a spec; see :func:`seqbatch.campaign.rehearse`. A text spec is TOML.
 
@@ -108,7 +108,8 @@ class AsyncClient:
         """
         call = calls.rehearse(spec, units, truths, campaigns, seed)
         while "hash" not in (found := await self.ask(call)):
-            report(found["done"], found["total"])
+            if report is not None:
+                report(found["done"], found["total"])
         return found
 
     async def create(

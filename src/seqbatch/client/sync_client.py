@@ -99,7 +99,7 @@ class Client:
         truths: Sequence[Mapping[str, Any]] = (),
         campaigns: int = 1_000,
         seed: int = 0,
-        report: Callable[[int, int], None] = lambda _done, _total: None,
+        report: Callable[[int, int], None] | None = None,
     ) -> dict[str, Any]:
         """Rehearse a spec; see :func:`seqbatch.campaign.rehearse`. A text spec is TOML.
 
@@ -108,7 +108,8 @@ class Client:
         """
         call = calls.rehearse(spec, units, truths, campaigns, seed)
         while "hash" not in (found := self.ask(call)):
-            report(found["done"], found["total"])
+            if report is not None:
+                report(found["done"], found["total"])
         return found
 
     def create(
