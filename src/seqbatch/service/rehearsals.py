@@ -29,7 +29,7 @@ class PausedError(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class RehearsalQuestion:
     """A rehearsal that somebody asks for.
 
     Parameters
@@ -72,7 +72,9 @@ class Rehearsals:
         self._folder = folder
         self._settings = settings
 
-    def go_on(self, asked: Asked, progress: long_calls.Progress) -> Rehearsal | Progress:
+    def go_on(
+        self, asked: RehearsalQuestion, progress: long_calls.Progress
+    ) -> Rehearsal | Progress:
         """Rehearse for a few seconds; return the rehearsal, or how far it has come.
 
         Parameters

@@ -14,7 +14,7 @@ from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads
 from seqbatch.service.problems import ProblemError, problem_of
-from seqbatch.service.rehearsals import Asked, Rehearsals
+from seqbatch.service.rehearsals import RehearsalQuestion, Rehearsals
 from seqbatch.simulation import Progress
 
 router = APIRouter(include_in_schema=False, prefix="/new")
@@ -48,7 +48,7 @@ async def rehearsed(
 ) -> Rehearsal | Progress:
     """Go on with the rehearsal that a form asks for."""
     rehearsals: Rehearsals = request.app.state.rehearsals
-    asked = Asked(
+    asked = RehearsalQuestion(
         visitor.token.name,
         parse_spec(form.text("spec"), name="spec"),
         _truths(form.text("truth")),

@@ -40,7 +40,7 @@ from seqbatch.service.bodies import own_folder, read_json, table_of
 from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
 from seqbatch.service.long_calls import Progress, bounded, planned
 from seqbatch.service.problems import problem_of, responses
-from seqbatch.service.rehearsals import Asked, Rehearsals
+from seqbatch.service.rehearsals import RehearsalQuestion, Rehearsals
 from seqbatch.service.routes.units import recorded
 from seqbatch.simulation import Progress as Rehearsing
 from seqbatch.storage import open_store
@@ -164,7 +164,7 @@ async def rehearse_spec(request: Request, token: Caller) -> Response:
         units = None
         if body.units is not None:
             units = Source(table_of(body.units, what="units"), name="units"), hashed
-        asked = Asked(
+        asked = RehearsalQuestion(
             token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units
         )
         return rehearsals.go_on(asked, progress)
