@@ -5,7 +5,6 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.archive import comes_back, flatten, unflatten
+from seqbatch.awaited_units import AwaitedUnits, LateOutcomes, OutcomeRecord
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
 from seqbatch.core.arrays import AnyArray, Floats, Integers
 from seqbatch.display import counted
@@ -27,19 +27,10 @@ from seqbatch.policies.choice import require_eligible
 if TYPE_CHECKING:
     from seqbatch.allocation import Limits
 
-FORMAT = 1
+FORMAT = 2
 #: The learner's branch of the seed tree.
 LEARNER = 0x5EB
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class _Pending:
-    """Units of the open batch that are assigned and await their outcomes."""
-
-    vectors: Floats
-    actions: Integers
-    groups: Integers
 
 
 def draws_from(seed: int) -> np.random.Generator:
@@ -70,7 +61,7 @@ def require_playable(policy: object, grid: object) -> None:
 
 
 class Learner:
-    """Assign units batch by batch; learn when all outcomes of a batch are known.
+    """Assign units batch by batch; learn when a batch is over.
 
     All units of a batch are assigned before any of its outcomes is seen, and the learner enforces
     this: early outcomes, units beyond the batch's end and batches observed twice raise
@@ -129,8 +120,12 @@ class Learner:
         self.problem = Problem(ends=grid.ends, actions=actions, dim=dim, layout=layout)
         self.state: Any = policy.begin(self.problem)
         self._batch = 1
-        self._pending: list[_Pending] = []
+        #: Units of the open batch, and those of closed batches whose outcomes are missing.
+        self._pending: list[AwaitedUnits] = []
         self._waiting = 0
+        self._missing = AwaitedUnits.none(dim)
+        nothing = np.empty(0, dtype=np.int64)
+        self._late = LateOutcomes(nothing, nothing)
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
@@ -190,6 +185,16 @@ class Learner:
         estimate: Estimate = summary(self.state)
         # A copy: the caller may write to its arrays.
         return copy.deepcopy(estimate)
+
+    @property
+    def record(self) -> OutcomeRecord:
+        """When each unit was assigned, and at the end of which batch its outcome was used."""
+        batches = [self.problem.size(batch) for batch in range(1, self._batch)]
+        assigned = np.repeat(np.arange(1, self._batch + 1), [*batches, self._waiting])
+        used = np.where(assigned < self._batch, assigned, 0)
+        used[self._missing.units] = 0
+        used[self._late.units] = self._late.used
+        return OutcomeRecord(assigned, used)
 
     def assign(
         self,
@@ -268,28 +273,60 @@ class Learner:
             )
         positions = np.arange(self._waiting, self._waiting + len(checked))
 
-        def decide(draws: Floats) -> tuple[Decision, _Pending]:
+        def decide(draws: Floats) -> tuple[Decision, AwaitedUnits]:
             decision = self.policy.assign(self.state, checked, draws, positions)
             self._check_decision(decision, checked)
             if limited is not None:
                 decision = limited(decision, key=draws.tobytes())
             vectors = checked.chosen(decision.actions)
             # Copies, because the caller may modify the decision.
-            return decision, _Pending(vectors, decision.actions.copy(), decision.groups.copy())
+            kept = (vectors, decision.actions.copy(), decision.groups.copy())
+            return decision, AwaitedUnits(self._before(self._batch) + positions, *kept)
 
         decision, waiting = self._with_draws(len(checked), decide)
         self._pending.append(waiting)
         self._waiting += len(checked)
         return decision
 
-    def observe(self, rewards: ArrayLike) -> None:
+    def _before(self, batch: int) -> int:
+        """Return the number of units in the batches before this one."""
+        return self.grid.ends[batch - 2] if batch > 1 else 0
+
+    def observe(
+        self, rewards: ArrayLike | None = None, *, late: Mapping[int, float] | None = None
+    ) -> None:
         """Observe the outcomes of the whole batch, in the order of assignment, and close it.
 
         Parameters
         ----------
         rewards
-            One number per unit of the batch.
+            One number per unit of the batch; NaN where the outcome is not known yet, or never will
+            be.
+        late
+            Outcomes of units of earlier batches that are known only now, by the unit's number in
+            the order of assignment over all batches, from 0. With `rewards` they are used at the
+            end of this batch; alone, at the end of the open batch, which stays open.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.policies import RBGL
+        >>> grid = grids.explicit([3, 6])
+        >>> learner = Learner(RBGL(), grid, actions=2, dim=1, layout="block")
+        >>> decision = learner.assign(np.ones((3, 1)))
+        >>> learner.observe([1.0, np.nan, np.nan])
+        >>> learner.record.awaited
+        array([1, 2])
+        >>> learner.observe(late={2: 0.5})
+        >>> learner.record.used
+        array([1, 0, 2])
         """
+        if rewards is None and late is None:
+            raise InvalidArgumentError("rewards", "given, or late outcomes, or both", "neither")
+        if rewards is None:
+            self.state, self._missing, self._late = self._with_late(late or {})
+            return
         if self.finished:
             raise BatchRuleError(
                 f"rewards: all {self.grid.batches} batches are already observed.",
@@ -312,12 +349,53 @@ class Learner:
                 code="batch-incomplete",
                 field="rewards",
             )
-        checked = arguments.floats("rewards", rewards, (self._waiting,))
+        values = arguments.numeric("rewards", rewards)
+        missing = np.isnan(values)
+        checked = arguments.floats("rewards", np.where(missing, 0.0, values), (self._waiting,))
         waiting = self._joined()
-        feedback = Feedback(waiting.vectors, waiting.actions, waiting.groups, checked)
-        self.state = self.policy.close(self.policy.learn(self.state, feedback))
+        state, awaited, known_late = self._with_late(late or {})
+        if missing.any():
+            awaited = AwaitedUnits.joined([awaited, waiting.take(missing)])
+            waiting, checked = waiting.take(~missing), checked[~missing]
+        self.state = self.policy.close(self._learned(state, waiting, checked))
+        self._missing, self._late = awaited, known_late
         self._pending, self._waiting = [], 0
         self._batch += 1
+
+    def _learned(self, state: Any, units: AwaitedUnits, rewards: Floats) -> Any:
+        """Return the state with the outcomes of these units."""
+        if not len(units):
+            return state
+        return self.policy.learn(
+            state, Feedback(units.vectors, units.actions, units.groups, rewards)
+        )
+
+    def _with_late(self, late: Mapping[int, float]) -> tuple[Any, AwaitedUnits, LateOutcomes]:
+        """Return the state with late outcomes, and what is still missing and was late with them."""
+        if not late:
+            return self.state, self._missing, self._late
+        if self.finished:
+            raise BatchRuleError(
+                f"late: all {self.grid.batches} batches are closed, so that no decision would use "
+                f"these outcomes; received {len(late)}. Pass them with the last batch's rewards.",
+                code="finished",
+                field="late",
+            )
+        units = np.array([arguments.integer("late", unit, at_least=0) for unit in late])
+        rewards = arguments.floats("late", list(late.values()), (len(units),))
+        unknown = units[~np.isin(units, self._missing.units)]
+        if len(unknown):
+            raise InvalidArgumentError(
+                "late",
+                "outcomes of units of closed batches that were NaN until now",
+                f"one of unit {unknown[0]}",
+                "learner.record.awaited are their numbers.",
+            )
+        order = np.argsort(self._missing.units)
+        rows = order[np.searchsorted(self._missing.units, units, sorter=order)]
+        state = self._learned(self.state, self._missing.take(rows), rewards)
+        rest = np.delete(np.arange(len(self._missing)), rows)
+        return state, self._missing.take(rest), self._late.plus(units, self._batch)
 
     def replay(
         self, contexts: ArrayLike, rewards: ArrayLike, *, eligible: ArrayLike | None = None
@@ -359,7 +437,7 @@ class Learner:
                 code="awaiting-outcomes",
                 field="contexts",
             )
-        seen = self.grid.ends[self._batch - 2] if self._batch > 1 else 0
+        seen = self._before(self._batch)
         last = seen + len(checked)
         if (
             not len(checked)
@@ -418,7 +496,8 @@ class Learner:
                 type(self.state).__name__,
             )
         arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
-        flatten("waiting", self._joined(), arrays, values)
+        for name, part in self._kept().items():
+            flatten(name, part, arrays, values)
         header = {
             "format": FORMAT,
             **_identity(self.policy),
@@ -492,8 +571,12 @@ class Learner:
             layout=header["layout"],
         )
         learner.state = unflatten("state", learner.state, arrays, header["values"])
-        waiting = unflatten("waiting", learner._joined(), arrays, header["values"])
-        learner._waiting = len(waiting.actions)
+        kept = {
+            name: unflatten(name, part, arrays, header["values"])
+            for name, part in learner._kept().items()
+        }
+        waiting, learner._missing, learner._late = kept.values()
+        learner._waiting = len(waiting)
         learner._pending = [waiting] if learner._waiting else []
         learner._batch = header["batch"]
         learner._random.bit_generator.state = header["random"]
@@ -528,18 +611,12 @@ class Learner:
             self._random.bit_generator.state = before
             raise
 
-    def _joined(self) -> _Pending:
-        if len(self._pending) == 1:
-            return self._pending[0]
-        empty = _Pending(
-            np.empty((0, self.problem.dim)), np.empty(0, np.int64), np.empty(0, np.int64)
-        )
-        pieces = [empty, *self._pending]
-        return _Pending(
-            np.concatenate([piece.vectors for piece in pieces]),
-            np.concatenate([piece.actions for piece in pieces]),
-            np.concatenate([piece.groups for piece in pieces]),
-        )
+    def _joined(self) -> AwaitedUnits:
+        return AwaitedUnits.joined(self._pending or [AwaitedUnits.none(self.problem.dim)])
+
+    def _kept(self) -> dict[str, Any]:
+        """Return what a file keeps beside the policy's state."""
+        return {"waiting": self._joined(), "missing": self._missing, "late": self._late}
 
 
 def _identity(policy: Policy) -> dict[str, Any]:
