@@ -2,10 +2,10 @@
 
 import copy
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from seqbatch.checks.cases import (
     accepted,
     case_of,
     cases,
+    made,
 )
 from seqbatch.checks.report import CheckReport, named, raised_text, rule
-from seqbatch.core import Contexts, Problem
+from seqbatch.core import Contexts, Layout, Problem, arguments
 from seqbatch.core.arrays import Bools, Floats
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.learner import Learner
@@ -311,13 +312,33 @@ POLICY_CHECKS: tuple[Callable[[Policy | Maker], None], ...] = (
 )
 
 
-def check_policy(policy: Policy | Maker) -> CheckReport:
+class _InLayouts:
+    """A policy that refuses all layouts but some."""
+
+    def __init__(self, policy: Policy | Maker, layouts: Sequence[Layout]) -> None:
+        self.policy, self.layouts = policy, layouts
+        self.__name__ = named(policy)
+        self.pooling = getattr(policy, "pooling", False)
+
+    def __call__(self, problem: Problem) -> Policy:
+        arguments.choice("layout", problem.layout, self.layouts)
+        policy = made(self.policy, problem)
+        if len(self.layouts) > 1 and isinstance(policy, LinearPolicy) and policy.first is None:
+            # The default depends on the layout, and layouts are compared.
+            return replace(policy, first="fixed")
+        return policy
+
+
+def check_policy(policy: Policy | Maker, *, layouts: Sequence[Layout] | None = None) -> CheckReport:
     """Run every check on a policy in every layout, and on the `examples` of its class, if any.
 
     Parameters
     ----------
     policy
         An instance, or a function from a problem to an instance.
+    layouts
+        The layouts in which to check it, for example ``("block",)``; None for all that it does not
+        refuse.
 
     Returns
     -------
@@ -333,13 +354,18 @@ def check_policy(policy: Policy | Maker) -> CheckReport:
         raise InvalidArgumentError(
             "policy", f"an instance, for example {policy.__name__}()", "a class"
         )
-    settings = [policy, *_examples(type(policy))]
+    settings: list[Policy | Maker] = [policy, *_examples(type(policy))]
+    if layouts is not None:
+        if isinstance(layouts, str) or not layouts:
+            raise InvalidArgumentError("layouts", 'layouts, for example ("block",)', repr(layouts))
+        wanted = [arguments.choice("layouts", layout, LAYOUTS) for layout in layouts]
+        settings = [_InLayouts(setting, cast(list[Layout], wanted)) for setting in settings]
     for check in POLICY_CHECKS:
         for setting in settings:
             check(setting)
     more = f" and at {len(settings)} settings" if len(settings) > 1 else ""
-    layouts = accepted(policy)
-    where = "in every layout" if len(layouts) == len(LAYOUTS) else f"in {' and '.join(layouts)}"
+    tried = accepted(settings[0])
+    where = "in every layout" if len(tried) == len(LAYOUTS) else f"in {' and '.join(tried)}"
     return CheckReport.of(policy, POLICY_CHECKS, scope=f", {where}{more}")
 
 

@@ -10,6 +10,7 @@ from seqbatch.policies.joint_ridge import JointRidge
 from seqbatch.policies.lbgl import LBGL
 from seqbatch.policies.linucb import LinUCB
 from seqbatch.policies.lookahead import Lookahead
+from seqbatch.policies.model_policy import ModelPolicy
 from seqbatch.policies.oracle import Oracle
 from seqbatch.policies.rbgl import RBGL
 from seqbatch.policies.rule import Decision
@@ -33,6 +34,7 @@ __all__ = [
     "JointRidge",
     "LinUCB",
     "Lookahead",
+    "ModelPolicy",
     "Oracle",
     "Policy",
     "SupSBUCB",

@@ -64,6 +64,8 @@ def describe(policy: Policy) -> dict[str, Any]:
      'waves': 'same level', 'constant': None, 'estimate': 'own'}
     """
     described: dict[str, Any] = {"kind": type(policy).__qualname__}
+    if isinstance(policy, policies.ModelPolicy):
+        return described | policy.described()
     names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
     for name in names:
         value = getattr(policy, name)
