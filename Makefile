@@ -6,7 +6,7 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs bench gpu torture torture-lake load fuzz spark mutants requirements clean
+.PHONY: demo test test-fast lint docs dist bench gpu torture torture-lake load fuzz spark mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -32,6 +32,14 @@ lint: .venv/ready
 # Build the documentation (open out/site/index.html); a broken link fails.
 docs: .venv/ready
 	PATH=$(CURDIR)/$(BIN):$$PATH NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+# Build the wheel and the sdist without a network, and try the wheel in an environment of its own.
+dist: .venv/ready
+	rm -rf out/dist
+	$(BIN)/python -m hatchling build -d out/dist -t wheel -t sdist
+	$(PYTHON) -m venv out/dist/tried
+	out/dist/tried/bin/pip install --quiet "$$(ls out/dist/*.whl)[campaign]"
+	out/dist/tried/bin/seqbatch doctor --store out/dist/none.db
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import seqbatch
-from tests import files_page
+from tests import files_page, public_names
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,6 +37,12 @@ def test_commands_that_compute_nothing_wait_for_no_compiler():
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     )
     assert result.stdout.split() == []
+
+
+def test_the_public_names_are_those_listed():
+    """After a change on purpose: python -m tests.public_names, and an entry in the changelog."""
+    page = public_names.PAGE.read_text(encoding="utf-8")
+    assert page.partition(public_names.HEAD)[2] == public_names.listed()
 
 
 def test_version_is_in_the_changelog():

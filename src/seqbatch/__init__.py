@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from seqbatch.client import AsyncClient as AsyncClient
     from seqbatch.client import Client as Client
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Contexts",

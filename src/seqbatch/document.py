@@ -24,7 +24,7 @@ from seqbatch.output_files import atomically, require_target
 #: How many rows of a long table a notebook shows.
 MOST_ROWS = 24
 #: Longer labels of facts stand on a line of their own.
-WIDEST_LABEL = 30
+WIDEST_LABEL = 32
 #: Set on every cell, because many notebook viewers remove style sheets.
 PADDING = "padding: 0.25em 0.75em"
 
@@ -315,8 +315,7 @@ def _html_rest(document: Document) -> list[str]:
     if document.appendix is None:
         return rest
     shown = " open" if document.appendix else ""
-    titles = ", ".join(section.title.lower() for section in document.sections)
-    summary = f"<summary>Appendix<span>: {escaped(titles)}</span></summary>"
+    summary = "<summary>Appendix: methods, tables and audit</summary>"
     return [f'<details class="appendix"{shown}>{summary}', *rest, "</details>"]
 
 

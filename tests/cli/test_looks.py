@@ -52,6 +52,8 @@ def test_a_committee_at_the_command_line():
     Path("without.toml").write_text(without, encoding="utf-8")
     for words in (["validate"], ["create", "--key", "x.key"]):
         run(words[0], "without.toml", *words[1:], code=2)
+    named = "Rule for early stopping: obrien-fleming-spending, with a total error of 5%."
+    assert named in run("validate", "trial.toml")
     run("create", "trial.toml", code=2)
     run("create", "trial.toml", "--key", "trial.key")
     assigned = run("assign", "trial", "patients.csv", "--out", "a.csv")

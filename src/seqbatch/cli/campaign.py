@@ -218,7 +218,7 @@ def create(
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
         dump({**made, "next": then})
         return
-    from seqbatch.campaign.decide.stopping import unlooked
+    from seqbatch.campaign.decide.stopping import stopping_said, unlooked
     from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.campaign.spec.measure import objective_said
@@ -238,7 +238,8 @@ def create(
     for line in objective_said(now.spec):
         say(line)
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
-    for line in (*history_said(now.history, now.spec), *constraints_said(now.spec)):
+    said = *history_said(now.history, now.spec), *constraints_said(now.spec), *stopping_said(now)
+    for line in said:
         say(line)
     for line in unlooked(now):
         say(f"Note: {line}.")

@@ -125,6 +125,14 @@ Capacity = Annotated[
     ),
 ]
 
+After = Annotated[
+    int,
+    typer.Option(
+        help="Units that will get the final rule afterwards; the plan weighs both (earn now and "
+        "roll out)."
+    ),
+]
+
 # The effect to detect.
 Detect = Annotated[
     float | None,
@@ -186,6 +194,7 @@ def plan(
     delay: Delay = 0,
     eligible: Eligible = None,
     capacity: Capacity = None,
+    after: After = 0,
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
@@ -220,6 +229,7 @@ def plan(
         "floor": floor,
         "missing": missing,
         "delay": delay,
+        "after": after,
         "batch_cost": batch_cost,
         "within": within,
         "detect": detect,

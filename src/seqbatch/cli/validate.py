@@ -133,12 +133,13 @@ def _plain(found: "Validated", store: str) -> dict[str, Any]:
 
 def _show(found: "Validated", units: str | None) -> None:
     if found.prepared is not None:
+        from seqbatch.campaign.decide.stopping import stopping_said
         from seqbatch.campaign.spec.measure import objective_said
 
         now = found.prepared.now
         sizes = ", ".join(f"{size:,}" for size in now.sizes)
         say(f"Campaign {now.name}: {len(now.actions)} actions; waves of {sizes} units.")
-        for line in objective_said(now.spec):
+        for line in (*objective_said(now.spec), *stopping_said(now)):
             say(line)
         if found.exists:
             say(

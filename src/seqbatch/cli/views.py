@@ -8,8 +8,19 @@ import typer
 
 from seqbatch.cli.amend import app
 from seqbatch.cli.campaign import Force, Format, Name, OpenedBy, Where, next_command, opened
-from seqbatch.cli.console import FOUND, Json, dump, kindly, present, say, say_files, say_next, show
-from seqbatch.cli.messages import STORE
+from seqbatch.cli.console import (
+    FOUND,
+    Json,
+    dump,
+    kindly,
+    present,
+    say,
+    say_files,
+    say_next,
+    say_whole,
+    show,
+)
+from seqbatch.cli.messages import STORE, command
 from seqbatch.display import counted
 from seqbatch.document import Table
 
@@ -97,6 +108,8 @@ def findings(
         dump(found.plain())
         return
     present(found.document(appendix=appendix))
+    if found.known and not appendix:
+        say_whole(f"Appendix: {command('findings', name, '--appendix', store=store)}")
 
 
 @app.command()

@@ -34,6 +34,8 @@ UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
 FEW_ACTIONS = 20
 #: With more parameters than this, pooled estimates take long, and are left out.
 FEW_PARAMETERS = 60
+#: With more parameters per action than this, lookahead takes long, and is left out.
+FEW_FEATURES = 4
 
 
 def usual(model: Model) -> BasePolicy:
@@ -41,7 +43,7 @@ def usual(model: Model) -> BasePolicy:
     if model.layout == "shared":
         return JointRidge(ties="random", estimate="averaged")
     if model.dim == 1:
-        return Lookahead(ties="random")
+        return Lookahead(after=model.conduct.after, ties="random")
     # The planner's rows begin with a constant.
     return JointRidge(ties="random", constant=0, waves=OWN_LEVEL, estimate="averaged")
 
@@ -143,6 +145,8 @@ def _options(model: Model, units: int) -> dict[str, BasePolicy]:
         "Thompson": thompson,
         "UCB": replace(ucb(model, units), last="greedy"),
     }
+    if model.layout == "block" and 1 < model.dim <= FEW_FEATURES and model.conduct.after:
+        options["lookahead"] = Lookahead(after=model.conduct.after, ties="random")
     if model.layout == "block" and model.dim > 1 and model.actions * model.dim <= FEW_PARAMETERS:
         options["pooled Thompson"] = replace(
             thompson, scale="outcomes", estimate="pooled", constant=0

@@ -205,6 +205,7 @@ def plan(
     delay: int = 0,
     eligible: Sequence[float] | None = None,
     capacity: Sequence[float | None] | None = None,
+    after: int = 0,
     batch_cost: float | None = None,
     within: float = 0.05,
     detect: float | None = None,
@@ -278,6 +279,9 @@ def plan(
     capacity
         The maximum share of each batch that may get each action; None or 1 for no limit. Only with
         `features`.
+    after
+        The number of units that will get the final rule afterwards. The plan then weighs what the
+        experiment itself earns against what it teaches for the roll-out: regret is over both.
     batch_cost
         The cost of each batch, in units of reward; then the M with the least total cost is chosen.
     within
@@ -316,11 +320,13 @@ def plan(
     noises = _noises(noise, rate)
     law = law_of(effect, effect_spread, noises, rate)
     model = model_of(actions, features, dim, law, noises, kappa)
-    conduct = conduct_of(model.actions, randomised, floor, missing, delay, eligible, capacity)
+    conduct = conduct_of(
+        model.actions, randomised, floor, missing, delay, eligible, capacity, after
+    )
     extended = conduct != Conduct(actions=model.actions) or detect is not None
     if contexts == "adversarial" and extended:
         raise InvalidArgumentError(
-            "randomised, floor, missing, delay, eligible, capacity and detect",
+            "randomised, floor, missing, delay, eligible, capacity, after and detect",
             "left out if contexts are adversarial",
             "at least one of them",
             "The answer rests on Theorem 1, which covers none of them.",

@@ -25,8 +25,10 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 def row(request: Request, sizes: Sizes, online: float) -> Row:
     """Return the costs of a grid."""
-    totals = request.judged(sizes).totals(sizes)
+    rates = request.judged(sizes)
+    totals = rates.totals(sizes)
     regret, error = totals.mean()
+    final = float((rates.weight * rates.regret[:, -1]).mean()) if rates.after else math.nan
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
         batches=len(sizes),
@@ -36,7 +38,8 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
         median=totals.median(),
         of_online=regret / online if online > 0 else math.nan,
         earned=earned(request, regret),
-        best_share=totals.best_units() / sum(sizes),
+        best_share=totals.best_units() / (sum(sizes) + rates.after),
+        final=final,
         # If nothing can be learned, the noise of the simulated regret could let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
         rate=rate(request, len(sizes)),
@@ -71,10 +74,10 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     Before the first outcomes, and for units assigned at random, every method loses the full effect;
     this part is exact. The rest comes from the proof of Theorem 2 in the shared model. In the block
     model it is the simulated loss of a method that sees the outcomes of all actions. There is no
-    bound for an experiment that has already started.
+    bound for an experiment that has already started, or that a roll-out follows.
     """
     model = request.model
-    if request.limits.seen:
+    if request.limits.seen or model.conduct.after:
         return math.nan
     units = np.array(sizes, dtype=np.float64)
     blind = model.conduct.blind(len(sizes))
@@ -168,7 +171,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         median=totals.median(),
         of_online=1.0,
         earned=earned(request, regret),
-        best_share=totals.best_units() / request.limits.units,
+        best_share=totals.best_units() / request.units_in_all,
         lower_bound=math.nan,
         rate=rate(request, None),
         total_cost=math.nan,
@@ -219,7 +222,8 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> Totals:
     A unit's cost is known at the starts of batches and varies smoothly in the logarithm of the
     number of units in between; the trapezoid rule integrates it.
     """
-    rates = replace(trials, conduct=replace(trials.conduct, delay=0)).rates(sizes)
+    after = trials.conduct.after
+    rates = replace(trials, conduct=replace(trials.conduct, delay=0, after=0)).rates(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
     # Every unit of the uniform start costs the same; it is left out of the trapezoids.
     uniform = 0 if request.limits.seen else 1
@@ -231,5 +235,10 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> Totals:
         return after + uniform * unit[:, 0] * sizes[0]
 
     chance = float(added(rates.blind[None])[0])
-    best = request.limits.units - added(1 - rates.best)
-    return rates.summed(added(rates.regret), best, chance=chance)
+    lost, best = added(rates.regret), request.limits.units - added(1 - rates.best)
+    if after:
+        # The roll-out has no random share.
+        share = min(float(rates.blind[-1]), 1 - 1e-9)
+        lost = lost + after * (rates.regret[:, -1] - share * rates.uniform) / (1 - share)
+        best = best + after * rates.best[:, -1]
+    return rates.summed(lost, best, chance=chance)

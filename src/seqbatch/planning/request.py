@@ -441,6 +441,7 @@ def conduct_of(
     delay: int,
     eligible: Sequence[float] | None = None,
     capacity: Sequence[float | None] | None = None,
+    after: int = 0,
 ) -> Conduct:
     """Return the conduct of the experiment besides the policy's own choices."""
     return Conduct(
@@ -451,6 +452,7 @@ def conduct_of(
         actions=actions,
         missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
         delay=arguments.integer("delay", delay, at_least=0),
+        after=arguments.integer("after", after, at_least=0),
     )
 
 
@@ -472,6 +474,13 @@ def require_possible(layout: str, conduct: Conduct, detect: float | None) -> Non
             "left out with dim",
             list(conduct.capacity),
             "How units differ in an action's gain is known only with features.",
+        )
+    if conduct.restricted and conduct.after:
+        raise InvalidArgumentError(
+            "after",
+            "left out with eligible and capacity",
+            conduct.after,
+            "The roll-out is taken to give every unit the action that looks best for it.",
         )
     if conduct.restricted and detect is not None:
         raise InvalidArgumentError(
@@ -653,6 +662,11 @@ class Request:
         return self._tried[sizes]
 
     @property
+    def units_in_all(self) -> int:
+        """The number of units, with those of the roll-out."""
+        return self.limits.units + self.model.conduct.after
+
+    @property
     def too_short(self) -> bool:
         """Whether there are fewer units than the theorems assume: the square of the parameters."""
         return not self.limits.seen and self.limits.units < self.model.dim**2
@@ -661,9 +675,9 @@ class Request:
     def possible(self) -> float:
         """The total gain of a perfect assignment over a random one, given the data so far."""
         if self.judging.gain is not None:
-            return self.limits.units * float(np.sum(self.judging.gain))
+            return self.units_in_all * float(np.sum(self.judging.gain))
         rates = self.judging.rates([1])
-        return self.limits.units * float((rates.weight * rates.uniform).mean())
+        return self.units_in_all * float((rates.weight * rates.uniform).mean())
 
     def _ensemble(self, purpose: int) -> Trials:
         total, least, most = TRIALS[purpose, self.model.layout]

@@ -69,6 +69,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
         "floor": plan.model.conduct.floor,
         "missing": plan.model.conduct.missing,
         "delay": plan.model.conduct.delay,
+        "after": plan.model.conduct.after,
         "eligible": list(plan.model.conduct.eligible) or None,
         "capacity": list(plan.model.conduct.capacity) or None,
         "within": plan.within,

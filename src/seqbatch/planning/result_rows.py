@@ -1,5 +1,6 @@
 """The rows of a plan's tables: grids, candidate policies, sensitivity to wrong guesses."""
 
+import math
 from dataclasses import dataclass
 
 from seqbatch.policies.base import BasePolicy
@@ -32,6 +33,8 @@ class Row:
         The theorem's rate, without constants and logarithms; comparable between rows.
     total_cost
         Regret plus the cost of the batches.
+    final
+        What a unit of the roll-out loses under the final rule; NaN without a roll-out.
     """
 
     batches: int | None
@@ -45,6 +48,7 @@ class Row:
     lower_bound: float
     rate: float
     total_cost: float
+    final: float = math.nan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,11 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
         parts.append(f"every action has a probability of at least {conduct.floor:g}")
     if conduct.missing:
         parts.append(f"{percent_cut(conduct.missing)} of outcomes never arrive")
+    if conduct.after:
+        parts.append(
+            f"{counted(conduct.after, 'unit')} get the final rule afterwards, and regret and gain "
+            "are over these as well"
+        )
     if conduct.delay:
         parts.append(
             f"outcomes arrive {counted(conduct.delay, noun)} late (those of {noun} 1 are first "
@@ -259,6 +264,7 @@ def costs_table(plan: "Plan", *, noun: Noun = "batch") -> Table:
         "of_online": "times online",
         "earned": "gain earned",
         "best_share": "best action",
+        "final": "lost per unit afterwards",
         "lower_bound": "lower bound",
         "rate": "guarantee" if plan.contexts == "adversarial" else "theorem's rate",
         "total_cost": "total cost",
@@ -458,6 +464,12 @@ def _expectation(plan: "Plan", noun: Noun) -> str:
         f"their best action. This earns {row.earned:.1%} of what a perfect assignment would gain "
         f"over a random one; fully online earns {plan.online.earned:.1%}."
     )
+    if plan.model.conduct.after:
+        text += (
+            f" All of this is over the {plural(noun)} and the roll-out to "
+            f"{counted(plan.model.conduct.after, 'unit')}, each of which loses "
+            f"{rounded(row.final)} under the final rule."
+        )
     if row.lower_bound > 0 and row.error:
         text += (
             f" No method with these {plural(noun)} has an expected regret below "

@@ -68,6 +68,7 @@ class PlanBody(Body):
     floor: float = Field(default=0.0, ge=0, le=1)
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=30)
+    after: int = Field(default=0, ge=0, le=1_000_000_000)
     eligible: list[float] | None = Field(default=None, min_length=2, max_length=50)
     capacity: list[float | None] | None = Field(default=None, min_length=2, max_length=50)
     batch_cost: float | None = None

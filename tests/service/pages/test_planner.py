@@ -87,7 +87,8 @@ def test_a_plan_has_an_address(visit, asked, known):
     assert asked == [
         {
             "units": 900, "actions": 2, "features": 0, "batches": 2, "effect": None, "noise": 1.0,
-            "base_rate": None, "randomised": 0.2, "missing": 0.05, "detect": None, "quick": False,
+            "base_rate": None, "randomised": 0.2, "missing": 0.05, "after": 0, "detect": None,
+            "quick": False,
         }
     ]  # fmt: skip
 

@@ -26,7 +26,7 @@ from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.core import Statistics
 from seqbatch.core.arrays import AnyArray, Floats
 from seqbatch.core.threads import one_thread
-from seqbatch.display import number
+from seqbatch.display import number, percent
 from seqbatch.errors import StoreError
 from seqbatch.inference import (
     FewEvents,
@@ -723,6 +723,18 @@ def inflated(now: Situation, *, waves: int) -> float | None:
         return None
     times = sorted(set(information(planned(now).shares)[:waves]))[:MOST_LOOKS]
     return error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
+
+
+def stopping_said(now: Situation) -> list[str]:
+    """Return the declared rule in one sentence; nothing without a rule."""
+    rule = now.spec.stopping
+    if rule.rule == "none":
+        return []
+    futile = f"; also for futility, by bounds for a power of {percent(POWER)}"
+    return [
+        f"Rule for early stopping: {rule_name(rule.rule)}, with a total error of "
+        f"{percent(rule.alpha)}{futile if rule.futility else ''}."
+    ]
 
 
 def unlooked(now: Situation) -> list[str]:

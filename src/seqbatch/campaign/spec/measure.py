@@ -175,15 +175,16 @@ class Measure:
         sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
         return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
 
-    def signed(self, interval: Interval, *, plus: bool = False) -> str:
+    def signed(self, interval: Interval, *, plus: bool = False, over: str = "") -> str:
         """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)".
 
-        With `plus`, a positive number has its sign, too: it is a difference.
+        With `plus`, a positive number has its sign, too: it is a difference, `over` something.
         """
         values = (interval.estimate, interval.low, interval.high)
         one, low, high = (self.number(value, interval.error) for value in values)
         sign = "+" if plus and interval.estimate > 0 else ""
-        return f"{sign}{one} ({percent(interval.level)} interval {low} to {high})"
+        beside = f" over {over}" if over else ""
+        return f"{sign}{one}{beside} ({percent(interval.level)} interval {low} to {high})"
 
     @property
     def in_all(self) -> "Measure":

@@ -35,7 +35,7 @@ CAMPAIGN_DEFAULTS = {
 INTERCEPT = 0
 
 #: Plan settings that come from the spec.
-OWN = ("actions", "features", "dim", "randomised", "floor")
+OWN = ("actions", "features", "dim", "randomised", "floor", "after")
 #: Plan settings that would choose the randomised share, which the spec declares.
 DETECTING = ("detect", "power")
 #: Arguments of the planner that are not settings of the plan.
@@ -89,6 +89,7 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
             actions=len(spec.actions),
             randomised=spec.randomised,
             floor=spec.floor,
+            after=purpose.after if isinstance(purpose := spec.objective.purpose, RollOut) else 0,
             **size,
             **wanted,
         )

@@ -103,6 +103,8 @@ class CampaignDecision:
         return "\n".join([*said, *(part_lines(Facts(self.answers)) if self.answers else [])])
 
 
+#: What a total is about, also if it was estimated in the latest waves alone.
+ROLL_OUT, LASTING = "In a roll-out expect", "If that lasts, in a roll-out expect"
 #: Further units are proposed up to so many times those so far.
 MOST_FURTHER = 20
 #: The normal quantile of a power of 80%.
@@ -165,9 +167,10 @@ class _Deciding:
                 lead = f"Give {name} to {self._everyone(name)}."
                 if self.goes_on:
                     lead = f"So far {name} is best: {self._continue()}."
-                told = [f"{self._size(lift)}{self._among(name)}.", self._roll_out(name, lift)]
+                told = [f"{self._size(lift)}{self._among(name)}."]
                 if made.code is Verdict.GIVE_CHANGED:
                     told.append(f"The lift changed between waves, but {alone}.")
+                told.append(self._roll_out(name, lift))
                 return self._made(DecisionCode.GIVE, lead, action=name, lift=lift, worth=told)
             case Verdict.CHANGED:
                 lead = f"The effect of {name} changed between waves: {self._another()}."
@@ -323,8 +326,14 @@ class _Deciding:
         return f"{amount} than {self.found.control} ({self.measure.between(lift)})"
 
     def _expected(self, action: str, lift: Interval) -> Interval:
-        """Return what a roll-out may expect: the best of several estimates is too good."""
-        one = self.found.selected
+        """Return what a roll-out may expect.
+
+        The best of several estimates is too good; and if the lift changed, only the latest waves
+        tell what it is now.
+        """
+        one, made = self.found.selected, self.found.recommendation
+        if made is not None and made.code is Verdict.GIVE_CHANGED and made.latest is not None:
+            return made.latest
         answer = next(each for each in self.found.lifts if each.action == action)
         adjusted = answer.adjusted is not None and answer.adjusted.known
         return lift if one is None or one.action != action or adjusted else one.expected
@@ -336,15 +345,17 @@ class _Deciding:
 
     def _roll_out(self, action: str, lift: Interval) -> str:
         noun = f"{self.measure.of}s{'' if self._share(action) == 1 else ' who may get it'}"
-        made = self._expected(action, lift)
+        made, latest = self._expected(action, lift), self.found.recommendation
+        if latest is not None and made is latest.latest:
+            return self._in_all(made, noun, when=LASTING)
         same = self._total(made) == self._total(lift)
         less = "" if same else ": the best of several estimates is a little too good"
         return self._in_all(made, noun, why=less)
 
-    def _in_all(self, gain: Interval, noun: str, *, why: str = "") -> str:
+    def _in_all(self, gain: Interval, noun: str, *, when: str = ROLL_OUT, why: str = "") -> str:
         total = times(gain, self.many)
         return (
-            f"In a roll-out expect about {self._total(gain)} for every {self.many:,} {noun} "
+            f"{when} about {self._total(gain)} for every {self.many:,} {noun} "
             f"({self.measure.in_all.between(total)}){why}."
         )
 
@@ -392,13 +403,14 @@ class _Deciding:
         if code is DecisionCode.CHOOSE and rule is not None:
             yield f"Better than {found.control} for all?", self._told(rule.gain)
             if rule.best is not None and rule.over_best is not None:
-                yield f"Better than {rule.best} for all?", self._told(rule.over_best)
+                told = self._told(rule.over_best, over=rule.best)
+                yield "Better than one action for all?", told
             return
-        yield f"Is {made.action} better than {found.control}?", self._surely(made, made.lift)
+        yield f"Better than {found.control}?", self._surely(made, made.lift)
         if code is DecisionCode.CHANGED:
             return
         if made.second is not None and made.over_second is not None and self._leads(made):
-            yield f"Better than {made.second}, the second?", self._told(made.over_second)
+            yield "Better than the second best?", self._told(made.over_second, over=made.second)
         if said := self._finer():
             yield f"Better to choose by {self.measure.of}?", said
 
@@ -420,8 +432,8 @@ class _Deciding:
             return "Yes, also in the latest waves alone; but the effect changed between waves."
         return "On average, but the effect changed between waves."
 
-    def _told(self, difference: Interval) -> str:
-        said = self.measure.signed(difference, plus=True)
+    def _told(self, difference: Interval, *, over: str = "") -> str:
+        said = self.measure.signed(difference, plus=True, over=over)
         if not clear(difference):
             return f"Not shown: {said}."
         return f"{'Yes' if self.measure.better(difference.estimate) else 'No'}: {said}."
@@ -452,8 +464,8 @@ class _Deciding:
         gain = rule.gain if rule.over_best is None else rule.over_best
         if not gain.known:
             return f"Not known. {gain.note}"
-        beside = found.control if rule.over_best is None else rule.best
-        said = f"{self.measure.signed(gain, plus=True)} over {beside} for all, approximate"
+        beside = found.control if rule.over_best is None else rule.best or ""
+        said = f"{self.measure.signed(gain, plus=True, over=f'{beside} for all')}, approximate"
         if clear(gain) and self.measure.better(gain.estimate):
             return f"Yes: {said}."
         return f"Not worth it: {said}."

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from seqbatch.campaign.decide.logged_waves import planned_waves
-from seqbatch.campaign.decide.stopping import POWER, inflation_text, look_text
+from seqbatch.campaign.decide.stopping import inflation_text, look_text, stopping_said
 from seqbatch.campaign.record.current_situation import condition_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.constraints_text import constraints_said
@@ -222,15 +222,7 @@ def _planned(of: Material) -> Iterator[str]:
         f"every action has a probability of at least {percent(now.floor)}."
     )
     yield from constraints_declared(of)
-    rule = spec.stopping
-    yield (
-        "No rule for early stopping was declared."
-        if rule.rule == "none"
-        else f"Rule for early stopping: {rule_name(rule.rule)}, with a total error of "
-        + percent(rule.alpha)
-        + (f"; also for futility, by bounds for a power of {percent(POWER)}." if rule.futility
-           else ".")
-    )  # fmt: skip
+    yield from stopping_said(now) or ["No rule for early stopping was declared."]
 
 
 def _waves(of: Material) -> Table:

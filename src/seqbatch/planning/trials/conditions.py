@@ -128,6 +128,8 @@ class Conduct:
     capacity
         The maximum share of each batch that may get each action, 1 for no limit; () if there are no
         limits.
+    after
+        The number of units that get the final rule when all outcomes are known: a roll-out.
 
     Examples
     --------
@@ -143,6 +145,7 @@ class Conduct:
     explored: float = 0.0
     eligible: tuple[float, ...] = ()
     capacity: tuple[float, ...] = ()
+    after: int = 0
 
     @property
     def restricted(self) -> bool:

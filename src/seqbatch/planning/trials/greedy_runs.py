@@ -167,6 +167,8 @@ class Rates:
         The regret of a unit whose action is drawn uniformly at random, shape (trials,).
     blind
         The share of each batch that is assigned at random, shape (batches,).
+    after
+        The number of units of a roll-out, which is then the last batch; 0 for none.
     gain
         Each stratum's part of the mean of `uniform`, if it is known exactly; shape (strata,), or
         one number.
@@ -182,10 +184,11 @@ class Rates:
     blind: Floats
     gain: Floats | float | None
     strata: tuple[int, ...] = (0,)
+    after: int = 0
 
     def totals(self, sizes: Sequence[int]) -> Totals:
-        """Return the loss of each trial in batches of these sizes."""
-        units = np.array(sizes, dtype=np.float64)
+        """Return the loss of each trial in batches of these sizes, and in the roll-out."""
+        units = np.array([*sizes, self.after] if self.after else sizes, dtype=np.float64)
         return self.summed(self.regret @ units, self.best @ units, chance=float(self.blind @ units))
 
     def summed(self, lost: Floats, best: Floats, *, chance: float) -> Totals:
@@ -360,9 +363,9 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         choice = by_chance if fit is None else trials.decided(start + number, fit, own)
         regret.append(share * by_chance.regret + (1 - share) * choice.regret)
         best.append(share * by_chance.best + (1 - share) * choice.best)
-        # No decision uses the outcomes of the last batches.
-        if number + 1 + conduct.delay < len(sizes):
-            left = sum(sizes[number + 1 :])
+        # No decision uses the outcomes of the last batches, unless there is a roll-out.
+        if conduct.after or number + 1 + conduct.delay < len(sizes):
+            left = sum(sizes[number + 1 :]) + conduct.after
             batch = Batch(number=start + number, size=size, blind=share, own=own, later=left)
             late.append(trials.learned(batch, choice))
             luck = luck * late[-1].weight
@@ -370,6 +373,14 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
             come = late.pop(0)
             known = BatchSums(known.gram + come.gram, known.moment + come.moment)
             fit = trials.fitted(known.gram, known.moment)
+    if conduct.after:
+        for come in late:
+            known = BatchSums(known.gram + come.gram, known.moment + come.moment)
+        fit = trials.fitted(known.gram, known.moment)
+        final = trials.decided(start + len(sizes), fit, 0)
+        regret.append(final.regret)
+        best.append(final.best)
+        blind = np.append(blind, 0.0)
     # Its mean is known to be 1; otherwise a random deviation would shift every loss.
     luck = luck / luck.mean()
     return Rates(
@@ -381,6 +392,7 @@ def run(trials: Greedy, sizes: Sequence[int]) -> Rates:
         blind=blind,
         gain=trials.gain,
         strata=trials.strata,
+        after=conduct.after,
     )
 
 

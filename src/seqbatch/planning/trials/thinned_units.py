@@ -17,7 +17,7 @@ from seqbatch.allocation import Limits, limited
 from seqbatch.core import Contexts, Layout, Problem, Statistics, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.planning.trials.conditions import Conduct, even, masks
-from seqbatch.policies.base import BasePolicy
+from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.choice import pick
 from seqbatch.policies.rule import Decision
 
@@ -77,8 +77,8 @@ class ThinnedTrial:
             means = contexts.means(self.theta)
             gained = means[np.arange(used), actions]
             total += size / used * (self._best(means, contexts.eligible) - float(gained.sum()))
-            # No decision uses the outcomes of the last batches.
-            if batch + self.conduct.delay < len(sizes):
+            # No decision uses the outcomes of the last batches, unless there is a roll-out.
+            if self.conduct.after or batch + self.conduct.delay < len(sizes):
                 blur = self.noise * random.standard_normal(used)
                 models = actions if problem.models > 1 else np.zeros(used, dtype=np.int64)
                 models = np.where(self._returned(used, random), models, -1)
@@ -93,7 +93,18 @@ class ThinnedTrial:
                 for group, sums in late.pop(0) if batch > self.conduct.delay else ():
                     state = policy.absorb(state, group, sums)
                 state = policy.close(state)
+        if self.conduct.after:
+            for group, sums in (part for parts in late for part in parts):
+                state = policy.absorb(state, group, sums)
+            total += self.conduct.after * self._final(policy, policy.close(state), random, most)
         return total
+
+    def _final(self, policy: BasePolicy, state: State, random: Generator, units: int) -> float:
+        """Return what a unit of the roll-out loses under the final rule."""
+        contexts = Contexts(self.contexts(random, units), state.problem)
+        means = contexts.means(self.theta)
+        chosen = contexts.means(policy.summary(state).theta).argmax(axis=1)
+        return float((means.max(axis=1) - means[np.arange(units), chosen]).mean())
 
     def _eligible(self, units: int, random: Generator) -> Bools | None:
         """Draw which actions each unit may get; None if all."""

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from seqbatch.campaign import Validated, validate
-from seqbatch.campaign.decide.stopping import unlooked
+from seqbatch.campaign.decide.stopping import stopping_said, unlooked
 from seqbatch.campaign.record.earlier_campaign import history_said
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
@@ -95,6 +95,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
         f"{plainly(now.policy).capitalize()}.",
         *history_said(now.history, now.spec),
         *constraints_said(now.spec),
+        *stopping_said(now),
         *(f"Note: {line}." for line in unlooked(now)),
     ]
     at = datetime.now(UTC).isoformat()

@@ -221,6 +221,7 @@ class Question:
     base_rate: float | None = None
     randomised: float = 0.0
     missing: float = 0.0
+    after: int = 0
     detect: float | None = None
 
 
@@ -294,6 +295,7 @@ def _made(question: Question, quick: bool, progress: Progress) -> PlanAnswer:
         batches=question.waves, effect=question.effect, noise=question.noise,
         base_rate=question.base_rate,
         randomised=question.randomised, missing=question.missing, detect=question.detect,
+        after=question.after,
         quick=quick, progress=progress,
     )  # fmt: skip
     return answer_of(plan)
@@ -368,6 +370,9 @@ CONTROLS = (
     Control(name="noise", label="Noise", low=0.05, high=20, log=True, value="1", step=0.001,
             more=True, suffix="of reward",
             help="Standard deviation of an outcome that is not yes or no."),
+    Control(name="after", label="Roll-out afterwards", low=1_000, high=10_000_000, log=True,
+            value="100000", suffix="units", more=True, help="Units that will get the final rule: "
+            "what is learned then counts as well.", instead="None"),
     Control(name="detect", label="Lift to detect", low=0.01, high=2, log=True, value="0.1",
             step=0.001, more=True, help="The planner raises the randomised share "
             "until this lift is detected with 80% power.", suffix="of reward",
@@ -415,6 +420,7 @@ def question_of(form: Form) -> Question:
         base_rate=None if rate is None else rate / 100,
         randomised=(_number(form, "randomised") or 0.0) / 100,
         missing=(_number(form, "missing") or 0.0) / 100, detect=_number(form, "detect"),
+        after=_whole(form, "after") or 0,
     )  # fmt: skip
 
 
