@@ -1,5 +1,7 @@
 """Who is in a wave: each unit once, the same units everywhere, and nothing wrong in silence."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import duckdb
 import polars as pl
 import psycopg
@@ -187,7 +189,9 @@ def test_a_table_that_is_not_the_campaigns_is_refused(store, shop, tmp_path, cha
     wave(campaign, shop, tmp_path, 1)
     kept = shop.run("SELECT * FROM roster")
     change(shop)
-    with pytest.raises((duckdb.Error, psycopg.Error), match="not the 300 units of the earlier"):
+    with pytest.raises(
+        (duckdb.Error, psycopg.Error), match="should be the 300 units of the earlier"
+    ):
         insert(campaign, shop)
     # Somebody who assigned in time, and whose table changed only then, has no sums either.
     shop.put("roster", kept)
@@ -219,6 +223,39 @@ def test_sums_of_units_that_had_an_earlier_wave_are_refused(store, shop, tmp_pat
     sums, path = sums_of(campaign, shop, tmp_path, 2)
     with refused("invalid-rows", row=1, column="altered", problem="altered"):
         campaign.record_sums(sums, statement=path)
+
+
+def test_a_table_that_another_campaign_uses_is_refused(store, shop, tmp_path):
+    """Even one of the same name, whose first wave is there."""
+    one = Campaign.create(SPEC, store=store)
+    other = open_store(tmp_path / "other.db")
+    two = Campaign.create({**SPEC, "seed": 6}, store=other)
+    shop.put("units", customers(900, seed=1))
+    insert(one, shop)
+    with pytest.raises((duckdb.Error, psycopg.Error), match="300 units of other waves or campaign"):
+        insert(two, shop)
+    sums, path = sums_of(two, shop, tmp_path, 1)
+    with refused("invalid-rows", problem="no-rows"):
+        two.record_sums(sums, statement=path)
+    other.close()
+
+
+@pytest.mark.slow
+def test_two_sessions_that_insert_at_the_same_time_insert_once(store, postgres):
+    campaign = Campaign.create(SPEC, store=store)
+    shop = PostgresShop(postgres.get_uri())
+    shop.put("units", customers(900, seed=1))
+    create(campaign, shop)
+    text = campaign.sql(dialect="postgres", write=True, **TABLES)
+    sessions = [psycopg.connect(postgres.get_uri(), autocommit=True) for _ in range(6)]
+    for session in sessions:
+        session.execute("SET search_path TO shop")
+    with ThreadPoolExecutor(len(sessions)) as pool:
+        list(pool.map(lambda session: session.execute(text), sessions))
+    for session in sessions:
+        session.close()
+    assert len(roster(shop, 1)) == 300
+    shop.close()
 
 
 def test_a_unit_of_the_wave_that_is_changed_afterwards_is_refused(store, tmp_path):

@@ -29,7 +29,7 @@ from seqbatch.policies.rule import Rule
 
 
 #: Columns of a statement's result beside those of the unit, and p0, p1, ...
-RESULT = ("action", "wave", "score", "probability", "randomised", "part", "problem")
+RESULT = ("action", "campaign", "wave", "score", "probability", "randomised", "part", "problem")
 
 
 def rule_of(now: Situation, state: Any) -> Rule:

@@ -133,6 +133,7 @@ def assigning(
         said.append("A unit with a problem gets no action. Every unit must be in the table once.")
         return _headed(now, sql, about, said, made.stages.statement([*items, *named("problem")]))
     table = entry.table
+    items.insert(len(ids) + 1, (table.label, "campaign"))
     items += [(alias, column) for alias, (column, _) in table.features.items()]
     about |= {"assignments": table.name, "write": entry.write, "partial": entry.partial}
     said.append(f"Units of {_plain(table.name)} get none: they had their wave.")

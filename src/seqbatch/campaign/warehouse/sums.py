@@ -68,7 +68,7 @@ class StoredStages:
             "given",
             [*zip(table.ids(), ids, strict=True), *named("action", "randomised", *chances, "part"),
              *given],
-            source=table.table, after=f"WHERE wave = {now.wave}",
+            source=table.table, after=f"WHERE {table.here}",
         )  # fmt: skip
         names = [now.actions[number].name for number in now.active]
         spelled = " ".join(f"WHEN {sql.text(name)} THEN {a}" for a, name in enumerate(names))
@@ -76,7 +76,8 @@ class StoredStages:
         own = named("randomised", *chances, "part")
         self.stages.add("known", [
             *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"), *own,
-            (f"CASE action {spelled} END", "picked"), *named(*table.features), *columns.levels,
+            (f"CASE action {spelled} END", "picked"), *named(*table.features),
+            *columns.levels,
         ])  # fmt: skip
         wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
         chosen = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
@@ -204,12 +205,12 @@ def _products(made: StoredStages) -> list[Item]:
 def _counted(now: Situation, made: StoredStages, table: AssignmentsTable) -> None:
     """Count repeated units, whatever their action, and units that an earlier wave had."""
     ids = [f"u{place}" for place in range(len(now.spec.unit))]
-    before = f"WHERE {table.held(ids, f'held.wave <> {now.wave}')}"
+    before = f"WHERE {table.held(ids, '(' + table.other('held.') + ')')}"
     made.stages.add("had_before", [("COUNT(*)", "earlier")], source="given", after=before)
     table.add_others(made.stages)
     own = id_of(table.sql, table.ids())
     repeated = f"COUNT({own}) - COUNT(DISTINCT {own})"
-    here = f"WHERE wave = {now.wave}"
+    here = f"WHERE {table.here}"
     made.stages.add("entered", [(repeated, "repeated")], source=table.table, after=here)
     crossed = "CROSS JOIN had_before CROSS JOIN recorded"
     made.stages.add("counted", named("repeated", "earlier", "altered"), after=crossed)
@@ -363,7 +364,7 @@ def _problems(
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
     if not rows:
-        said = "the result has no rows: the table of units is empty"
+        said = "the result has no rows: the table of assignments has no unit of this wave"
         yield RowProblem(0, "", said, "no-rows")
     for place, row in enumerate(rows, start=1):
         if row["statement"] != fingerprint:
