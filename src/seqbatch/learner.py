@@ -353,10 +353,13 @@ class Learner:
             )
         values = arguments.numeric("rewards", rewards)
         missing = np.isnan(values)
-        checked = arguments.floats("rewards", np.where(missing, 0.0, values), (self._waiting,))
+        some = bool(missing.any())
+        checked = arguments.floats(
+            "rewards", np.where(missing, 0.0, values) if some else values, (self._waiting,)
+        )
         waiting = self._joined()
         state, awaited, known_late = self._with_late(late or {})
-        if missing.any():
+        if some:
             awaited = AwaitedUnits.joined([awaited, waiting.take(missing)])
             waiting, checked = waiting.take(~missing), checked[~missing]
         self.state = self.policy.close(self._learned(state, waiting, checked))
