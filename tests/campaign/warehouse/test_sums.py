@@ -94,6 +94,7 @@ CASES = {
     },
     "cap": about("visit", direction="min", range=[-10, 10], absent=0.25, cap=1.5),
     "yes/no": about("bought", kind="yes/no", absent=0),
+    "no features": {"features": {}, "policy": {"kind": "ThompsonSampling", "samples": 100}},
 }  # fmt: skip
 
 
