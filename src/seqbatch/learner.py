@@ -302,8 +302,8 @@ class Learner:
         Parameters
         ----------
         rewards
-            One number per unit of the batch; NaN where the outcome is not known yet, or never will
-            be.
+            One number per unit of the batch; NaN, or None in a list, where the outcome is not known
+            yet, or never will be.
         late
             Outcomes of units of earlier batches that are known only now, by the unit's number in
             the order of assignment over all batches, from 0. With `rewards` they are used at the
@@ -351,6 +351,8 @@ class Learner:
                 code="batch-incomplete",
                 field="rewards",
             )
+        if isinstance(rewards, list | tuple):
+            rewards = [np.nan if reward is None else reward for reward in rewards]
         values = arguments.numeric("rewards", rewards)
         missing = np.isnan(values)
         some = bool(missing.any())
