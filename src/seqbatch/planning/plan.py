@@ -1,5 +1,7 @@
 """plan() and replan(): arguments to answers, by simulation or by the theorems."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
