@@ -1,10 +1,11 @@
 """Rehearsals beside campaigns that separate, plain code runs through a real store."""
 
 import argparse
+import hashlib
 import json
 import resource
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -19,10 +20,13 @@ import numpy as np
 import polars as pl
 
 from seqbatch.campaign import Campaign, rehearse
+from seqbatch.campaign.views.rehearsal import NOMINAL, RULE
 from seqbatch.document import Table
 from seqbatch.storage import open_store
 
-PAGE, REHEARSED, REAL = Path("docs/rehearsal.md"), 1_000, 300
+PAGE, REHEARSED, REAL = Path("docs/rehearsal.md"), 1_000, 1_000
+#: Where finished campaigns are kept.
+KEEP = Path("out/rehearsal")
 #: How many real campaigns share a store.
 PART = 10
 
@@ -45,6 +49,12 @@ class Setting:
         return str(self.spec["control"])
 
     @property
+    def costs(self) -> dict[str, float]:
+        """The cost of each action."""
+        own = [one if isinstance(one, dict) else {"name": one} for one in self.spec["actions"]]
+        return {one["name"]: one.get("cost", 0.0) for one in own}
+
+    @property
     def metric(self) -> str:
         """The objective's metric."""
         return str(self.spec["objective"]["maximise"])
@@ -59,7 +69,7 @@ MAIL = Setting(
     "An e-mail with rare sales",
     {
         "name": "mail", "seed": 1, "unit": "customer", "control": "none", "randomised": 0.2,
-        "actions": ["none", "mail", "voucher"], "grid": {"sizes": [2_000, 3_000, 4_000]},
+        "actions": ["none", "mail", "voucher"], "grid": {"sizes": [1_000, 1_500, 2_000]},
         "metrics": {
             "sale": {"kind": "yes/no", "absent": 0},
             "left": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most_control_plus": 0.005}},
@@ -67,9 +77,9 @@ MAIL = Setting(
         "objective": {"maximise": "sale"},
         "features": {"numeric": FEATURES, "categorical": {"region": ["north", "south", "west"]}},
     },
-    {"name": "mail sells", "none": 0.01, "mail": 0.02,
+    {"name": "mail sells", "none": 0.01, "mail": 0.03,
      "metrics": {"left": {"none": 0.01, "voucher": 0.03}}},
-    {"sale": {"none": 0.01, "mail": 0.02, "voucher": 0.01},
+    {"sale": {"none": 0.01, "mail": 0.03, "voucher": 0.01},
      "left": {"none": 0.01, "mail": 0.01, "voucher": 0.03}},
 )  # fmt: skip
 TRIAL = Setting(
@@ -84,28 +94,64 @@ TRIAL = Setting(
     {"name": "the high dose heals", "placebo": 0.3, "high": 0.5},
     {"healed": {"placebo": 0.3, "low": 0.3, "high": 0.5}},
 )  # fmt: skip
-SETTINGS = (TRIAL, MAIL)
+LIMITED = Setting(
+    "Calls with a capacity, and a budget",
+    {
+        "name": "calls", "seed": 1, "unit": "customer", "control": "none", "randomised": 0.2,
+        "actions": ["none", {"name": "mail", "cost": 0.5}, {"name": "call", "cost": 4.0}],
+        "currency": "EUR", "grid": {"sizes": [400, 400, 400]},
+        "capacity": {"call": 60}, "budget": {"each_wave": 300.0},
+        "metrics": {"sale": {"kind": "yes/no", "absent": 0}}, "objective": {"maximise": "sale"},
+        "features": {"numeric": {"age": "learn"}, "categorical": {"region": ["north", "south"]}},
+    },
+    {"name": "calls sell", "none": 0.1, "mail": 0.12, "call": 0.3},
+    {"sale": {"none": 0.1, "mail": 0.12, "call": 0.3}},
+)  # fmt: skip
+MASKED = Setting(
+    "A masked trial whose key holder takes the looks",
+    {
+        "name": "masked", "seed": 1, "unit": "patient", "control": "placebo", "masked": True,
+        "interim": "committee", "actions": ["placebo", "drug"],
+        "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [100, 100, 100]},
+        "metrics": {"healed": {"kind": "yes/no"}}, "objective": {"maximise": "healed"},
+        "stopping": {"rule": "pocock", "looks": "key holder"},
+        "features": {"numeric": {"age": "learn"}},
+    },
+    {"name": "the drug heals", "placebo": 0.3, "drug": 0.45},
+    {"healed": {"placebo": 0.3, "drug": 0.45}},
+)  # fmt: skip
+SETTINGS = (TRIAL, MASKED, LIMITED, MAIL)
 
 # ----------------------------------------------------------------------
 # Real campaigns, by plain code: units and outcomes as frames, a store in a file.
 
 
-def real(setting: Setting, rates: Mapping[str, Mapping[str, float]], seeds: range) -> list[Any]:
-    """Run campaigns in an SQLite store; return what each of them found."""
+def real(
+    setting: Setting, rates: Mapping[str, Mapping[str, float]], keep: Path, seeds: range
+) -> list[Any]:
+    """Run campaigns in an SQLite store, unless a file has them; return what each of them found."""
+    file = keep / f"{seeds.start}-{seeds.stop}.json"
+    if file.exists():
+        return list(json.loads(file.read_text(encoding="utf-8")))
     with TemporaryDirectory() as folder:
         store = open_store(Path(folder) / "campaigns.db")
-        found = [_real(setting, rates, store, seed) for seed in seeds]
+        found = [_real(setting, rates, store, Path(folder), seed) for seed in seeds]
         store.close()
+    keep.mkdir(parents=True, exist_ok=True)
+    written = file.with_suffix(".part")
+    written.write_text(json.dumps(found), encoding="utf-8")
+    written.replace(file)
     return found
 
 
 def _real(
-    setting: Setting, rates: Mapping[str, Mapping[str, float]], store: Any, seed: int
+    setting: Setting, rates: Mapping[str, Mapping[str, float]], store: Any, folder: Path, seed: int
 ) -> dict[str, Any]:
     random = np.random.default_rng([77, seed])
     spec = {**setting.spec, "name": f"c{seed}", "seed": int(random.integers(2**40))}
-    campaign = Campaign.create(spec, store=store)
-    counts: dict[str, int] = defaultdict(int)
+    key = folder / f"c{seed}.key" if spec.get("masked") else None
+    campaign = Campaign.create(spec, store=store, key=key)
+    given: list[dict[str, int]] = []
     for wave, size in enumerate(spec["grid"]["sizes"]):
         units = {spec["unit"]: [f"{wave}/{number}" for number in range(size)]}
         for name in spec["features"].get("numeric", {}):
@@ -113,20 +159,24 @@ def _real(
         for name, levels in spec["features"].get("categorical", {}).items():
             units[name] = random.choice(levels, size)
         table = pl.DataFrame(campaign.assign(pl.DataFrame(units)).table)
-        given = table["action"].to_list()
-        for action in given:
-            counts[action] += 1
+        actions = table["action"].to_list()
+        if key is not None:
+            codes = json.loads(key.read_text(encoding="utf-8"))["codes"]
+            actions = [codes[code] for code in actions]
+        given.append(dict(Counter(actions)))
         outcomes = {
-            metric: (random.random(size) < [own[action] for action in given]).astype(int)
+            metric: (random.random(size) < [own[action] for action in actions]).astype(int)
             for metric, own in rates.items()
         }
         campaign.record(pl.DataFrame({spec["unit"]: table[spec["unit"]], **outcomes}))
         campaign.close()
+        if key is not None and spec.get("stopping"):
+            campaign.look(key)
         if campaign.situation().stop:
             break
-    said = campaign.findings().plain()
-    early = wave + 1 < len(spec["grid"]["sizes"])
-    return {"said": said, "counts": dict(counts), "waves": wave + 1, "stop": early}
+    said = campaign.findings(key=key).plain()
+    kept = {name: said[name] for name in ("recommendation", "lifts", "metrics")}
+    return {**kept, "given": given, "stop": wave + 1 < len(spec["grid"]["sizes"])}
 
 
 def quantities(
@@ -137,45 +187,56 @@ def quantities(
     best = max(own, key=lambda name: own[name])
     rows: dict[str, list[float]] = defaultdict(list)
     for one in found:
-        said = one["said"]
-        made = said["recommendation"]
+        made = one["recommendation"]
         action = made["action"] if made and made["code"] in ("give", "give-changed") else None
         right = action is not None and action == best and own[best] > own[control]
         rows["right action"].append(right)
         rows["wrong action"].append(action is not None and not right)
-        rows["waves"].append(one["waves"])
-        rows["units"].append(sum(one["counts"].values()))
-        units = sum(one["counts"].values())
+        rows["waves"].append(len(one["given"]))
+        units = sum(sum(wave.values()) for wave in one["given"])
+        rows["units"].append(units)
         together = []
-        for lift in said["lifts"]:
+        for lift in one["lifts"]:
             name, true = lift["action"], own[lift["action"]] - own[control]
-            rows[f"share of {name}"].append(one["counts"].get(name, 0) / units)
-            interval, around = lift["interval"], lift["together"]
-            if interval["low"] is None:
-                continue
-            rows[f"bias of the lift of {name}"].append(interval["estimate"] - true)
-            rows[f"coverage of the lift of {name}"].append(
-                interval["low"] <= true <= interval["high"]
-            )
-            clear = around["low"] is not None and (around["low"] > 0 or around["high"] < 0)
+            rows[f"share of {name}"].append(sum(wave.get(name, 0) for wave in one["given"]) / units)
+            shown = {"": lift["interval"], ", adjusted for looks": lift["adjusted"]}
+            for more, interval in shown.items():
+                if interval is not None and interval["low"] is not None:
+                    about = f"the lift of {name}{more}"
+                    covers = interval["low"] <= true <= interval["high"]
+                    rows[f"bias of {about}"].append(interval["estimate"] - true)
+                    rows[f"coverage of {about}"].append(covers)
+            # The lift that findings show first.
+            first = lift["adjusted"] or lift["together"]
+            clear = first["low"] is not None and (first["low"] > 0 or first["high"] < 0)
             if true:
-                rows[f"power for {name}"].append(clear and around["estimate"] > 0)
+                rows[f"power for {name}"].append(clear and first["estimate"] > 0)
             else:
                 together.append(clear)
         if together:
             rows["any true null rejected"].append(any(together))
-        for metric in said["metrics"]:
+        for metric in one["metrics"]:
             for rail in (metric["guardrail"] or {}).get("actions", ()):
                 rows[f"{metric['name']} broken under {rail['action']}"].append(
                     rail["code"] == "broken"
                 )
+        for name in setting.spec.get("capacity", ()):
+            rows[f"{name}, each wave, used"].append(max(w.get(name, 0) for w in one["given"]))
+        if "budget" in setting.spec:
+            spent = [sum(setting.costs[a] * n for a, n in w.items()) for w in one["given"]]
+            rows["budget, each wave, used"].append(max(spent))
         if setting.spec.get("stopping"):
             rows["stops early"].append(one["stop"])
-    return {name: _mean(np.array(values, dtype=float)) for name, values in rows.items()}
+    return {name: _mean(np.array(values)) for name, values in rows.items()}
 
 
 def _mean(values: Any) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / sqrt(len(values)))
+    n = len(values)
+    if values.dtype == np.bool_:
+        # As Agresti and Coull: never 0.
+        near = (values.sum() + 2) / (n + 4)
+        return float(values.mean()), sqrt(near * (1 - near) / (n + 4))
+    return float(values.mean()), float(values.std(ddof=1) / sqrt(n))
 
 
 # ----------------------------------------------------------------------
@@ -195,19 +256,22 @@ def rehearsed(truth: Mapping[str, Any], names: Sequence[str]) -> dict[str, tuple
     for name in names:
         part = truth["allocation"][name]
         made[f"share of {name}"] = part["mean"], part["error"]
-        lift = truth["estimates"][f"lift of {name}"]
-        made[f"bias of the lift of {name}"] = lift["bias"]["mean"], lift["bias"]["error"]
-        made[f"coverage of the lift of {name}"] = _share(lift["coverage"])
+        for about in (f"lift of {name}", f"lift of {name}, adjusted for looks"):
+            if (lift := truth["estimates"].get(about)) is not None:
+                made[f"bias of the {about}"] = lift["bias"]["mean"], lift["bias"]["error"]
+                made[f"coverage of the {about}"] = _share(lift["coverage"])
         if name in truth["power"]:
             made[f"power for {name}"] = _share(truth["power"][name])
     for name, rail in truth["guardrails"].items():
         metric, _, action = name.partition(": ")
         made[f"{metric} broken under {action}"] = _share(rail["broken"])
-    if truth["stops"]:
-        # Not after the last wave.
-        shares = [one["share"] for one in truth["stops"] if one["wave"] < truth["most waves"]]
-        total = sum(shares)
-        made["stops early"] = total, sqrt(total * (1 - total) / truth["campaigns"])
+    for name, limit in truth["limits"].items():
+        made[f"{name}, used"] = limit["used"]["mean"], limit["used"]["error"]
+    # Not after the last wave.
+    early = [one["share"] for one in truth["stops"] if one["wave"] < truth["most waves"]]
+    total, more = sum(early), truth["campaigns"] + 4
+    near = (total * truth["campaigns"] + 2) / more
+    made["stops early"] = total, sqrt(near * (1 - near) / more)
     return made
 
 
@@ -224,35 +288,61 @@ TEXT = """# Rehearsals beside real campaigns
 Made by `python -m benchmarks.rehearsal`. A [rehearsal](how-to/rehearse.md) runs a spec many times
 in memory. Here its numbers are set beside those of campaigns that separate, plain code ran: it
 draws its own units and outcomes, calls the public methods of `Campaign` with an SQLite store, and
-reads the JSON of the findings.
+reads the JSON of the findings. Each spec was rehearsed {rehearsed:,} times under each truth, and
+run {real:,} times through SQLite.
 
 {said}
+
+## Type I errors
+
+Under the truth in which no action differs. *Rejects* is the share of campaigns (or of tests, where
+each test counts by itself) that reject a true hypothesis, with its standard error. Tests by
+themselves take no account of other actions or of looks: after a look that ended a campaign they
+reject more often than their level. With several actions the stopping rule ends a campaign for
+success of any, but for harm only if all are worse: it then errs about half as often as its level.
+
+| spec | test | rehearsed | through SQLite | nominal | rehearsed / nominal |
+|---|---|---:|---:|---:|---:|
+{errors}
 
 {sections}
 """
 
 
-def measured(setting: Setting, asked: argparse.Namespace) -> tuple[str, list[float]]:
-    """Return the section of a setting, and all differences in standard errors."""
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one setting: a section, rows of type I errors, and differences."""
+
+    section: str
+    errors: list[str]
+    away: list[float]
+
+
+def measured(setting: Setting, asked: argparse.Namespace) -> Measured:
+    """Return what a rehearsal and real campaigns found; both go on from what is kept."""
+    mark = hashlib.blake2b(repr(setting).encode(), digest_size=4).hexdigest()
+    keep = asked.keep / f"{setting.spec['name']}-{mark}"
     start, before = time.perf_counter(), _processor()
     made = rehearse(
-        setting.spec, truths=[setting.truth], campaigns=asked.rehearsed, jobs=asked.jobs, seed=1
-    )
-    seconds, spent = time.perf_counter() - start, _processor() - before
-    names = [name for name in setting.spec["actions"] if name != setting.control]
-    tables, away = [], []
+        setting.spec, truths=[setting.truth], campaigns=asked.rehearsed, jobs=asked.jobs, seed=1,
+        parts=keep / f"rehearsed-{asked.rehearsed}",
+    )  # fmt: skip
+    _tell(f"{setting.title}: rehearsed", start, before)
+    names = [name for name in setting.costs if name != setting.control]
+    tables, away, errors = [], [], []
     for place, rates in enumerate((setting.null(), setting.rates)):
         truth = {**made.data["truths"][place], "most waves": len(setting.spec["grid"]["sizes"])}
         parts = [range(at, min(at + PART, asked.real)) for at in range(0, asked.real, PART)]
-        start = time.perf_counter()
+        start, before = time.perf_counter(), _processor()
+        run = partial(real, setting, rates, keep / f"real-{place}")
         # A fork of a process with threads may wait forever.
         with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
-            found = [one for some in pool.map(partial(real, setting, rates), parts) for one in some]
-        print(f"{setting.title}, {truth['name']}: {time.perf_counter() - start:.0f} s", flush=True)
+            found = [one for some in pool.map(run, parts) for one in some]
+        _tell(f"{setting.title}, {truth['name']}", start, before)
         one, other = rehearsed(truth, names), quantities(setting, rates, found)
         rows = []
-        for name in other:
-            (p, e), (q, f) = one.get(name, (0.0, 0.0)), other[name]
+        for name, (q, f) in other.items():
+            p, e = one[name]
             z = 0.0 if abs(p - q) < 1e-12 else (p - q) / (hypot(e, f) or 1e-12)
             away.append(z)
             rows.append(f"| {name} | {_shown(p, e)} | {_shown(q, f)} | {z:+.1f} |")
@@ -260,14 +350,39 @@ def measured(setting: Setting, asked: argparse.Namespace) -> tuple[str, list[flo
             f"### {truth['name'].capitalize()}", "",
             f"| | rehearsed ({asked.rehearsed:,}) | through SQLite ({asked.real:,}) | "
             "difference in standard errors |", "|---|---:|---:|---:|", *rows]))  # fmt: skip
-    title = f"## {setting.title}"
-    print(
-        f"{setting.title}: rehearsed in {seconds:.0f} s, {spent:.0f} s of processor time",
-        flush=True,
-    )
+        if not place:
+            errors = _errors(setting, truth, other, made.data["stopping"]["alpha"])
     printed = "\n\n".join(_markdown(table) for table in made.tables())
     body = ["As printed:", printed, "Beside real campaigns:", *tables]
-    return "\n\n".join([title, *body]), away
+    return Measured("\n\n".join([f"## {setting.title}", *body]), errors, away)
+
+
+#: The tests that real campaigns were also asked for, by their name among the quantities.
+BOTH = {"any lift, all together": "any true null rejected"}
+
+
+def _errors(
+    setting: Setting,
+    truth: Mapping[str, Any],
+    other: Mapping[str, tuple[float, float]],
+    alpha: float,
+) -> list[str]:
+    """Return a row for each test under the null."""
+    rows = []
+    for name, own in truth["tests"].items():
+        nominal = alpha if name == RULE else NOMINAL
+        beside = _shown(*other[BOTH[name]]) if name in BOTH else ""
+        ratio = f"{own['share'] / nominal:.2f} ± {own['error'] / nominal:.2f}"
+        rows.append(
+            f"| {setting.spec['name']} | {name} | {_shown(own['share'], own['error'])} | {beside} "
+            f"| {nominal:g} | {ratio} |"
+        )
+    return rows
+
+
+def _tell(what: str, start: float, before: float) -> None:
+    seconds, spent = time.perf_counter() - start, _processor() - before
+    print(f"{what}: {seconds:.0f} s, {spent:.0f} s of processor time", flush=True)
 
 
 def _processor() -> float:
@@ -287,35 +402,24 @@ def _markdown(table: Table) -> str:
 
 
 def main() -> None:
-    """Measure both settings, and write the page."""
+    """Measure the settings, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rehearsed", type=int, default=REHEARSED)
     parser.add_argument("--real", type=int, default=REAL)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="folder for finished settings, to resume from")
+    parser.add_argument("--keep", type=Path, default=KEEP, help="folder to resume from")
     parser.add_argument("--only", nargs="+", default=[one.spec["name"] for one in SETTINGS])
     parser.add_argument("--out", type=Path, default=PAGE)
     asked = parser.parse_args()
-    sections, away = [], list[float]()
-    for setting in [one for one in SETTINGS if one.spec["name"] in asked.only]:
-        section, own = _kept(setting, asked)
-        sections.append(section)
-        away += own
-        page = TEXT.format(said=_said(away), sections="\n\n".join(sections))
-        asked.out.write_text(page, encoding="utf-8")
-
-
-def _kept(setting: Setting, asked: argparse.Namespace) -> tuple[str, list[float]]:
-    """Return what an earlier run kept of a setting, or measure it."""
-    file = None if asked.keep is None else asked.keep / f"{setting.spec['name']}.json"
-    if file is not None and file.exists():
-        plain = json.loads(file.read_text(encoding="utf-8"))
-        return plain["section"], plain["away"]
-    section, away = measured(setting, asked)
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"section": section, "away": away}), encoding="utf-8")
-    return section, away
+    made = [measured(one, asked) for one in SETTINGS if one.spec["name"] in asked.only]
+    page = TEXT.format(
+        rehearsed=asked.rehearsed,
+        real=asked.real,
+        said=_said([z for one in made for z in one.away]),
+        errors="\n".join(row for one in made for row in one.errors),
+        sections="\n\n".join(one.section for one in made),
+    )
+    asked.out.write_text(page, encoding="utf-8")
 
 
 def _said(away: Sequence[float]) -> str:

@@ -94,7 +94,7 @@ def test_a_late_outcome_enters_the_part_of_the_evidence_that_its_batch_gave_it()
 def test_a_learner_with_late_outcomes_is_saved_and_continues(tmp_path):
     made = learner()
     made.assign(X[:40])
-    made.observe(known(1), late={})
+    made.observe([None if np.isnan(value) else value for value in known(1)], late={})
     made.observe(late={7: 1.0})
     made.assign(X[40:60])
     made.save(tmp_path / "learner")

@@ -12,6 +12,7 @@ from seqbatch.learner import Learner
 if TYPE_CHECKING:
     from seqbatch import allocation as allocation
     from seqbatch import campaign as campaign
+    from seqbatch import checks as checks
     from seqbatch import datasets as datasets
     from seqbatch import engine as engine
     from seqbatch import environments as environments
@@ -42,7 +43,7 @@ __all__ = [
 #: Imported when first asked for, since some take a while and some need an extra to be installed;
 #: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
 ROOMS = (
-    "allocation", "campaign", "datasets", "engine", "environments", "inference", "lab",
+    "allocation", "campaign", "checks", "datasets", "engine", "environments", "inference", "lab",
     "planning", "simulation", "storage",
 )  # fmt: skip
 
@@ -63,4 +64,5 @@ if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one o
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ROOMS, *CLIENTS})
+    # What a tab shows: what has a page of reference, and none of what this module itself uses.
+    return sorted({*__all__, *ROOMS, *CLIENTS, "core", "errors"})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -93,6 +94,10 @@ class OutcomeRecord:
     def awaited(self) -> Integers:
         """The numbers of the units whose outcomes are not known yet."""
         return np.flatnonzero(self.used == 0)
+
+    def to_pandas(self) -> Any:
+        """Return, for each batch, how many outcomes were used when, as a pandas data frame."""
+        return self.tables()[0].to_pandas()
 
     def tables(self) -> list[Table]:
         """Return, for each batch, how many outcomes were used in time, later, and not yet."""

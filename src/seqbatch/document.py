@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,18 @@ class Table:
     rows: Sequence[Sequence[Any]]
     words: tuple[str, ...] = ()
     keys: int = 1
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas data frame."""
+        try:
+            pandas = import_module("pandas")
+        except ModuleNotFoundError:
+            raise InvalidArgumentError(
+                "to_pandas", "called where pandas is installed", "no module named pandas",
+                "Install it with: pip install pandas.", code="not-installed",
+            ) from None  # fmt: skip
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return pandas.DataFrame(rows, columns=list(self.columns))
 
     def cells(self) -> list[list[str]]:
         """Return the rows as text."""

@@ -138,7 +138,7 @@ def explicit(ends: Iterable[int]) -> Grid:
 # The grids of the paper, and its numbers of batches.
 
 
-def uniform(*, units: int, batches: int) -> Grid:
+def uniform(units: int, *, batches: int) -> Grid:
     """Return batches of equal size, t_m = floor(m T / M): optimal for arbitrary contexts (Thm. 1).
 
     >>> uniform(units=8_124, batches=3_131).ends[:3]
@@ -148,13 +148,13 @@ def uniform(*, units: int, batches: int) -> Grid:
     return Grid(tuple(m * T // M for m in range(1, M + 1)))
 
 
-def online(*, units: int) -> Grid:
+def online(units: int) -> Grid:
     """Return a grid with one unit per batch, M = T: the fully sequential setting."""
     T, _ = _sizes(units, 1)
     return Grid(tuple(range(1, T + 1)))
 
 
-def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -> Grid:
+def minimax(units: int, *, dim: int, batches: int, scale: float | None = None) -> Grid:
     """Return the grid that is near-optimal for stochastic contexts (Thm. 2, Section 4.1).
 
     t_1 = beta d and t_m = beta sqrt(t_{m-1}), rounded down: every batch adds about the same regret.
@@ -189,7 +189,7 @@ def minimax(*, units: int, dim: int, batches: int, scale: float | None = None) -
     return _pinned(ends, T)
 
 
-def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
+def sparse(units: int, *, sparsity: int, batches: int) -> Grid:
     """Return the grid of Ren and Zhou for sparse parameters, as in Section 6.2 (there s = d).
 
     t_1 = floor(b sqrt(s)) and t_m = floor(b sqrt(t_{m-1})), with
@@ -205,7 +205,7 @@ def sparse(*, units: int, sparsity: int, batches: int) -> Grid:
     return _pinned(_rooted(_floor(growth * math.sqrt(s)), growth, M), T)
 
 
-def geometric(*, units: int, dim: int, batches: int) -> Grid:
+def geometric(units: int, *, dim: int, batches: int) -> Grid:
     """Return the grid for problem-dependent regret (Section 5): t_m = floor(d^2 b^m).
 
     b = (T / d^2)^(1 / M) is the ratio of consecutive ends.
@@ -221,7 +221,7 @@ def geometric(*, units: int, dim: int, batches: int) -> Grid:
     return _pinned(ends, T)
 
 
-def adversarial_batches(*, units: int, dim: int) -> int:
+def adversarial_batches(units: int, *, dim: int) -> int:
     """Return M = max(1, floor(sqrt(d ln(1 + T/d) T / ln 2))), as in Section 6.1.
 
     It is never more than T. For Covertype (T = 581,012, d = 378) it is 48,219; the paper
@@ -234,7 +234,7 @@ def adversarial_batches(*, units: int, dim: int) -> int:
     return min(T, max(1, math.floor(math.sqrt(d * math.log1p(T / d) * T / math.log(2)))))
 
 
-def stochastic_batches(*, units: int, dim: int) -> int:
+def stochastic_batches(units: int, *, dim: int) -> int:
     """Return M = max(2, ceil(0.2 log2 log2(T / d^2))), as in Section 6.2; never more than T.
 
     >>> stochastic_batches(units=100_000, dim=10)
@@ -247,7 +247,7 @@ def stochastic_batches(*, units: int, dim: int) -> int:
     return min(T, max(2, math.ceil(0.2 * math.log2(inner))) if inner > 1 else 2)
 
 
-def problem_dependent_batches(*, units: int, dim: int) -> int:
+def problem_dependent_batches(units: int, *, dim: int) -> int:
     """Return M = max(2, ceil(ln(T / d^2))), as in Section 6.3; never more than T.
 
     >>> problem_dependent_batches(units=40_428_967, dim=40)

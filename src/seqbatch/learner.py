@@ -1,5 +1,7 @@
 """The Learner: assigns units and learns batch by batch, and enforces the batch rule."""
 
+from __future__ import annotations
+
 import copy
 import json
 import os
@@ -201,7 +203,7 @@ class Learner:
         contexts: ArrayLike,
         *,
         eligible: ArrayLike | None = None,
-        capacity: "Limits | Mapping[int, int] | None" = None,
+        capacity: Limits | Mapping[int, int] | None = None,
     ) -> Decision:
         """Decide for any number of units of the open batch.
 
@@ -300,8 +302,8 @@ class Learner:
         Parameters
         ----------
         rewards
-            One number per unit of the batch; NaN where the outcome is not known yet, or never will
-            be.
+            One number per unit of the batch; NaN, or None in a list, where the outcome is not known
+            yet, or never will be.
         late
             Outcomes of units of earlier batches that are known only now, by the unit's number in
             the order of assignment over all batches, from 0. With `rewards` they are used at the
@@ -349,12 +351,17 @@ class Learner:
                 code="batch-incomplete",
                 field="rewards",
             )
+        if isinstance(rewards, list | tuple):
+            rewards = [np.nan if reward is None else reward for reward in rewards]
         values = arguments.numeric("rewards", rewards)
         missing = np.isnan(values)
-        checked = arguments.floats("rewards", np.where(missing, 0.0, values), (self._waiting,))
+        some = bool(missing.any())
+        checked = arguments.floats(
+            "rewards", np.where(missing, 0.0, values) if some else values, (self._waiting,)
+        )
         waiting = self._joined()
         state, awaited, known_late = self._with_late(late or {})
-        if missing.any():
+        if some:
             awaited = AwaitedUnits.joined([awaited, waiting.take(missing)])
             waiting, checked = waiting.take(~missing), checked[~missing]
         self.state = self.policy.close(self._learned(state, waiting, checked))
@@ -514,7 +521,7 @@ class Learner:
             np.savez(file, allow_pickle=False, **arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> "Learner":
+    def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> Learner:
         """Read a learner that :meth:`save` wrote.
 
         Parameters
@@ -555,7 +562,7 @@ class Learner:
         arrays: dict[str, AnyArray],
         policy: Policy,
         path: str | os.PathLike[str],
-    ) -> "Learner":
+    ) -> Learner:
         identity = json.loads(json.dumps(_identity(policy)))
         if any(identity[name] != header[name] for name in identity):
             raise LearnerFileError(

@@ -40,7 +40,7 @@ Ends = Sequence[int] | HasEnds
 LOWER_BOUND_CONSTANT = 0.0135
 
 
-def confidence_multiplier(*, units: int, actions: int, delta: float | None = None) -> float:
+def confidence_multiplier(units: int, *, actions: int, delta: float | None = None) -> float:
     """Return gamma = 1 + sqrt(ln(2 K T / delta) / 2), delta = 1/T by default (Lemma 1).
 
     The constant under the root is that of the paper, derived for rewards between 0 and 1. With
@@ -106,7 +106,7 @@ def expected_largest_norm(actions: int, dim: int) -> float:
     return float(sum(pieces))
 
 
-def sbucb_upper_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
+def sbucb_upper_bound(units: int, *, dim: int, actions: int, batches: int) -> float:
     """Return the regret bound of SBUCB on the uniform grid (Thm. 1, statement 1, explicit form).
 
     2 (1 + sqrt(ln(2 K T^2) / 2)) ln(T + 1) sqrt(T/M) (sqrt(M d) + d sqrt(T/M)), for contexts of
@@ -120,7 +120,7 @@ def sbucb_upper_bound(*, units: int, dim: int, actions: int, batches: int) -> fl
     return 2 * width * math.log(T + 1) * step * (math.sqrt(M * d) + d * step)
 
 
-def adversarial_lower_bound(*, units: int, dim: int, batches: int) -> float:
+def adversarial_lower_bound(units: int, *, dim: int, batches: int) -> float:
     """Return a lower bound on the worst-case regret of any method (Thm. 1, statement 2).
 
     T sqrt(d) / (2 sqrt(2) M) if M >= d/2, and T / (2 sqrt(M)) if M < d/2; an odd d counts as
@@ -158,7 +158,7 @@ def stochastic_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> float:
     return _lower_constant(K, d) * max(terms)
 
 
-def stochastic_lower_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
+def stochastic_lower_bound(units: int, *, dim: int, actions: int, batches: int) -> float:
     """Return a lower bound on the worst-case regret for any grid of M batches (Thm. 2, st. 2)."""
     T, d, K, M = _counts(units, dim, actions, batches, least_dim=2)
     _require_long_horizon(T, d)
@@ -266,7 +266,7 @@ def problem_dependent_lower_bound_on(ends: Ends, *, dim: int, actions: int) -> f
     return _scaled_constant(K, d) * max(terms)
 
 
-def problem_dependent_lower_bound(*, units: int, dim: int, actions: int, batches: int) -> float:
+def problem_dependent_lower_bound(units: int, *, dim: int, actions: int, batches: int) -> float:
     """Return a lower bound on the worst case of |theta| times regret for any grid (Thm. 3, st. 2).
 
     c_0 C_K / gamma_K d^(3/2) (T / d^2)^(1/M). The theorem assumes T / d^2 >= 2^M; its proof uses
@@ -294,13 +294,13 @@ def problem_dependent_upper_rate(
     return math.sqrt(math.log(K) / spread) * math.pow(d, 1.5) / size * math.pow(T / d**2, 1 / M)
 
 
-def adversarial_batches_for_online(*, units: int, dim: int) -> int:
+def adversarial_batches_for_online(units: int, *, dim: int) -> int:
     """Return the least M with d T / M <= sqrt(d T): order sqrt(d T) batches suffice (Cor. 1)."""
     T, d = arguments.integer("units", units), arguments.integer("dim", dim)
     return min(T, math.ceil(math.sqrt(d * T)))
 
 
-def stochastic_batches_for_online(*, units: int, dim: int, factor: float = 2.0) -> int:
+def stochastic_batches_for_online(units: int, *, dim: int, factor: float = 2.0) -> int:
     """Return the least M whose rate is within `factor` of the online rate (Cor. 2).
 
     (T / d^2)^(1 / (2 (2^M - 1))) <= factor: order ln ln(T / d^2) batches.
@@ -315,7 +315,7 @@ def stochastic_batches_for_online(*, units: int, dim: int, factor: float = 2.0) 
     return min(T, max(1, math.ceil(math.log2(needed) - 1e-12)))
 
 
-def problem_dependent_batches_for_online(*, units: int, dim: int, factor: float = math.e) -> int:
+def problem_dependent_batches_for_online(units: int, *, dim: int, factor: float = math.e) -> int:
     """Return the least M with (T / d^2)^(1/M) <= factor: order ln(T / d^2) batches (Cor. 3)."""
     T, d = arguments.integer("units", units), arguments.integer("dim", dim)
     _require_long_horizon(T, d)

@@ -261,6 +261,20 @@ def test_a_comparison_where_units_may_not_get_everything(tmp_path):
     assert (made.summary["mean"] < free.summary["mean"]).all()
 
 
+def test_a_comparison_in_a_world_that_changes_another_one(tmp_path):
+    inside = "environment = {kind = 'Sphere', dim = 3, actions = 3, layout = 'block'}"
+    world = f"kind = 'GeneralizedLinear'\nintercept = -9.0\n{inside}"
+    text = SPEC.replace('kind = "Sphere"\ndim = 3\nactions = 3', world)
+    made = compare(written(tmp_path / "spec.toml", text), out=tmp_path / "out", jobs=1)
+    # Rare yeses: hardly anything can be lost.
+    assert (made.summary["mean"] < 800 * 1e-3).all()
+    with refused("invalid-argument", field="environments.round.environment.kind"):
+        compare(
+            written(tmp_path / "torus.toml", text.replace("'Sphere'", "'Torus'")),
+            out=tmp_path / "torus",
+        )
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -17,6 +17,9 @@ BODIES = {
                  "contexts": "adversarial"},
     "/v1/campaigns": {"spec": {**SPEC, "name": "other"}},
     "/v1/campaigns/validate": {"spec": SPEC},
+    "/v1/campaigns/rehearse": {
+        "spec": SPEC, "truths": [{"none": 0.3, "spread": {"sd": 0.1}}], "campaigns": 1,
+    },
     "/v1/campaigns/{name}/assignments": {"units": UNITS},
     "/v1/campaigns/{name}/outcomes": {"outcomes": OUTCOMES},
     "/v1/campaigns/{name}/close": {"wave": 1},

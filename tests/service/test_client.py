@@ -10,7 +10,10 @@ import polars as pl
 import pytest
 
 import seqbatch
-from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign
+from seqbatch.campaign import rehearse
+from seqbatch.campaign.rehearsal import rehearsal
+from seqbatch.client import AsyncRemoteCampaign, RemoteCampaign, ServiceError
+from seqbatch.service import rehearsals
 from tests.campaign.files.workbooks import write_workbook
 from tests.refusals import refused
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
@@ -59,6 +62,26 @@ def test_a_campaign(client, tmp_path):
     kinds = [event["kind"] for event in campaign.events()]
     assert kinds == ["create", "assign", "assign", "record", "close", "amend", "sign", "abort"]
     assert [found["name"] for found in client.campaigns()] == ["spring"]
+
+
+def test_a_rehearsal_goes_on_over_several_calls(client, monkeypatch):
+    monkeypatch.setattr(rehearsals, "SLICE", -1.0)
+    monkeypatch.setattr(rehearsal, "PART", 1)
+    spec = {**SPEC, "grid": {"sizes": [20, 20]}}
+    truth = {"none": 0.3, "mail": 0.6, "spread": {"sd": 0.3}}
+    told = []
+    options = {"truths": [truth], "campaigns": 2, "seed": 2}
+    made = client.rehearse(spec, UNITS, **options, report=lambda *done: told.append(done))
+    # A part for each call: two of each of two truths.
+    assert told == [(done, 4) for done in range(1, 4)]
+    same = rehearse(spec, units=pl.DataFrame(UNITS), **options)
+    assert {**made, "units": same.data["units"], "hash": same.hash} == same.plain()
+    campaign = client.create(spec, rehearsal=made)
+    assert campaign.events()[0]["payload"]["rehearsal"]["hash"] == made["hash"]
+    with pytest.raises(ServiceError, match="of another spec"):
+        client.create({**spec, "name": "other"}, rehearsal=made)
+    with pytest.raises(ServiceError, match="changed since"):
+        client.create({**spec, "name": "spring"}, rehearsal={**made, "campaigns": 9})
 
 
 def test_workbooks_and_carried_columns(client, tmp_path):

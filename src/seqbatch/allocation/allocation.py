@@ -1,5 +1,7 @@
 """A policy's probabilities adjusted to limits on counts and cost, by prices or by tilting."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 

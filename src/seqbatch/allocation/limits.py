@@ -1,5 +1,7 @@
 """Limits on how many units get each action and on total cost, with checks that they can hold."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,7 +90,7 @@ class Limits:
     def _called(self, action: int) -> str:
         return f"action {action}" if self.names is None else self.names[action]
 
-    def over(self, actions: int) -> "Bounds":
+    def over(self, actions: int) -> Bounds:
         """Return the limits as complete arrays for this many actions."""
         full = {"at_most": np.inf, "at_least": 0.0, "costs": 0.0}
         arrays: dict[str, Any] = {}
@@ -121,11 +123,11 @@ class Bounds:
     surely: float
     names: tuple[str, ...]
 
-    def between(self, low: Floats, high: Floats) -> "Bounds":
+    def between(self, low: Floats, high: Floats) -> Bounds:
         """Return these limits with further ones on counts."""
         return replace(self, least=np.maximum(self.least, low), most=np.minimum(self.most, high))
 
-    def beyond(self, given: Floats) -> "Bounds":
+    def beyond(self, given: Floats) -> Bounds:
         """Return the limits on what may be added to given column sums."""
         for action in np.flatnonzero(given > self.most * (1 + SLACK) + SLACK)[:1]:
             raise InvalidArgumentError(

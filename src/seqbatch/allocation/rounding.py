@@ -1,5 +1,7 @@
 """Balanced random assignment from a table of probabilities: exact dependent rounding."""
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass
 

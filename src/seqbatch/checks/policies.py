@@ -1,5 +1,7 @@
 """The rules that every policy must keep, with or without eligibility, and check_policy."""
 
+from __future__ import annotations
+
 import copy
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

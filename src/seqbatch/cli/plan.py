@@ -167,6 +167,14 @@ After = Annotated[
     ),
 ]
 
+Purpose = Annotated[
+    str,
+    typer.Option(
+        help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
+        "end; plans for simple regret)."
+    ),
+]
+
 # The effect to detect.
 Detect = Annotated[
     float | None,
@@ -239,6 +247,7 @@ def plan(
     eligible: Eligible = None,
     capacity: Capacity = None,
     after: After = 0,
+    purpose: Purpose = "earn",
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
@@ -286,7 +295,7 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "after", "batch_cost", "within", "detect",
+    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within", "detect",
     "power", "trade",
 }  # fmt: skip
 

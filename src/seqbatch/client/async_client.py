@@ -1,7 +1,7 @@
 """The asynchronous client of the HTTP service."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -91,11 +91,39 @@ class AsyncClient:
         """Try a spec: return what create, assign and record would answer. A text spec is TOML."""
         return await self.ask(calls.validate(spec, units, outcomes))
 
+    async def rehearse(
+        self,
+        spec: Mapping[str, Any] | str,
+        units: list[Any] | None = None,
+        *,
+        truths: Sequence[Mapping[str, Any]] = (),
+        campaigns: int = 1_000,
+        seed: int = 0,
+        report: Callable[[int, int], None] | None = None,
+    ) -> dict[str, Any]:
+        """Rehearse a spec; see :func:`seqbatch.campaign.rehearse`. A text spec is TOML.
+
+        The service answers every few seconds: `report` is then called with how many parts are done,
+        and with their number.
+        """
+        call = calls.rehearse(spec, units, truths, campaigns, seed)
+        while "hash" not in (found := await self.ask(call)):
+            if report is not None:
+                report(found["done"], found["total"])
+        return found
+
     async def create(
-        self, spec: Mapping[str, Any] | str, *, key: str | None = None
+        self,
+        spec: Mapping[str, Any] | str,
+        *,
+        key: str | None = None,
+        rehearsal: Mapping[str, Any] | None = None,
     ) -> "AsyncRemoteCampaign":
-        """Create a campaign from a spec; a text is read as TOML."""
-        created = await self.ask(calls.create(spec, key))
+        """Create a campaign from a spec; a text is read as TOML.
+
+        The first event keeps the hash of its rehearsal, if there was one.
+        """
+        created = await self.ask(calls.create(spec, key, rehearsal))
         return self.campaign(created["name"])
 
     async def ask(self, call: Call[T]) -> T:

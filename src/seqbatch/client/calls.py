@@ -393,9 +393,22 @@ def validate(
     return Call(method="POST", path="/v1/campaigns/validate", json=body, understood=plain)
 
 
-def create(spec: Mapping[str, Any] | str, key: str | None) -> Call[dict[str, Any]]:
+def rehearse(
+    spec: Mapping[str, Any] | str, units: list[Any] | None, truths: Sequence[Mapping[str, Any]],
+    campaigns: int, seed: int,
+) -> Call[dict[str, Any]]:  # fmt: skip
+    """Rehearse a spec for a few seconds."""
+    body = {
+        "spec": spec, "units": units, "truths": list(truths), "campaigns": campaigns, "seed": seed,
+    }  # fmt: skip
+    return Call(method="POST", path="/v1/campaigns/rehearse", json=body, understood=plain)
+
+
+def create(
+    spec: Mapping[str, Any] | str, key: str | None, rehearsal: Mapping[str, Any] | None
+) -> Call[dict[str, Any]]:
     """Create a campaign."""
+    body = {"spec": spec, "rehearsal": rehearsal}
     return Call(
-        method="POST", path="/v1/campaigns", json={"spec": spec}, understood=plain,
-        headers=changing(key),
-    )  # fmt: skip
+        method="POST", path="/v1/campaigns", json=body, understood=plain, headers=changing(key)
+    )

@@ -1,7 +1,7 @@
 """The synchronous client of the HTTP service."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -91,9 +91,39 @@ class Client:
         """Try a spec: return what create, assign and record would answer. A text spec is TOML."""
         return self.ask(calls.validate(spec, units, outcomes))
 
-    def create(self, spec: Mapping[str, Any] | str, *, key: str | None = None) -> "RemoteCampaign":
-        """Create a campaign from a spec; a text is read as TOML."""
-        created = self.ask(calls.create(spec, key))
+    def rehearse(
+        self,
+        spec: Mapping[str, Any] | str,
+        units: list[Any] | None = None,
+        *,
+        truths: Sequence[Mapping[str, Any]] = (),
+        campaigns: int = 1_000,
+        seed: int = 0,
+        report: Callable[[int, int], None] | None = None,
+    ) -> dict[str, Any]:
+        """Rehearse a spec; see :func:`seqbatch.campaign.rehearse`. A text spec is TOML.
+
+        The service answers every few seconds: `report` is then called with how many parts are done,
+        and with their number.
+        """
+        call = calls.rehearse(spec, units, truths, campaigns, seed)
+        while "hash" not in (found := self.ask(call)):
+            if report is not None:
+                report(found["done"], found["total"])
+        return found
+
+    def create(
+        self,
+        spec: Mapping[str, Any] | str,
+        *,
+        key: str | None = None,
+        rehearsal: Mapping[str, Any] | None = None,
+    ) -> "RemoteCampaign":
+        """Create a campaign from a spec; a text is read as TOML.
+
+        The first event keeps the hash of its rehearsal, if there was one.
+        """
+        created = self.ask(calls.create(spec, key, rehearsal))
         return self.campaign(created["name"])
 
     def ask(self, call: Call[T]) -> T:

@@ -1,5 +1,7 @@
 """The Avazu click log: streamed from its CSV file, with 22 columns hashed to d = 40."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -136,7 +138,7 @@ class HashedRows:
         object.__setattr__(self, "click", click.astype(np.uint8, copy=False))
 
     @classmethod
-    def joined(cls, chunks: Iterable["HashedRows"]) -> "HashedRows":
+    def joined(cls, chunks: Iterable[HashedRows]) -> HashedRows:
         """Return the rows of all chunks, of which there is at least one, in one table.
 
         Each chunk is released as soon as it is copied; the rows are never held twice.

@@ -1,5 +1,7 @@
 """Synthetic rows like Avazu's, with the same columns and heavy-tailed categories; CPU or GPU."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

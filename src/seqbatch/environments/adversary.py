@@ -1,6 +1,6 @@
 """The adversary of the lower bound: a worst-case environment for a given grid (Section 3.4)."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from seqbatch.environments.base import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WorstCase:
     """Two actions on axes that no earlier batch has shown; a coin decides which one pays.
 
@@ -43,12 +43,13 @@ class WorstCase:
 
     Examples
     --------
-    >>> block = WorstCase(ends=(10, 20), dim=4).instance(SeedSequence(1)).block(0)
+    >>> block = WorstCase((10, 20), dim=4).instance(SeedSequence(1)).block(0)
     >>> block.contexts[10].tolist()
     [[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
     """
 
     ends: tuple[int, ...]
+    _: KW_ONLY
     dim: int
     noise: float = 1.0
 

@@ -1,5 +1,7 @@
 """Environments from arrays: labelled data, your own data and logged experiments."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +67,7 @@ class ArrayEnvironment:
     logged: ArrayLike | None = None
     eligible: ArrayLike | None = None
     means: ArrayLike | None = field(default=None, kw_only=True)
-    noise: "float | str | ArrayLike | None" = field(default=None, kw_only=True)
+    noise: float | str | ArrayLike | None = field(default=None, kw_only=True)
     _arrays: tuple[Floats, Floats, Integers | None, Bools | None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +136,7 @@ class ArrayEnvironment:
         """The number of units."""
         return len(self._arrays[1])
 
-    def instance(self, seed: int | SeedSequence) -> "ArrayInstance":
+    def instance(self, seed: int | SeedSequence) -> ArrayInstance:
         """Return the data; the seed determines the policy's draws, and noise that is drawn."""
         return ArrayInstance(self, seed_of(seed))
 

@@ -1,6 +1,8 @@
 """Contexts drawn from a pool of rows, with one shared parameter (Section 6.3)."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -57,7 +59,7 @@ class ArrayRows:
         return self.array[indices]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class FeaturePool:
     """Each unit shows K distinct rows of a pool; rewards are <row, theta> plus Gaussian noise.
 
@@ -74,16 +76,17 @@ class FeaturePool:
 
     Examples
     --------
-    >>> pool = FeaturePool(rows=np.eye(3), theta=[1.0, 2.0, 3.0], actions=2)
+    >>> pool = FeaturePool(np.eye(3), theta=[1.0, 2.0, 3.0], actions=2)
     >>> pool.instance(1).block(0).contexts.shape
     (4096, 2, 3)
     """
 
-    rows: "ArrayLike | DenseRows"
+    rows: ArrayLike | DenseRows
+    _: KW_ONLY
     theta: ArrayLike
     actions: int = 2
     noise: float = 0.1
-    _parts: tuple["DenseRows", Floats] = field(init=False, repr=False)
+    _parts: tuple[DenseRows, Floats] = field(init=False, repr=False)
 
     layout: ClassVar[Layout] = "shared"
     units: ClassVar[int | None] = None
@@ -108,7 +111,7 @@ class FeaturePool:
         """The rows in their stored form."""
         return self._parts[0]
 
-    def instance(self, seed: int | SeedSequence) -> "PoolInstance":
+    def instance(self, seed: int | SeedSequence) -> PoolInstance:
         """Return an instance that draws from the pool."""
         return PoolInstance(self, seed_of(seed), self._parts[1])
 

@@ -1,5 +1,7 @@
 """Linear coefficients of a lift in the features: estimated by wave, then pooled."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

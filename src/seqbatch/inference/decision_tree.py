@@ -4,6 +4,8 @@ The scores are predictions of a linear fit, so a tree is a short form of that fi
 are summed once, by pairs of binned features; the search then tries every tree on the bins.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -227,17 +229,17 @@ class PairSums:
     totals: Floats
 
     @classmethod
-    def zero(cls, bins: Sequence[FeatureBins], actions: int) -> "PairSums":
+    def zero(cls, bins: Sequence[FeatureBins], actions: int) -> PairSums:
         """Return the sums of no units."""
         F, B = len(bins), max((one.count for one in bins), default=1)
         return cls(bins, np.zeros(actions + 1), np.zeros((F, F, B, B, actions + 1)))
 
-    def add(self, features: Floats, scores: Floats) -> "PairSums":
+    def add(self, features: Floats, scores: Floats) -> PairSums:
         """Return the sums with these units added, whose scores have shape (n, K)."""
         whole = np.append(scores.sum(axis=0), len(scores))
         return self.merge(PairSums(self.bins, whole, self._of(features, scores)))
 
-    def merge(self, other: "PairSums") -> "PairSums":
+    def merge(self, other: PairSums) -> PairSums:
         """Return the sums over both sets of units."""
         return PairSums(self.bins, self.whole + other.whole, self.totals + other.totals)
 
@@ -305,8 +307,8 @@ class Branch:
 
     bins: FeatureBins
     inside: Bools
-    first: "Node"
-    second: "Node"
+    first: Node
+    second: Node
 
     def holds(self, features: Floats) -> Bools:
         """Return which units are on the first side."""
@@ -344,7 +346,7 @@ class DecisionTree:
         return tuple(_leaves(self.root))
 
     @property
-    def single(self) -> "DecisionTree":
+    def single(self) -> DecisionTree:
         """The tree without any condition: the best single action."""
         return DecisionTree(self.whole, self.whole)
 
@@ -439,7 +441,7 @@ class _Search:
         object.__setattr__(self, "_never", np.where(self.known, 0.0, -np.inf))
 
     @classmethod
-    def of(cls, sums: PairSums, known: Bools) -> "_Search":
+    def of(cls, sums: PairSums, known: Bools) -> _Search:
         """Prepare a search."""
         B = sums.totals.shape[2]
         most = max((len(one.masks) for one in sums.bins), default=0)
@@ -482,12 +484,12 @@ class _Search:
         place = int(value.argmax())
         return float(value[place]), place
 
-    def branch(self, feature: int, place: int) -> "Node":
+    def branch(self, feature: int, place: int) -> Node:
         """Return the best tree with this first condition."""
         ends = [self._side(side[place]) for side in self.sides(feature)]
         return self._branch(feature, place, *ends)
 
-    def _side(self, side: Floats) -> "Node":
+    def _side(self, side: Floats) -> Node:
         """Return the best leaf or branch for the units on one side."""
         whole = side[0].sum(axis=0)
         leaf, split = self._second(side[None])
@@ -498,7 +500,7 @@ class _Search:
         ends = self.leaf(inside), self.leaf(whole - inside)
         return self._branch(int(feature), int(place), *ends)
 
-    def _branch(self, feature: int, place: int, first: "Node", second: "Node") -> "Node":
+    def _branch(self, feature: int, place: int, first: Node, second: Node) -> Node:
         bins = self.sums.bins[feature]
         return Branch(bins, bins.masks[place], first, second)
 

@@ -1,5 +1,7 @@
 """Off-policy evaluation: the value of another policy, from any log with probabilities."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -114,7 +116,7 @@ class _Weighed:
     unsupported: float
     clusters: ClusterSums | None
 
-    def merge(self, other: "_Weighed") -> "_Weighed":
+    def merge(self, other: _Weighed) -> _Weighed:
         clusters = self.clusters
         if clusters is not None and other.clusters is not None:
             clusters = clusters.merge(other.clusters)

@@ -4,6 +4,8 @@ The first two do not support missing outcomes: units without one are left out. T
 if missingness is unrelated to outcomes.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -133,7 +135,7 @@ def data_dictionary(rows: Rows, labels: Sequence[str] = ()) -> dict[str, str]:
     return words
 
 
-def _table(rows: Rows, labels: Sequence[str]) -> "pa.Table":
+def _table(rows: Rows, labels: Sequence[str]) -> pa.Table:
     import pyarrow as pa
 
     words = data_dictionary(rows, labels)
@@ -150,7 +152,7 @@ def _table(rows: Rows, labels: Sequence[str]) -> "pa.Table":
     return pa.table(arrays, schema=schema)
 
 
-def _plain(column: Any) -> "pa.Array":
+def _plain(column: Any) -> pa.Array:
     import pyarrow as pa
 
     # NumPy's fixed-width strings are unknown to Arrow.

@@ -1,5 +1,7 @@
 """Logged units: everything that was recorded about them, the only data that inference needs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,7 +72,7 @@ class Rows:
         groups: Mapping[str, ArrayLike] | None = None,
         eligible: ArrayLike | None = None,
         marks: ArrayLike | None = None,
-    ) -> "Rows":
+    ) -> Rows:
         """Validate and return the rows."""
         x = arguments.floats("features", features, ("n", "P"))
         p = arguments.floats("probabilities", probabilities, (len(x), "K"))
@@ -89,7 +91,7 @@ class Rows:
         marked = None if marks is None else _whole("marks", marks, len(x))
         return cls(x, taken, p, y, shared, named, _eligible(eligible, p), marked)
 
-    def some(self, among: Bools | Integers | slice) -> "Rows":
+    def some(self, among: Bools | Integers | slice) -> Rows:
         """Return a subset of the units, in the same order."""
         return Rows(
             self.features[among],

@@ -1,5 +1,7 @@
 """The value of assignment rules: the rule as run, and the rule to run next."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -52,7 +54,7 @@ class GreedyRule:
         charges: Floats | None = None,
         among: Bools | None = None,
         less: bool = False,
-    ) -> "GreedyRule":
+    ) -> GreedyRule:
         """Fit the rule to the outcomes of all waves, each with a level of its own.
 
         Parameters
@@ -299,7 +301,7 @@ class _Judged:
     def support(self) -> float:
         return self.supported.units / int(self.given.sum())
 
-    def merge(self, other: "_Judged") -> "_Judged":
+    def merge(self, other: _Judged) -> _Judged:
         return _Judged(self.supported.merge(other.supported), self.given + other.given)
 
 
@@ -322,7 +324,7 @@ class _Judge:
         among: Bools | None,
         less: bool,
         over: int,
-    ) -> "_Judge":
+    ) -> _Judge:
         model = OutcomeModel.fitted(summary.evidence.without(fold))
         last = waves[-1].subtract(fold.statistics)
         moved = CommonShift.of(last, model)

@@ -1,5 +1,7 @@
 """Lifts within segments: declared segments, and splits found in earlier waves."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,5 +1,7 @@
 """Summaries of a campaign's waves, overall and by segment, in one pass over the data."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -191,7 +193,7 @@ class WaveSummary:
     usual: float
     charges: Floats
     #: Estimates that were asked for, by contrast and segment.
-    estimates: dict[tuple[Contrast, "Segment | None"], Any] = field(
+    estimates: dict[tuple[Contrast, Segment | None], Any] = field(
         default_factory=dict, init=False, repr=False
     )
 

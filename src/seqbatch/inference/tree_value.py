@@ -4,6 +4,8 @@ A tree that was fitted to earlier waves is a fixed rule for the units of a later
 therefore estimated as a lift is, from doubly robust scores, and its leaves are segments.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import nan
@@ -173,17 +175,17 @@ class _Comparison:
         cls,
         about: str,
         beside: str,
-        scored: "_Scored",
+        scored: _Scored,
         wanted: Integers,
         instead: Integers,
-    ) -> "_Comparison":
+    ) -> _Comparison:
         """Return the sums over the units of a piece."""
         both = supports(scored.rows.probabilities, wanted, instead)
         contrast = RuleOver(about, WIDENING, wanted[both], instead[both])
         sums = scored.sums(both, contrast)
         return cls(about, beside, sums, len(wanted), int((wanted != instead).sum()))
 
-    def merge(self, other: "_Comparison") -> "_Comparison":
+    def merge(self, other: _Comparison) -> _Comparison:
         return replace(
             self,
             supported=self.supported.merge(other.supported),
@@ -230,7 +232,7 @@ class _Comparisons:
     sizes: Integers
 
     @classmethod
-    def of(cls, tree: DecisionTree, last: Wave, summaries: Sequence[WaveSummary]) -> "_Comparisons":
+    def of(cls, tree: DecisionTree, last: Wave, summaries: Sequence[WaveSummary]) -> _Comparisons:
         """Pass over the last wave."""
         made: _Comparisons | None = None
         for scored in _scored(last, summaries):
@@ -240,7 +242,7 @@ class _Comparisons:
         return made
 
     @classmethod
-    def _of_piece(cls, tree: DecisionTree, scored: _Scored) -> "_Comparisons":
+    def _of_piece(cls, tree: DecisionTree, scored: _Scored) -> _Comparisons:
         rows, K = scored.rows, scored.rows.actions_number
         wanted, single = tree.actions(rows), tree.single.actions(rows)
         control = np.zeros_like(wanted)
@@ -252,7 +254,7 @@ class _Comparisons:
             np.bincount(tree.levels(rows), minlength=len(tree.leaves)),
         )
 
-    def merge(self, other: "_Comparisons") -> "_Comparisons":
+    def merge(self, other: _Comparisons) -> _Comparisons:
         return _Comparisons(
             self.control.merge(other.control),
             self.single.merge(other.single),

@@ -152,13 +152,14 @@ def _read(spec: Path) -> dict[str, Any]:
 
 
 def _environment(where: str, parts: dict[str, Any]) -> Environment:
-    """Build an environment; `eligible` is the share of units that may get each action."""
-    inside: Environment = _made(
-        Environment,
-        environments,
-        where,
-        {key: value for key, value in parts.items() if key != "eligible"},
-    )
+    """Build an environment, which may have another one inside.
+
+    `eligible` is the share of units that may get each action.
+    """
+    own = {key: value for key, value in parts.items() if key != "eligible"}
+    if isinstance(own.get("environment"), dict):
+        own["environment"] = _environment(f"{where}.environment", own["environment"])
+    inside: Environment = _made(Environment, environments, where, own)
     if "eligible" not in parts:
         return inside
     if not isinstance(parts["eligible"], list):

@@ -1,5 +1,7 @@
 """A sample of units: its feature columns, dimension, condition number and diversity."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -19,6 +19,8 @@ then restricted to these: an ineligible action has probability exactly 0. Learni
 on eligibility. If every action is eligible, the results are bit-identical to those without a mask.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -46,7 +48,7 @@ class Feedback:
     groups: Integers
     rewards: Floats
 
-    def take(self, units: "Bools | Integers") -> "Feedback":
+    def take(self, units: Bools | Integers) -> Feedback:
         """Return the outcomes of some of the units."""
         return Feedback(
             self.vectors[units], self.actions[units], self.groups[units], self.rewards[units]

@@ -9,6 +9,8 @@ over the actions that are so chosen: no other choice has a larger determinant of
 distribution of units). All vectors count, none of the outcomes.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

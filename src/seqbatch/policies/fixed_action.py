@@ -12,7 +12,7 @@ from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.rule import Rule
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FixedAction(BasePolicy):
     """The same action for every unit that may get it.
 
@@ -27,7 +27,7 @@ class FixedAction(BasePolicy):
     --------
     >>> import numpy as np
     >>> from seqbatch import Learner, grids
-    >>> learner = Learner(FixedAction(action=1), grids.explicit([3]), actions=2, dim=1)
+    >>> learner = Learner(FixedAction(1), grids.explicit([3]), actions=2, dim=1)
     >>> learner.assign(np.ones((3, 2, 1))).actions
     array([1, 1, 1])
     """

@@ -3,7 +3,9 @@
 It is the benchmark in the definition of regret (Definition 1) and useful only in simulations.
 """
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +15,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import First, LinearPolicy
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Oracle(LinearPolicy):
     """The best action under the true parameter.
 
@@ -30,7 +32,7 @@ class Oracle(LinearPolicy):
     --------
     >>> import numpy as np
     >>> from seqbatch import Learner, grids
-    >>> oracle = Oracle(theta=[[1.0], [-1.0]])
+    >>> oracle = Oracle([[1.0], [-1.0]])
     >>> learner = Learner(oracle, grids.explicit([2]), actions=2, dim=1, layout="block")
     >>> learner.assign([[1.0], [-1.0]]).actions
     array([0, 1])
@@ -38,7 +40,7 @@ class Oracle(LinearPolicy):
 
     theta: ArrayLike
     # The truth needs no random start.
-    first: First | None = "fixed"
+    first: First | None = field(default="fixed", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -69,6 +69,7 @@ class PlanBody(Body):
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=30)
     after: int = Field(default=0, ge=0, le=1_000_000_000)
+    purpose: Literal["earn", "choose"] = "earn"
     eligible: list[float] | None = Field(default=None, min_length=2, max_length=50)
     capacity: list[float | None] | None = Field(default=None, min_length=2, max_length=50)
     batch_cost: float | None = None
@@ -86,11 +87,28 @@ class SpecBody(Body):
     spec: dict[str, Any] | Annotated[str, Field(max_length=100_000)] = Field(examples=[_SPEC])
 
 
+class CreateBody(SpecBody):
+    """A spec, with the JSON of its rehearsal, whose hash the first event keeps."""
+
+    rehearsal: dict[str, Any] | None = None
+
+
 class ValidateBody(SpecBody):
     """A spec, with units and outcomes to check against it."""
 
     units: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
     outcomes: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
+
+
+class RehearseBody(SpecBody):
+    """A spec to rehearse, with units to draw from and what may be true."""
+
+    units: list[Row] | None = Field(default=None, min_length=1, max_length=10_000)
+    truths: list[dict[str, Any]] = Field(
+        default=[], max_length=10, examples=[[{"none": 0.04, "mail": 0.05}]]
+    )
+    campaigns: int = Field(default=1_000, ge=1, le=10_000)
+    seed: int = Field(default=0, ge=0, lt=2**53)
 
 
 class AssignmentsBody(Body):
@@ -160,6 +178,13 @@ class SignBody(Body):
 
     meaning: str = Field(max_length=500, examples=["approved by the statistician"])
     reason: Reason = ""
+
+
+class RehearsingAnswer(BaseModel):
+    """How many parts of a rehearsal are done; the same call goes on."""
+
+    done: int
+    total: int
 
 
 class CampaignAnswer(BaseModel):

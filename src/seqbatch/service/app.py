@@ -24,11 +24,20 @@ from seqbatch.service.call_log import FORMAT, HEADER, LEVEL, log_call, request_i
 from seqbatch.service.group_commit import Groups
 from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
-from seqbatch.service.pages import campaign, create, plan, rendering, sign_in, waves
+from seqbatch.service.pages import (
+    campaign,
+    create,
+    plan,
+    rehearsal,
+    rendering,
+    sign_in,
+    waves,
+)
 from seqbatch.service.pages.plan import Plans
 from seqbatch.service.pages.rendering import ViewCache
 from seqbatch.service.pages.uploads import Uploads
 from seqbatch.service.problems import ProblemDocument
+from seqbatch.service.rehearsals import Rehearsals
 from seqbatch.service.routes import campaigns, health, plans, units, views
 from seqbatch.storage import answers, open_store, tokens
 from seqbatch.storage.stores import SQLStore
@@ -87,6 +96,7 @@ FORGETTING, KEEPING = 3600.0, 1.0
 #: The routers of the dashboard.
 PAGES = (
     sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router, create.router,
+    rehearsal.router,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
@@ -156,6 +166,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     with TemporaryDirectory(prefix="seqbatch-", ignore_cleanup_errors=True) as own:
         folder = app.state.folder or Path(own)
         app.state.uploads = Uploads(_made(folder / "uploads"), app.state.settings)
+        app.state.rehearsals = Rehearsals(_made(folder / "rehearsals"), app.state.settings)
         async with _working(app):
             with app.state.stopping.watched():
                 yield
@@ -182,6 +193,7 @@ def _forget(app: FastAPI) -> None:
     answers.forget(app.state.store)
     tokens.forget_sessions(app.state.store)
     app.state.uploads.forget()
+    app.state.rehearsals.forget()
 
 
 def _made(folder: Path) -> Path:

@@ -67,6 +67,10 @@ class Trajectory:
             f"regret {number(self.regret[-1])}, reward {number(self.reward[-1])}>"
         )
 
+    def to_pandas(self) -> Any:
+        """Return the run batch by batch as a pandas data frame, without unknown columns."""
+        return self.tables()[0].to_pandas()
+
     def tables(self) -> list[Table]:
         """Return the run batch by batch, without columns that are unknown."""
         columns: dict[str, list[Any]] = {

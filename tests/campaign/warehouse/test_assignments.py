@@ -1,5 +1,7 @@
 """Who is in a wave: each unit once, the same units everywhere, and nothing wrong in silence."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import duckdb
 import polars as pl
 import psycopg
@@ -12,6 +14,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS
 from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of
 from tests.campaign.warehouses import (
@@ -187,7 +190,9 @@ def test_a_table_that_is_not_the_campaigns_is_refused(store, shop, tmp_path, cha
     wave(campaign, shop, tmp_path, 1)
     kept = shop.run("SELECT * FROM roster")
     change(shop)
-    with pytest.raises((duckdb.Error, psycopg.Error), match="not the 300 units of the earlier"):
+    with pytest.raises(
+        (duckdb.Error, psycopg.Error), match="should be the 300 units of the earlier"
+    ):
         insert(campaign, shop)
     # Somebody who assigned in time, and whose table changed only then, has no sums either.
     shop.put("roster", kept)
@@ -221,6 +226,39 @@ def test_sums_of_units_that_had_an_earlier_wave_are_refused(store, shop, tmp_pat
         campaign.record_sums(sums, statement=path)
 
 
+def test_a_table_that_another_campaign_uses_is_refused(store, shop, tmp_path):
+    """Even one of the same name, whose first wave is there."""
+    one = Campaign.create(SPEC, store=store)
+    other = open_store(tmp_path / "other.db")
+    two = Campaign.create({**SPEC, "seed": 6}, store=other)
+    shop.put("units", customers(900, seed=1))
+    insert(one, shop)
+    with pytest.raises((duckdb.Error, psycopg.Error), match="300 units of other waves or campaign"):
+        insert(two, shop)
+    sums, path = sums_of(two, shop, tmp_path, 1)
+    with refused("invalid-rows", problem="no-rows"):
+        two.record_sums(sums, statement=path)
+    other.close()
+
+
+@pytest.mark.slow
+def test_two_sessions_that_insert_at_the_same_time_insert_once(store, postgres):
+    campaign = Campaign.create(SPEC, store=store)
+    shop = PostgresShop(postgres.get_uri())
+    shop.put("units", customers(900, seed=1))
+    create(campaign, shop)
+    text = campaign.sql(dialect="postgres", write=True, **TABLES)
+    sessions = [psycopg.connect(postgres.get_uri(), autocommit=True) for _ in range(6)]
+    for session in sessions:
+        session.execute("SET search_path TO shop")
+    with ThreadPoolExecutor(len(sessions)) as pool:
+        list(pool.map(lambda session: session.execute(text), sessions))
+    for session in sessions:
+        session.close()
+    assert len(roster(shop, 1)) == 300
+    shop.close()
+
+
 def test_a_unit_of_the_wave_that_is_changed_afterwards_is_refused(store, tmp_path):
     campaign, shop = Campaign.create(SPEC, store=store), DuckDBShop()
     shop.put("units", customers(400, seed=1))
@@ -241,6 +279,26 @@ def test_a_unit_of_the_wave_that_is_changed_afterwards_is_refused(store, tmp_pat
     with refused("not-as-planned", match="299"):
         campaign.record_sums(sums, statement=path)
     shop.close()
+
+
+def test_outcomes_whose_ids_are_written_in_another_way_are_refused(store, shop, tmp_path):
+    """Otherwise every unit would count as one without an outcome."""
+    spec = {**SPEC, **about("bought", kind="yes/no", absent=0)}
+    campaign = Campaign.create(spec, store=store)
+    shop.put("units", customers(400, seed=1))
+    insert(campaign, shop)
+    _, path = sums_of(campaign, shop, tmp_path, 1)
+    mine = roster(shop, 1)
+    right = visits(mine["id"], mine["action"], seed=1)
+    shop.put("outcomes", right.with_columns(pl.col("id") + " "))
+    with refused("invalid-rows", row=1, column="told", problem="no-unit-matches", match="300"):
+        campaign.record_sums(shop.run(path.read_text()), statement=path)
+    # Other customers' outcomes are passed over, and nobody may have one.
+    for outcomes in (right[:0], pl.concat([right, right.with_columns(pl.col("id") + " ")])):
+        shop.put("outcomes", outcomes)
+        sums = shop.run(path.read_text())
+        assert sums["told"].unique().to_list() == [len(outcomes)]
+    assert sum(campaign.record_sums(sums, statement=path).observed.values()) == 300
 
 
 def test_the_rule_refuses_what_the_script_refuses(store, tmp_path):

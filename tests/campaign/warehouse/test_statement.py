@@ -86,6 +86,24 @@ def test_duckdb_decides_as_python_does(store, policy):
     require_same(campaign, lambda units: in_duckdb(statement, units=units))
 
 
+BY_SHARES = {
+    "Thompson": {"kind": "ThompsonSampling", "samples": 200},
+    "exploration sampling": {"kind": "ThompsonSampling", "samples": 200, "objective": "choose"},
+    "epsilon": {"kind": "EpsilonGreedy", "epsilon": 0.2},
+    "lookahead": {"kind": "Lookahead"},
+}
+
+
+@pytest.mark.parametrize("policy", BY_SHARES)
+def test_without_features_databases_draw_by_any_policys_shares(store, policy):
+    campaign = first_wave(store, features={}, policy=BY_SHARES[policy])
+    statement = campaign.sql(units="units")
+    found = require_same(campaign, lambda units: in_duckdb(statement, units=units), 5_000)
+    # All units have the same probabilities, and not those of the first wave.
+    assert found["p1"].n_unique() == 1
+    assert abs(found["p1"][0] - 1 / 3) > 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["SBPE", "SBUCB"])
 def test_postgres_decides_as_python_does(store, postgres, policy):

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.service import rehearsals
 from seqbatch.storage import tokens
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
 from tests.service.pages.visiting import Visit
@@ -321,6 +322,29 @@ def test_rows_that_do_not_fit_the_spec_are_listed(visit):
     assert answer.status_code == 422
     assert "customers.csv does not fit:" in words(answer.text)
     assert "'north'" in words(answer.text)
+
+
+def test_a_rehearsal_goes_on_and_its_hash_is_kept(service, visit, monkeypatch):
+    monkeypatch.setattr(rehearsals, "SLICE", -1.0)
+    at, page = reviewed(visit, "rehearsed", how="sizes", sizes="20, 20", metric="visit")
+    fields = dict(chosen(page.text, f"{at}/create"))
+    assert fields["truth"] == 'nothing = 0.04\n"offer A" = 0.05\n"offer B" = 0.05'
+    fields |= {"campaigns": "3", "truth": 'nothing = 0.3\n"offer A" = 0.8'}
+    wrong = visit.send(f"{at}/rehearsal", {**fields, "truth": "nothing = 3"})
+    assert wrong.status_code == 422
+    assert "nothing: must be from 0 to 1; received 3" in words(wrong.text)
+    page = visit.send(f"{at}/rehearsal", fields)
+    assert '<progress value="1" max="2"' in page.text
+    assert "50% done" in words(page.text)
+    page = visit.send(f"{at}/rehearsal", dict(chosen(page.text, f"{at}/rehearsal")))
+    assert "<progress" not in page.text
+    assert '<figure class="drawn"><img src="data:image' in page.text
+    assert "How often tests reject a true hypothesis" in words(page.text)
+    answer = visit.send(f"{at}/create", dict(chosen(page.text, f"{at}/rehearsal")))
+    assert answer.status_code == 303, words(answer.text)
+    kept = Campaign(service.store, "rehearsed").events()[0].payload["rehearsal"]
+    assert kept["campaigns"] == 3
+    assert kept["hash"] in words(page.text)
 
 
 def test_a_form_sent_twice_creates_once(service, visit):

@@ -177,7 +177,10 @@ def test_metrics_and_guardrails_are_shown_and_sent(service, visit):
     made.close()
     texts = looked_at(visit, made)
     broken = "Guardrail broken under mail: "
-    assert all(broken in texts[page] for page in ("", "/findings", "/report"))
+    assert all(broken in texts[page] for page in ("", "/findings"))
+    for page in ("/findings", "/report"):
+        assert "every other action breaks a guardrail" in texts[page]
+        assert "mail BROKEN, 100" in texts[page]
     for page in ("/findings", "/report"):
         assert "complaints per 100 units; guardrail: at most 20" in texts[page]
         assert "spend in EUR per unit; more is better" in texts[page]

@@ -14,6 +14,7 @@ from seqbatch.errors import InvalidArgumentError
 OWN = {"seed"}
 #: The most bytes of a rehearsal's file.
 LONGEST = 1 << 24
+RULE = "the .json file of a rehearsal"
 
 
 def design_of(spec: Spec) -> str:
@@ -55,26 +56,30 @@ class RehearsalFile:
     @classmethod
     def read(cls, path: str | Path) -> "RehearsalFile":
         """Read the JSON file of a rehearsal; refuse another file, and a changed one."""
-        rule = "the .json file of a rehearsal"
         try:
             if Path(path).stat().st_size > LONGEST:
-                raise InvalidArgumentError("rehearsal", rule, path)
+                raise InvalidArgumentError("rehearsal", RULE, path)
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            raise InvalidArgumentError("rehearsal", rule, path, f"{error.strerror}.") from None
+            raise InvalidArgumentError("rehearsal", RULE, path, f"{error.strerror}.") from None
         except (ValueError, RecursionError):
             plain = None
-        if not isinstance(plain, dict) or not {"campaign", "design", "hash", "truths"} <= set(
-            plain
-        ):
-            raise InvalidArgumentError("rehearsal", rule, path)
-        said = plain.pop("hash")
+        return cls.of(plain, path)
+
+    @classmethod
+    def of(cls, plain: Any, received: Any) -> "RehearsalFile":
+        """Return the numbers from their plain values; refuse other values, and changed ones."""
+        needed = {"campaign", "design", "hash", "truths", "seed", "campaigns"}
+        if not isinstance(plain, dict) or not needed <= set(plain):
+            raise InvalidArgumentError("rehearsal", RULE, received)
         # The document's sections follow from the numbers.
-        made = cls({name: own for name, own in plain.items() if name not in ("title", "sections")})
-        if made.hash != said:
+        made = cls(
+            {name: own for name, own in plain.items() if name not in ("hash", "title", "sections")}
+        )
+        if made.hash != plain["hash"]:
             raise InvalidArgumentError(
-                "rehearsal", "a file as the rehearsal wrote it", f"{path}, which was changed since",
-                "Rehearse again.",
+                "rehearsal", "a file as the rehearsal wrote it",
+                f"{received}, which was changed since", "Rehearse again.",
             )  # fmt: skip
         return made
 

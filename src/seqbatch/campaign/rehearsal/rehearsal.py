@@ -29,8 +29,8 @@ from seqbatch.engine import Engine
 from seqbatch.errors import InvalidSpecError
 from seqbatch.simulation.resumable_tasks import Progress, Row, run_tasks
 
-#: How many campaigns one task runs.
-PART = 20
+#: How many campaigns one task runs at most, and how many units unless one campaign has more.
+PART, PART_UNITS = 20, 100_000
 
 Declared = str | Path | Mapping[str, Any]
 
@@ -93,9 +93,10 @@ def rehearse(
     declared = [read_truth(one, prepared.now, drawn.levels) for one in truths]
     every = truths_of(prepared.now, declared)
     rehearsing = Rehearsing(prepared, drawn, seed)
+    some = max(1, min(PART, PART_UNITS // sum(prepared.now.sizes)))
     tasks = [
-        RehearsedPart(rehearsing, truth, place, range(first, min(first + PART, campaigns)))
-        for first in range(0, campaigns, PART)
+        RehearsedPart(rehearsing, truth, place, range(first, min(first + some, campaigns)))
+        for first in range(0, campaigns, some)
         for place, truth in enumerate(every)
     ]
     with ExitStack() as stack:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -506,7 +507,7 @@ def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
     if not declared and plan is None:
         raise InvalidSpecError(
             "spec: nothing says what outcomes are like. Declare a truth in a TOML file, such as\n"
-            f"{_example(now, control)}\nor a plan with its noise and effect in [grid.plan].",
+            f"{indent(example(now), '  ')}\nor a plan with its noise and effect in [grid.plan].",
             code="no-truth",
             field="truth",
         )
@@ -517,16 +518,17 @@ def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
     return (*found, *declared)
 
 
-def _example(now: Situation, control: int) -> str:
-    """Return a truth for these actions, as lines of a TOML file."""
+def example(now: Situation) -> str:
+    """Return a truth for these actions, as a TOML file."""
     lines, terms = list[str](), now.spec.reward.terms
+    names = [action.name for action in now.actions]
+    control = names[0] if now.spec.control is None else now.spec.control
     if any(metric.kind == AMOUNT for metric in now.spec.metrics.values()):
-        lines.append("  spread = {sd = 20}")
+        lines.append("spread = {sd = 20}")
     for metric in terms:
         if len(terms) > 1:
-            lines.append(f"  [metrics.{key(metric.name)}]")
-        for place, action in enumerate(now.actions):
-            lines.append(f"  {key(action.name)} = {USUAL[metric.kind][place != control]}")
+            lines.append(f"[metrics.{key(metric.name)}]")
+        lines += [f"{key(name)} = {USUAL[metric.kind][name != control]}" for name in names]
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ MARK_DIGITS = ((0, 8), (8, 16), (16, 24), (24, 32))
 #: Their sums over units are the fingerprint of a wave's ids, whatever the order of rows.
 MARKS = tuple(f"mark{place}" for place in range(len(MARK_DIGITS)))
 #: The columns of a decision, in the table of assignments.
-DECISION = ("action", "wave", "score", "probability", "randomised")
+DECISION = ("action", "campaign", "wave", "score", "probability", "randomised")
 
 
 def marks_in(sql: SqlDialect, digest: str) -> list[Item]:
@@ -57,6 +57,24 @@ class AssignmentsTable:
         """The quoted name."""
         return self.sql.table(self.name)
 
+    @property
+    def label(self) -> str:
+        """What the column `campaign` holds: the name, and digits that tell its namesakes apart."""
+        key = marks_key(self.now.spec.seed, self.now.name)
+        return self.sql.text(f"{self.now.name} {key[:12]}")
+
+    @property
+    def here(self) -> str:
+        """The condition that a row is of the open wave."""
+        return f"wave = {self.now.wave} AND campaign = {self.label}"
+
+    def other(self, prefix: str = "") -> str:
+        """Return the condition that a row is of another wave, or of another campaign."""
+        pairs = {"wave": str(self.now.wave), "campaign": self.label}
+        return " OR ".join(
+            f"{prefix}{name} <> {value} OR {prefix}{name} IS NULL" for name, value in pairs.items()
+        )
+
     @cached_property
     def features(self) -> dict[str, tuple[str, str]]:
         """The alias of each column that the model reads: its name in the table, and its type."""
@@ -79,8 +97,8 @@ class AssignmentsTable:
     def columns(self) -> dict[str, str]:
         """The table's columns and their types."""
         sql, chances = self.sql, [f"p{action}" for action in range(len(self.now.active))]
-        decision = dict(zip(DECISION, (sql.string, sql.whole, sql.double, sql.double, sql.whole),
-                            strict=True))  # fmt: skip
+        kinds = (sql.string, sql.string, sql.whole, sql.double, sql.double, sql.whole)
+        decision = dict(zip(DECISION, kinds, strict=True))
         return {
             **{sql.name_of(name): sql.string for name in self.now.spec.unit},
             **decision,
@@ -108,7 +126,7 @@ class AssignmentsTable:
         none = sql.fail(f"{sql.as_text('COUNT(*)')} || {said}")
         return (
             f"SELECT CASE WHEN COUNT(*) = 0 THEN {none} ELSE COUNT(*) END AS units\n"
-            f"FROM {self.table} WHERE wave = {wave}"
+            f"FROM {self.table} WHERE {self.here}"
         )
 
     def ids(self, prefix: str = "") -> list[str]:
@@ -128,7 +146,7 @@ class AssignmentsTable:
         """
         sql, now = self.sql, self.now
         digest = mark_of(now, sql, id_of(sql, self.ids()))
-        others = f"WHERE wave <> {now.wave} OR wave IS NULL"
+        others = f"WHERE {self.other()}"
         stages.add("other_waves", [(digest, "digest")], source=self.table, after=others)
         stages.add("others", [("COUNT(*)", "others"), *(
             (f"COALESCE({sql.sum(text)}, 0)", name) for text, name in marks_in(sql, "digest")
@@ -196,7 +214,7 @@ class WaveEntry:
             (f"COALESCE(SUM(CASE WHEN {nameless} THEN 1 ELSE 0 END), 0)", "nameless"),
         ])  # fmt: skip
         table.add_others(stages)
-        here = f"WHERE wave = {now.wave}"
+        here = f"WHERE {table.here}"
         stages.add("entered", [("COUNT(*)", "already")], source=table.table, after=here)
         crossed = "CROSS JOIN counted CROSS JOIN recorded"
         stages.add("checked", [(self._verdict(), "verdict")], after=crossed)
@@ -220,8 +238,8 @@ class WaveEntry:
             )
             lines.append(f"WHEN already > 0 THEN {failing('already', said)}")
         other = (
-            f"units of other waves are in {self.table.name}, but they are not the {recorded} units "
-            "of the earlier waves on record. Use the campaign's own table, with all earlier waves"
+            f"units of other waves or campaigns are in {self.table.name}; there should be the "
+            f"{recorded} units of the earlier waves, as recorded. Use the campaign's own table"
         )
         lines.append(f"WHEN altered = 1 THEN {failing('others', other)}")
         without = f"rows of {self.units} have no id"

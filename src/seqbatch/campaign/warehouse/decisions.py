@@ -3,7 +3,10 @@
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from seqbatch.campaign.decide.draws import DIGITS, md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
@@ -21,6 +24,7 @@ from seqbatch.campaign.warehouse.features import (
     columns_of,
 )
 from seqbatch.campaign.warehouse.stages import Stages, id_of, named, summed, total
+from seqbatch.core import Contexts
 from seqbatch.errors import CampaignStateError
 from seqbatch.policies.rule import Rule
 
@@ -29,13 +33,33 @@ from seqbatch.policies.rule import Rule
 
 
 #: Columns of a statement's result beside those of the unit, and p0, p1, ...
-RESULT = ("action", "wave", "score", "probability", "randomised", "part", "problem")
+RESULT = ("action", "campaign", "wave", "score", "probability", "randomised", "part", "problem")
 
 
 def rule_of(now: Situation, state: Any) -> Rule:
     """Return the open wave's rule; refuse a campaign that SQL cannot express."""
     require_expressible(now)
-    return now.made_policy().rule(state)
+    rule = now.made_policy().rule(state)
+    return settled(now, rule) if rule.beyond() else rule
+
+
+def settled(now: Situation, rule: Rule) -> Rule:
+    """Return the rule with its probabilities as numbers, where no column tells units apart."""
+    one = np.ones((1, now.encoder(wave=now.wave).dim))
+    contexts = now.encoder(wave=now.wave).contexts(one, now.active)
+    every = Contexts(contexts, now.problem(), None)
+    weights = rule.choose(every, rule.rank(every), np.zeros(1))[1][0]
+    return replace(
+        rule, kind="mixture", weights=weights, samples=None, quadratic=None, epsilon=None
+    )
+
+
+def alike(now: Situation, rule: Rule) -> bool:
+    """Return whether the rule has the same probabilities for all units."""
+    encoder = now.encoder(wave=now.wave)
+    # The model has nothing but a constant.
+    bare = not encoder.parts and encoder.eligibility is None
+    return bare and rule.staging is None
 
 
 def require_expressible(now: Situation) -> None:
@@ -53,7 +77,8 @@ def inexpressible(now: Situation) -> list[str]:
     """Return the reasons why SQL cannot make a campaign's decisions, in this or a later wave."""
     spec, parts = now.spec, now.encoder(wave=now.wave).parts
     policy = now.made_policy()
-    beyond = policy.preference(policy.begin(now.problem())).beyond()
+    preference = policy.preference(policy.begin(now.problem()))
+    beyond = [] if alike(now, preference) else preference.beyond()
     hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
@@ -67,7 +92,8 @@ def inexpressible(now: Situation) -> list[str]:
         ),
         'the actions share one model (model = "shared")': spec.model == "shared",
         "it is masked, and a statement shows every score": now.masked,
-        f"the policy is {now.policy['kind']}: {', '.join(beyond)}": bool(beyond),
+        f"the policy is {now.policy['kind']}, and units have features or eligibility: "
+        f"{', '.join(beyond)}": bool(beyond),
         f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
         f"dates have a format ({', '.join(dates)})": bool(dates),
         f"numbers have a format ({', '.join(spelled)})": bool(spelled),

@@ -91,7 +91,8 @@ class SqlColumns:
     problems
         Conditions under which a unit is refused, each with the reason.
     keys, cells
-        The category and boolean columns, and the number of combinations of their values.
+        The category and boolean columns, and the number of combinations of values that a unit with
+        an action can have.
     steady
         The model's numbers that depend only on those columns, each with its expression.
     sizes
@@ -238,7 +239,7 @@ def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, plac
             continue
         # The last level is for a missing date.
         made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))
-        made.key(name, len(LEVELS[each]) + 1)
+        made.key(name, len(LEVELS[each]) + (part.rules.missing != "refuse"))
         for number in range(len(part.names_of(each))):
             made.add(_indicator(sql, f"{name} = {number}"), steady=True)
 
@@ -248,7 +249,7 @@ def _boolean(made: SqlColumns, sql: SqlDialect, part: BooleanFeature, given: str
     if part.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
     yes = f"{given} OR {given} IS NULL" if part.missing is True else given
-    made.key(given, 3)
+    made.key(given, 2 if part.missing == "refuse" else 3)
     made.add(_indicator(sql, yes), steady=True)
     if part.missing == "level":
         made.add(_indicator(sql, f"{given} IS NULL"), steady=True)
@@ -271,7 +272,7 @@ def _levels(made: SqlColumns, sql: SqlDialect, part: LevelsFeature, given: str, 
     if not part.other:
         made.refuse(f"{place} = {UNSEEN}", part, part.rule)
     known = part.rare is not None or not part.rules.learns
-    made.key(place, len(part.levels) + 2)
+    made.key(place, len(part.levels))
     for number in range(len(part.levels)):
         shown = _indicator(sql, f"{place} = {number}") if known else sql.number(0.0)
         made.add(shown, steady=True)

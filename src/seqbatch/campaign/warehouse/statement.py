@@ -28,8 +28,8 @@ What = Literal["assign", "sums"]
 STAGES = (
     "given", "offered", "counted", "other_waves", "others", "recorded", "entered", "checked",
     "taken", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
-    "shared", "decided", "told", "told_once", "judged", "rounded", "had_before", "cells", "marked",
-    "held",
+    "shared", "decided", "told", "told_once", "told_of", "judged", "rounded", "had_before",
+    "cells", "marked", "held",
 )  # fmt: skip
 #: The placeholder for a statement's fingerprint while the fingerprint is computed.
 BLANK = "0" * 64
@@ -133,6 +133,7 @@ def assigning(
         said.append("A unit with a problem gets no action. Every unit must be in the table once.")
         return _headed(now, sql, about, said, made.stages.statement([*items, *named("problem")]))
     table = entry.table
+    items.insert(len(ids) + 1, (table.label, "campaign"))
     items += [(alias, column) for alias, (column, _) in table.features.items()]
     about |= {"assignments": table.name, "write": entry.write, "partial": entry.partial}
     said.append(f"Units of {_plain(table.name)} get none: they had their wave.")

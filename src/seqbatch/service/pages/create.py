@@ -11,10 +11,12 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from seqbatch.campaign import Validated, validate
+from seqbatch.campaign import Rehearsal, Validated, validate
 from seqbatch.campaign.decide.stopping import stopping_said, unlooked
 from seqbatch.campaign.record.earlier_campaign import history_said
+from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.rehearsal.truth import example
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.spec.draft import ACTIONS, Choices, Draft
@@ -45,6 +47,7 @@ from seqbatch.service.pages.forms import (
     read_form,
     ungrouped,
 )
+from seqbatch.service.pages.rehearsal import rehearsed
 from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
@@ -401,6 +404,8 @@ router = APIRouter(include_in_schema=False, prefix="/new")
 
 #: Fields that the planner page passes to the form.
 PLANNED = ("sizes", "actions", "randomised")
+#: Fields of the review's rehearsal.
+REHEARSED = ("truth", "campaigns", "rehearsed")
 #: The button of the review that leads back to the form.
 AGAIN = "again"
 
@@ -479,12 +484,25 @@ async def create(request: Request, fingerprint: str, visitor: Visiting) -> Respo
     text, call = form.text("spec"), form.call(request, visitor)
     try:
         spec = parse_spec(text, name="spec")
-        await bounded(request, lambda: created(store, visitor.token, call, spec))
+        kept = await _rehearsal(request, visitor, form, fingerprint)
+        await bounded(request, lambda: created(store, visitor.token, call, spec, kept))
     except (SeqbatchError, ProblemError) as error:
         file = _file(request, visitor, fingerprint)
         said = problem_of(error, store.label).said(on_pages)
         return _review_page(request, file, form, text, None, said=said)
     return RedirectResponse(f"/new/{fingerprint}/created/{spec.name}", status_code=303)
+
+
+async def _rehearsal(
+    request: Request, visitor: Visitor, form: Form, fingerprint: str
+) -> RehearsalFile | None:
+    """Return the rehearsal with which a campaign is created; None without one."""
+    if not form.ticked("rehearsed"):
+        return None
+    made = await rehearsed(request, visitor, form, _file(request, visitor, fingerprint))
+    if isinstance(made, Rehearsal):
+        return made.file
+    raise ProblemError(409, "wrong-state", "the rehearsal was not kept. Rehearse again.")
 
 
 @router.get("/{fingerprint}/created/{name}")
@@ -554,12 +572,15 @@ def _review_page(
     request: Request, file: Kept, form: Form, text: str, review: Review | None, *, said: str = ""
 ) -> Response:
     """Show a spec; the page keeps the typed values, to return to the form."""
-    filled = [pair for pair in form.fields if pair[0] not in (CSRF, ONCE, "spec")]
+    filled = [pair for pair in form.fields if pair[0] not in (CSRF, ONCE, "spec", *REHEARSED)]
+    prepared = review and review.found.prepared
     label = request.app.state.store.label
     problems = [] if review is None else [problem_of(e, label) for e in review.found.problems]
     shown: dict[str, Any] = {
         "file": file, "filled": filled, "text": text, "said": said,
         "problems": problems, "listed": LISTED,
         "words": review and review.words, "found": review and review.found,
+        "truth": form.text("truth") or (prepared and example(prepared.now)),
+        "campaigns": form.text("campaigns", "200"),
     }  # fmt: skip
     return page(request, "new_review.html", status_code=422 if said or problems else 200, **shown)

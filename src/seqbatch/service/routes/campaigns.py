@@ -1,4 +1,4 @@
-"""Routes of campaigns: validate, create, list, show, close, amend, continue, sign, stop, abort."""
+"""Routes of campaigns: validate, rehearse, create, list, show, and steps that change one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,13 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from seqbatch.campaign import Campaign, Closed, Validated, validate
+from seqbatch.campaign import Campaign, Closed, Rehearsal, Validated, validate
+from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
+from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, parse_spec
-from seqbatch.campaign.steps.create import prepare
+from seqbatch.campaign.steps.create import prepare, with_rehearsal
 from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.views.status import listed, step_from
 from seqbatch.errors import InvalidSpecError
@@ -22,21 +24,25 @@ from seqbatch.service.api_models import (
     CampaignAnswer,
     CampaignsAnswer,
     CloseBody,
+    CreateBody,
     EventAnswer,
     Name,
     ReasonBody,
+    RehearseBody,
+    RehearsingAnswer,
     ScreenBody,
     SignBody,
-    SpecBody,
     ValidateAnswer,
     ValidateBody,
     reads,
 )
 from seqbatch.service.bodies import own_folder, read_json, table_of
 from seqbatch.service.idempotency import as_json, call_of, changed, sent, stepped
-from seqbatch.service.long_calls import bounded
+from seqbatch.service.long_calls import Progress, bounded, planned
 from seqbatch.service.problems import problem_of, responses
+from seqbatch.service.rehearsals import RehearsalQuestion, Rehearsals
 from seqbatch.service.routes.units import recorded
+from seqbatch.simulation import Progress as Rehearsing
 from seqbatch.storage import open_store
 from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
@@ -141,17 +147,52 @@ def _tried(found: Validated, label: str) -> dict[str, Any]:
 
 
 @router.post(
+    "/rehearse",
+    summary="Rehearse a spec on simulated outcomes; store nothing.",
+    openapi_extra=reads(RehearseBody, changes=False),
+    responses={
+        200: {"model": dict[str, Any]}, 202: {"model": RehearsingAnswer},
+        **responses(413, 415, 422, 429),
+    },
+)  # fmt: skip
+async def rehearse_spec(request: Request, token: Caller) -> Response:
+    """Answers after a few seconds; while it says how many parts are done, repeat the same call."""
+    body, hashed = await read_json(request, RehearseBody)
+    rehearsals: Rehearsals = request.app.state.rehearsals
+
+    def run(progress: Progress) -> Rehearsal | Rehearsing:
+        units = None
+        if body.units is not None:
+            units = Source(table_of(body.units, what="units"), name="units"), hashed
+        asked = RehearsalQuestion(
+            token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units
+        )
+        return rehearsals.go_on(asked, progress)
+
+    made = await planned(request, run)
+    if isinstance(made, Rehearsal):
+        return sent(as_json(made.plain()))
+    return sent(as_json({"done": made.done, "total": made.total}, status=202))
+
+
+@router.post(
     "",
     status_code=201,
     summary="Create a campaign from its spec.",
-    openapi_extra=reads(SpecBody),
+    openapi_extra=reads(CreateBody),
     responses={201: {"model": CampaignAnswer}, **responses(404, 409, 413, 415, 422, 429)},
 )
 async def create(request: Request, token: Caller) -> Response:
     """Create masked campaigns at the command line, which writes the key to a file."""
-    body, hashed = await read_json(request, SpecBody)
+    body, hashed = await read_json(request, CreateBody)
     store, call = request.app.state.store, call_of(request, token, hashed)
-    return sent(await bounded(request, lambda: created(store, token, call, declared(body.spec))))
+
+    def made() -> StoredAnswer:
+        given = body.rehearsal
+        rehearsal = None if given is None else RehearsalFile.of(given, "other values")
+        return created(store, token, call, declared(body.spec), rehearsal)
+
+    return sent(await bounded(request, made))
 
 
 def sources_of(store: SQLStore, token: Token) -> Sources:
@@ -159,7 +200,13 @@ def sources_of(store: SQLStore, token: Token) -> Sources:
     return Sources(lambda: store, files=False, sees=token.sees)
 
 
-def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Spec) -> StoredAnswer:
+def created(
+    store: SQLStore,
+    token: Token,
+    call: IdempotentCall | None,
+    spec: Spec,
+    rehearsal: RehearsalFile | None = None,
+) -> StoredAnswer:
     """Create a campaign, signed by the token; a repeated call gets the same answer."""
     require_sight(token, spec.name)
     if spec.masked or spec.interim == "committee":
@@ -171,6 +218,8 @@ def created(store: SQLStore, token: Token, call: IdempotentCall | None, spec: Sp
             "FILE`: that writes its key to a file, so the key never passes through the service.",
         )
     prepared = prepare(spec, defaults=store.defaults, sources=sources_of(store, token))
+    if rehearsal is not None:
+        prepared = with_rehearsal(prepared, rehearsal)
 
     def kept(base: SharedTransaction) -> StoredAnswer:
         campaign = Campaign.create(prepared, store=base, who=token.name)

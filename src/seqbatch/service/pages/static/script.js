@@ -133,3 +133,7 @@ if (planner) {
   planner.addEventListener("submit", (event) => { event.preventDefault(); ask(0); });
   if ("ask" in place.dataset) ask(0);
 }
+
+// A rehearsal goes on by itself; without this script, by its button.
+const rehearsing = document.querySelector("form[data-again]");
+if (rehearsing) setTimeout(() => rehearsing.requestSubmit(), 200);
