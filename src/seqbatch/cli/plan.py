@@ -295,8 +295,8 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within", "detect",
-    "power", "trade",
+    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within",
+    "detect", "power", "trade",
 }  # fmt: skip
 
 
