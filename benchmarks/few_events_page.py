@@ -37,7 +37,7 @@ Written by `python -m benchmarks.few_events`. If at least half of the outcomes h
 (0, or 1 if most outcomes are 1), the others are events. Before a look, the plan's effective units
 are multiplied by the share of outcomes so far that are events, all actions together. The look needs
 {binary} such events if outcomes are yes/no and {amounts} otherwise; with fewer it is not made, and
-spends nothing ([Campaigns](campaigns.md#stopping)). Statistics come from score intervals of
+spends nothing ([Campaigns](how-to/stopping.md)). Statistics come from score intervals of
 outcomes before costs; a difference in costs is a difference that the lift must exceed. This page
 measures how often rules err without and with the rule of events, and how often they find a
 difference. Units have no features; their counts are drawn, and a test compares statistics with

@@ -206,7 +206,7 @@ def _at_bound(metric: str, action: str, world: World) -> bool:
 INTRO = f"""# Metrics besides the objective
 
 Written by `{COMMAND}`. Findings have the mean of every metric under each action and its lift over
-the control, by the same estimators as those of the objective ([Campaigns](campaigns.md#findings)).
+the control, by the same estimators as those of the objective ([Campaigns](how-to/findings.md)).
 Here the policy adapts to visits (yes/no, about 10%). Three further metrics are measured: *left*, a
 yes or no of about 2%; *complaint*, one of 0.5%; and *spend*, an amount that is 0 for 95% of
 customers and log-normal for the others (standard deviation of logarithms {SIGMA:g}). All depend on

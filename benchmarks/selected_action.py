@@ -204,7 +204,7 @@ def _wrong(errors: Sequence[float], unit: float) -> str:
 INTRO = f"""# The best of several
 
 Written by `{COMMAND}`. Findings say what to expect of the action with the best estimate in a
-roll-out ([Campaigns](campaigns.md#findings)). The best of several estimates is too high on average,
+roll-out ([Campaigns](how-to/findings.md)). The best of several estimates is too high on average,
 because luck is selected, too. Here the action with the best estimated lift is selected, and
 compared with its own true lift.
 

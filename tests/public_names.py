@@ -14,11 +14,10 @@ HEAD = "## Public names\n\n"
 
 def listed() -> str:
     """Return the public names of every module that has a page of reference."""
-    modules = sorted(page.stem for page in (ROOT / "docs" / "reference").glob("*.md"))
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    modules = sorted(page.stem for page in pages if "\n::: " in page.read_text(encoding="utf-8"))
     lines = []
     for stem in modules:
-        if stem == "index":
-            continue
         name = "seqbatch" if stem == "seqbatch" else f"seqbatch.{stem}"
         names = ", ".join(f"`{each}`" for each in sorted(_names(import_module(name))))
         lines.append(f"- **{name}**: {names}")

@@ -22,6 +22,7 @@ RUN = [page for page in PAGES if RUNNABLE.search(page.read_text(encoding="utf-8"
 INTERNAL = {
     "__main__",
     "archive",
+    "awaited_units",
     "chart",
     "cli",
     "display",

@@ -37,6 +37,7 @@ from benchmarks.coverage.worlds import (
     uniform,
 )
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.decide.logged_waves import marks_of
 from seqbatch.campaign.record.store import Store
 from seqbatch.core.arrays import Floats
 from seqbatch.inference import Rows
@@ -186,7 +187,7 @@ def _wave(cell: Cell, campaign: Campaign, wave: int, random: Generator) -> Rows:
     outcomes = draw(cell, random, rates(cell, wave, x)[np.arange(size), actions], actions)
     gone = lost(random, cell.missing, x, actions)
     campaign.record(pl.DataFrame({"unit": names, "y": outcomes}).filter(~pl.Series(gone)))
-    return Rows.of(x, actions, p, np.where(gone, nan, outcomes))
+    return Rows.of(x, actions, p, np.where(gone, nan, outcomes), marks=marks_of(names))
 
 
 # ----------------------------------------------------------------------

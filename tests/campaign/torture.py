@@ -74,7 +74,7 @@ database with `fsync` on; it recovers, and the same checks follow, with `verify`
 
 Not covered: a machine that loses power (the disk's acknowledgements are trusted; SQLite runs with `synchronous = FULL`),
 disks that fail under PostgreSQL, a lost connection to a database on another machine, and changes of more than one cell
-at a time by someone who recomputes the hashes (see [seals](campaigns.md#verify-and-seal)).
+at a time by someone who recomputes the hashes (see [seals](how-to/verify.md)).
 """  # noqa: E501
 
 

@@ -165,6 +165,7 @@ class Chart:
 
     Examples
     --------
+    >>> from seqbatch.chart.marks import PointMark
     >>> panel = Panel(
     ...     x=Axis.categories(["a", "b"]), y=Axis.numbers([1.0, 3.0], zero=True),
     ...     marks=[PointMark(x=0.5, y=1.0), PointMark(x=1.5, y=3.0)], width=100, height=60,

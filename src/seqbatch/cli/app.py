@@ -158,8 +158,9 @@ def reproduce(
 
     You can interrupt it at any time; the same command resumes it.
     """
-    from seqbatch.lab import EXPERIMENTS, Options
-    from seqbatch.lab import reproduce as run
+    with kindly(extra="lab"):
+        from seqbatch.lab import EXPERIMENTS, Options
+        from seqbatch.lab import reproduce as run
 
     if name != "all" and name not in EXPERIMENTS:
         known = ", ".join([*EXPERIMENTS, "all"])

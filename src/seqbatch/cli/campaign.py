@@ -178,7 +178,7 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
 
 @app.command()
 def create(
-    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/how-to/spec.md.")],
     key: Annotated[
         Path | None,
         typer.Option(help="File for the key of a masked campaign, or one with withheld results."),

@@ -23,7 +23,7 @@ __all__ = ["app"]
 
 @app.command()
 def rehearse(
-    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/how-to/spec.md.")],
     units: Annotated[
         Path | None,
         typer.Option(help="File of units to draw from (default: made from the spec's features)."),

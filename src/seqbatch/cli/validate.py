@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def validate(
-    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/campaigns.md.")],
+    spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/how-to/spec.md.")],
     units: Annotated[str | None, typer.Argument(help="File of units.")] = None,
     outcomes: Annotated[str | None, typer.Argument(help="File of outcomes of these units.")] = None,
     file_format: Format = None,

@@ -355,7 +355,7 @@ def _predictor(
         raise InvalidArgumentError(
             "model",
             f"one that can be fitted to {len(y)} rewards between {y.min():g} and {y.max():g}",
-            f"{type(error).__name__}: {str(error).removesuffix('.')}",
+            f"{type(error).__name__}: {error}",
         ) from error
 
     def predict(rows: Floats, part: str) -> Floats:

@@ -333,8 +333,11 @@ def test_the_file_is_refused_with_the_row_the_value_and_the_setting(store):
 
 
 def test_the_documented_specs_can_be_read():
-    page = (Path(__file__).parents[3] / "docs" / "campaigns.md").read_text(encoding="utf-8")
-    whole, rules = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[:2]
+    pages = Path(__file__).parents[3] / "docs" / "how-to"
+    whole, rules = (
+        re.findall(r"```toml\n(.*?)```", (pages / page).read_text(encoding="utf-8"), re.DOTALL)[0]
+        for page in ("spec.md", "features.md")
+    )
     assert parse_spec(whole).features.columns == (
         "age", "spend", "opened", "signup", "member", "region", "city",
     )  # fmt: skip

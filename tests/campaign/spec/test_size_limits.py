@@ -385,7 +385,7 @@ def test_every_policy_is_among_those_tried():
 
 
 def test_limits_are_documented():
-    page = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
     for value in (input_limits.LONGEST_ID, input_limits.LONGEST_CELL, input_limits.MOST_ROWS,
                   input_limits.MOST_COLUMNS, input_limits.MOST_WAVES, input_limits.MOST_UNITS,
                   input_limits.MOST_ACTIONS,

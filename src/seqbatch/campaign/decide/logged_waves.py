@@ -442,11 +442,9 @@ class Logged:
         return made
 
     def _marks(self, given: pa.Table) -> Integers:
-        """Return 52 bits of a hash of each unit, or of its cluster, as any database computes it."""
+        """Return the marks of units, or of their clusters."""
         names = self._cluster_names(given)
-        texts = given.column(0).to_pylist() if names is None else [*map(str, names)]
-        made = draws(0, "samples and folds", texts, by="md5", lots=False).randomised
-        return np.ldexp(made, 52).astype(np.int64)
+        return marks_of(given.column(0).to_pylist() if names is None else [*map(str, names)])
 
     def _made(self, piece: Piece) -> Rows:
         now, given = self.now, piece.given()
@@ -678,3 +676,9 @@ def _waiting(reader: Reader, now: Situation, known: Newest, at: datetime) -> tup
     return tuple(sorted({
         wave for wave, event in left if (known.versions[assigned_by(reader, wave)[event]] < 0).any()
     }))  # fmt: skip
+
+
+def marks_of(names: Sequence[str]) -> Integers:
+    """Return 52 bits of a hash of each name, as any database computes it; folds go by them."""
+    made = draws(0, "samples and folds", names, by="md5", lots=False).randomised
+    return np.ldexp(made, 52).astype(np.int64)

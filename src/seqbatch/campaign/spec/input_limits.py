@@ -1,8 +1,8 @@
 """The largest sizes that a campaign accepts: files, cells, ids, actions.
 
 The limits keep a small file from using up a machine's memory or hours of its time, and a single
-row from making an estimate impossible. They should not affect any real campaign; docs/campaigns.md
-lists them.
+row from making an estimate impossible. They should not affect any real campaign;
+docs/reference/limits.md lists them.
 """
 
 #: Bytes of a unit's or an outcome's id: PostgreSQL cannot index text above 2,704 bytes, and both
