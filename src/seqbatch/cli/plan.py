@@ -133,6 +133,14 @@ After = Annotated[
     ),
 ]
 
+Purpose = Annotated[
+    str,
+    typer.Option(
+        help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
+        "end; plans for simple regret)."
+    ),
+]
+
 # The effect to detect.
 Detect = Annotated[
     float | None,
@@ -195,6 +203,7 @@ def plan(
     eligible: Eligible = None,
     capacity: Capacity = None,
     after: After = 0,
+    purpose: Purpose = "earn",
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
@@ -230,6 +239,7 @@ def plan(
         "missing": missing,
         "delay": delay,
         "after": after,
+        "purpose": purpose,
         "batch_cost": batch_cost,
         "within": within,
         "detect": detect,

@@ -69,6 +69,7 @@ class PlanBody(Body):
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=30)
     after: int = Field(default=0, ge=0, le=1_000_000_000)
+    purpose: Literal["earn", "choose"] = "earn"
     eligible: list[float] | None = Field(default=None, min_length=2, max_length=50)
     capacity: list[float | None] | None = Field(default=None, min_length=2, max_length=50)
     batch_cost: float | None = None
