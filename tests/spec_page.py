@@ -33,8 +33,8 @@ from seqbatch.policies import registry
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "spec.md"
 HEAD = """# Every key of a spec
 
-A spec is a TOML file; [Write a spec](../how-to/spec.md) shows one. Types and defaults come from the code, and the tests
-check the examples. Unknown keys are refused.
+A spec is a TOML file; [Write a spec](../how-to/spec.md) shows one. Types and defaults come from
+the code, and the tests check the examples. Unknown keys are refused.
 """
 #: Defaults that depend on other settings, in words.
 DEFAULTS = {
