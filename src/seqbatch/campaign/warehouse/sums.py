@@ -361,7 +361,7 @@ def _cell(name: str, value: Any) -> Any:
 def _problems(
     rows: Sequence[Row], now: Situation, fingerprint: str, *, parts: int
 ) -> Iterator[RowProblem]:
-    """Yield the problems of a result's rows."""
+    """Yield the problems of a result's rows; one of the whole table only once."""
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
     if not rows:
@@ -399,15 +399,18 @@ def _problems(
                 "use the campaign's own table, unchanged"
             )
             yield RowProblem(place, "altered", said, "altered")
+            return
         elif row["earlier"]:
             said = f"{row['earlier']} units of the wave were in an earlier wave"
             yield RowProblem(place, "earlier", said, "earlier-units")
+            return
         elif row["told"] and not matched:
             said = (
                 f"{row['told']} units have outcomes, but none of them is of this wave: write their "
                 "ids as the table of assignments does, or use the table with this wave's outcomes"
             )
             yield RowProblem(place, "told", said, "no-unit-matches")
+            return
         elif row["conflicting"] or row["outside"]:
             said = (
                 f"{row['conflicting']} units have several different outcomes, and "
