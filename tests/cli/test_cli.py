@@ -90,8 +90,8 @@ def test_lists():
     assert {"SBUCB", "BPE", "Oracle"} <= set(policies)
     # What else a parameter may be is shown as well.
     for option in (
-        "objective='earn' (or 'choose')", "estimate='own' (or 'pooled')", "last='same' (or 'greedy')",
-        "waves='same level' (or 'own level')", "scale=1.0 (or 'outcomes')",
+        "objective='earn' (or 'choose')", "estimate='own' (or 'pooled')",
+        "last='same' (or 'greedy')", "waves='same level' (or 'own level')", "scale=1.0 (or 'outcomes')",
         "first=None (or 'fixed', 'uniform', 'design')",
     ):  # fmt: skip
         assert option in policies["ThompsonSampling"]
