@@ -91,7 +91,8 @@ def test_lists():
     # What else a parameter may be is shown as well.
     for option in (
         "objective='earn' (or 'choose')", "estimate='own' (or 'pooled')",
-        "last='same' (or 'greedy')", "waves='same level' (or 'own level')", "scale=1.0 (or 'outcomes')",
+        "last='same' (or 'greedy')", "waves='same level' (or 'own level')",
+        "scale=1.0 (or 'outcomes')",
         "first=None (or 'fixed', 'uniform', 'design')",
     ):  # fmt: skip
         assert option in policies["ThompsonSampling"]
