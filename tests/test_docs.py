@@ -86,11 +86,6 @@ def test_a_command_that_fails_is_not_passed_over(tmp_path):
     list(run(page.replace("nobody", "nobody  # exit 2"), tmp_path))
 
 
-def test_the_readme_has_an_example_with_output():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert any(shown for _, shown in examples(readme))
-
-
 @pytest.mark.slow
 def test_the_skeleton_is_a_policy():
     [(code, _)] = examples((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
@@ -105,8 +100,8 @@ def test_the_skeleton_is_a_policy():
         del sys.modules["skeleton"]
 
 
-def test_the_readme_names_every_policy_and_grid():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_start_of_research_names_every_policy_and_grid():
+    text = (ROOT / "docs" / "start-research.md").read_text(encoding="utf-8")
     for name in policies.__all__:
         kind = getattr(policies, name)
         if isinstance(kind, type) and issubclass(kind, BasePolicy):

@@ -1,4 +1,4 @@
-"""The wheel and the sdist, and the README's example in a clean environment."""
+"""The wheel and the sdist, and the library's first example in a clean environment."""
 
 import os
 import subprocess
@@ -47,9 +47,9 @@ def test_the_sdist_holds_what_its_own_tests_need(shipped):
     assert not any("__pycache__" in name or name.startswith(("out/", ".venv/")) for name in names)
 
 
-def test_the_readmes_example_runs_from_the_wheel(shipped, tmp_path):
+def test_the_first_example_runs_from_the_wheel(shipped, tmp_path):
     python = clean_environment(tmp_path / "env", shipped[0])
-    code, shown = examples((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    code, shown = examples((ROOT / "docs" / "start-research.md").read_text(encoding="utf-8"))[0]
     code += (
         "\nimport seqbatch, sys; print(seqbatch.__file__, seqbatch.__version__, file=sys.stderr)"
     )

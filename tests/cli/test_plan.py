@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 
 import numpy as np
 import polars as pl
@@ -149,3 +150,56 @@ def test_who_may_get_what_is_told_in_shares():
     assert (values["eligible"], values["capacity"]) == ([1.0, 0.5], [1.0, 0.2])
     wrong = run(*SMALL, "--features", "1", "--capacity", "1,few", code=2).stderr
     assert "capacity must be numbers separated by commas" in wrong
+
+
+CAMPAIGN = (
+    "plan", "--customers", "20000", "--actions", "none,mail", "--smallest-lift", "1pp", "--waves",
+    "2",
+)  # fmt: skip
+
+
+def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
+    out, spec = tmp_path / "plan.html", tmp_path / "spec.toml"
+    (tmp_path / "customers.csv").write_text(
+        "customer_id,age\n" + "".join(f"c{n},{n % 60 + 18}\n" for n in range(90))
+    )
+    money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01")
+    text = run_narrow(*CAMPAIGN, *money, "--out", str(out), folder=tmp_path)
+    lines = text.splitlines()
+    assert len(lines) < 60
+    assert "--details" in lines[-2]
+    assert "max-width" in out.read_text(encoding="utf-8")
+    assert "If nothing lifts, you lose" in text
+    # The next command is one line that works as printed.
+    [then] = [line for line in lines if line.startswith("Next: seqbatch ")]
+    words = shlex.split(then.removeprefix("Next: seqbatch "))
+    words[words.index("customers.csv")] = str(tmp_path / "customers.csv")
+    run(*words, "--out", str(spec))
+    written = spec.read_text(encoding="utf-8")
+    assert 'actions = ["none"' in written
+    assert "value = 12" in written
+
+
+def test_past_orders_say_what_a_customer_spends(tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("order;amount\n1;20,50\n2;1.099,00\n3;45,00\n")
+    asked = ("--history", str(file), "--column", "amount", "--zeros", "90%")
+    words = [word if word != "1pp" else "0.90EUR" for word in CAMPAIGN]
+    values = json.loads(run(*words, *asked, "--json").stdout)
+    assert values["mean"] == pytest.approx((20.5 + 1099 + 45) / 3 / 10)
+    assert values["base_rate"] is None
+    assert "--zeros must be given" in run(*words, *asked[:4], code=2).stderr
+    wrong = ("--history", str(file), "--column", "price")
+    assert "(order, amount)" in run(*words, *wrong, code=2).stderr
+
+
+def test_options_of_the_two_kinds_of_plan_are_kept_apart():
+    assert (
+        "--effect must be left out with --customers"
+        in run(*CAMPAIGN, "--base-rate", "4%", "--effect", "0.1", code=2).stderr
+    )
+    assert (
+        "--value must be left out with --units"
+        in run(*SMALL, "--features", "1", "--value", "12EUR", code=2).stderr
+    )
+    assert "--customers 50000" in run("plan", "--actions", "3", code=2).stderr

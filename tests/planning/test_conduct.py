@@ -193,7 +193,7 @@ def test_late_outcomes_keep_the_second_batch_uniform():
         ({"delay": -1}, "delay"),
         (
             {"delay": 1, "contexts": "adversarial"},
-            "randomised, floor, missing, delay, eligible, capacity and detect",
+            "randomised, floor, missing, delay, eligible, capacity, after, purpose and detect",
         ),
     ],
 )

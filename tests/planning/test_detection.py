@@ -278,7 +278,7 @@ def test_what_no_plan_can_detect_is_refused_with_what_could_be():
         ({"detect": 0.1, "power": 1.0}, "power"),
         (
             {"detect": 0.1, "contexts": "adversarial"},
-            "randomised, floor, missing, delay, eligible, capacity and detect",
+            "randomised, floor, missing, delay, eligible, capacity, after, purpose and detect",
         ),
     ],
 )

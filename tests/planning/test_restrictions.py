@@ -153,7 +153,7 @@ def test_a_plan_says_what_it_restricts():
         ({"capacity": [1.0, 0.3], "features": None, "dim": 3}, "capacity", "[1.0, 0.3]"),
         (
             {"eligible": [1.0, 0.3], "contexts": "adversarial"},
-            "randomised, floor, missing, delay, eligible, capacity and detect",
+            "randomised, floor, missing, delay, eligible, capacity, after, purpose and detect",
             "at least one of them",
         ),
     ],

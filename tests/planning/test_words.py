@@ -29,7 +29,8 @@ def asking(*, batches=None, batch_cost=None, within=0.05, delay=0, waves=None, n
     return SimpleNamespace(
         batches=batches, batch_cost=batch_cost, within=within, possible=1_000.0,
         model=SimpleNamespace(
-            conduct=SimpleNamespace(delay=delay), scenarios=[(0.1, noise), (0.2, noise)]
+            conduct=SimpleNamespace(delay=delay, purpose="earn"),
+            scenarios=[(0.1, noise), (0.2, noise)],
         ),
         limits=SimpleNamespace(waves=waves, units=10_000),
     )  # fmt: skip

@@ -139,6 +139,29 @@ def test_thompson_logs_the_share_of_draws_and_says_how_far_it_is_off(explore):
     assert abs(second.actions.mean() - share) < 4 * np.sqrt(share * (1 - share) / 100)
 
 
+class Drawn(Plain):
+    """A model that draws from its own posterior."""
+
+    def fit(self, rows, y):
+        super().fit(rows, y)
+        self.error = y.std(ddof=1) / np.sqrt(len(y))
+
+    def draws(self, rows, samples, seed):
+        normals = np.random.default_rng(seed).standard_normal((samples, 1))
+        return np.tile(self.mean + self.error * normals, len(rows))
+
+
+def test_a_model_may_draw_from_its_own_posterior():
+    policy = ModelPolicy(Drawn(), explore="posterior", samples=400)
+    first, second = after_a_batch(policy, actions=2)
+    wanted = chance_of_highest(first)
+    assert second.probabilities[:, 1] == pytest.approx(wanted, abs=0.1)
+    assert second.widths[0, 1] == pytest.approx(
+        Y[:200][first.actions == 1].std() / np.sqrt((first.actions == 1).sum()), rel=0.15
+    )
+    checks.check_policy(ModelPolicy(Drawn(), explore="posterior", samples=5), layouts=("block",))
+
+
 @pytest.mark.parametrize(("model", "tolerance"), [(Mean(), 1e-9), (Plain(), 0.25)], ids=str)
 def test_ucb_adds_the_stated_width(model, tolerance):
     first, second = after_a_batch(ModelPolicy(model, explore="ucb", width=1.5, samples=60))

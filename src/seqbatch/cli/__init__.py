@@ -20,7 +20,7 @@ def main() -> None:
             raise
         sys.exit(
             f"seqbatch: the command line needs {error.name}, which is not installed. "
-            'Install it with: pip install "seqbatch[campaign,lab]"'
+            "Install seqbatch again with its dependencies."
         )
     # Let a stop signal end the program like an exit, which removes temporary files.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

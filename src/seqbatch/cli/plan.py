@@ -1,11 +1,28 @@
 """The command `plan`: plan an experiment."""
 
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
 from seqbatch.cli.campaign import Dedupe, Delimiter, Encoding, Format, Sheet, SkipRows
+from seqbatch.cli.campaign_plan import (
+    Column,
+    Cost,
+    Customers,
+    Details,
+    History,
+    Mean,
+    SmallestLift,
+    Spread,
+    Value,
+    Zeros,
+    campaign_of,
+    save,
+    show_campaign,
+    sizes_of,
+)
 from seqbatch.cli.console import (
     Json,
     advancing,
@@ -29,8 +46,14 @@ if TYPE_CHECKING:
 
 
 # The experiment.
-Units = Annotated[int, typer.Option(help="Number of units, T.")]
-Actions = Annotated[int, typer.Option(help="Number of actions, K.")]
+Units = Annotated[int | None, typer.Option(help="Number of units, T.")]
+Actions = Annotated[
+    str,
+    typer.Option(
+        help="Number of actions, one of which is the control; or their names, the control first: "
+        "none,mail,call."
+    ),
+]
 Features = Annotated[
     int | None, typer.Option(help="Number of features of a unit, with one model per action.")
 ]
@@ -98,14 +121,25 @@ MinBatch = Annotated[
 ]
 MaxBatch = Annotated[int | None, typer.Option(help="Largest allowed batch.")]
 FirstBatch = Annotated[int | None, typer.Option(help="Size of the first batch.")]
-Waves = Annotated[str | None, typer.Option(help="Sizes of calendar waves, separated by commas.")]
+Waves = Annotated[
+    str | None,
+    typer.Option(
+        help="Number of waves (with --customers), or the sizes of calendar waves, separated by "
+        "commas."
+    ),
+]
 BatchCost = Annotated[float | None, typer.Option(help="Cost of each batch, in units of reward.")]
 Within = Annotated[
     float, typer.Option(help="Acceptable loss compared with fully online, where 0.05 is 5%.")
 ]
 
 # Assignments outside the policy's choices.
-Randomised = Annotated[float, typer.Option(help="Share of units that always get a random action.")]
+Randomised = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of units that always get a random action (default: 0, with --customers 0.1)."
+    ),
+]
 Floor = Annotated[
     float, typer.Option(help="Minimum probability of each action for all other units.")
 ]
@@ -130,6 +164,14 @@ After = Annotated[
     typer.Option(
         help="Units that will get the final rule afterwards; the plan weighs both (earn now and "
         "roll out)."
+    ),
+]
+
+Purpose = Annotated[
+    str,
+    typer.Option(
+        help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
+        "end; plans for simple regret)."
     ),
 ]
 
@@ -162,8 +204,18 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files."
 
 
 def plan(
-    units: Units,
     actions: Actions,
+    customers: Customers = None,
+    smallest_lift: SmallestLift = None,
+    value: Value = None,
+    cost: Cost = None,
+    mean: Mean = None,
+    spread: Spread = None,
+    zeros: Zeros = None,
+    history: History = None,
+    column: Column = None,
+    details: Details = False,
+    units: Units = None,
     features: Features = None,
     sample: SampleFile = None,
     columns: Columns = None,
@@ -188,13 +240,14 @@ def plan(
     max_batch: MaxBatch = None,
     first_batch: FirstBatch = None,
     waves: Waves = None,
-    randomised: Randomised = 0.0,
+    randomised: Randomised = None,
     floor: Floor = 0.0,
     missing: Missing = 0.0,
     delay: Delay = 0,
     eligible: Eligible = None,
     capacity: Capacity = None,
     after: After = 0,
+    purpose: Purpose = "earn",
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
@@ -205,48 +258,96 @@ def plan(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Plan an experiment: how many batches, how large, with which policy, at what cost.
+    """Plan a campaign: how many customers in each wave, what is gained, what will be found.
 
-    Example: seqbatch plan --units 50000 --actions 3 --features 12 --out plan.html
+    Example: seqbatch plan --customers 50000 --actions 3 --base-rate 4% --smallest-lift 0.5pp
+    --value 12EUR --waves 3. Researchers plan in units of reward: seqbatch plan --units 50000
+    --actions 3 --features 12 --out plan.html
     """
-    asked: dict[str, Any] = {
-        "units": units,
-        "actions": actions,
-        "dim": dim,
-        "batches": batches,
-        "contexts": contexts,
-        "effect": effect or None,
-        "effect_spread": effect_spread,
-        "noise": noise or None,
-        "base_rate": base_rate,
-        "kappa": kappa,
-        "grid": grid,
-        "max_batches": max_batches,
-        "min_batch": min_batch,
-        "max_batch": max_batch,
-        "first_batch": first_batch,
-        "randomised": randomised,
-        "floor": floor,
-        "missing": missing,
-        "delay": delay,
-        "after": after,
-        "batch_cost": batch_cost,
-        "within": within,
-        "detect": detect,
-        "power": power,
-        "seed": seed,
-    }
+    typed = locals()
     with kindly(as_json=as_json):
-        _require_targets(out, trade, sample, force=force)
-        asked["features"] = _described(
-            features, sample, columns, outcomes, file_format=file_format, delimiter=delimiter,
-            encoding=encoding, sheet=sheet, skip_rows=skip_rows, dedupe=dedupe,
-        )  # fmt: skip
-        asked["waves"] = _sizes(waves)
-        asked["eligible"] = _shares("eligible", eligible)
-        asked["capacity"] = _shares("capacity", capacity)
-        answer = _answered(asked, out, trade, force=force)
-    _shown(answer, out, trade, as_json=as_json)
+        if customers is not None:
+            _require_apart(typed, CAMPAIGN_OPTIONS, "customers", "units")
+            _require_targets(out, None, history, force=force)
+            campaign = campaign_of(typed)
+            save(campaign, out, force=force, details=details)
+        else:
+            _require_apart(typed, RESEARCH_OPTIONS, "units", "customers")
+            _require_targets(out, trade, sample, force=force)
+            answer = _answered(_asked(typed), out, trade, force=force)
+    if customers is not None:
+        show_campaign(campaign, typed, as_json=as_json)
+    else:
+        _shown(answer, out, trade, as_json=as_json)
+
+
+#: The options of both kinds of plan, of campaigns alone, and of researchers' plans alone.
+BOTH = frozenset(
+    {
+        "actions", "base_rate", "waves", "randomised", "missing", "delay", "seed", "out", "force",
+        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows",
+    }
+)  # fmt: skip
+CAMPAIGN_OPTIONS = BOTH | {
+    "customers", "smallest_lift", "value", "cost", "mean", "spread", "zeros", "history", "column",
+    "details",
+}  # fmt: skip
+RESEARCH_OPTIONS = BOTH | {
+    "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
+    "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
+    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within",
+    "detect", "power", "trade",
+}  # fmt: skip
+
+
+def _require_apart(typed: dict[str, Any], allowed: frozenset[str], own: str, other: str) -> None:
+    """Refuse options of the other kind of plan."""
+    defaults = {name: one.default for name, one in signature(plan).parameters.items()}
+    if typed[own] is None:
+        advice = (
+            "For a campaign, say how many customers there are: --customers 50000. Researchers say "
+            "--units 50000."
+        )
+        raise InvalidArgumentError("customers", "given", "none", advice)
+    for name, given in typed.items():
+        if name not in allowed and given not in (defaults[name], [], None):
+            advice = (
+                f"--{other} plans in units of reward, --{own} in customers and money: use the "
+                "options of one of them."
+                if own == "customers"
+                else f"--{other} plans in customers and money, --{own} in units of reward: use the "
+                "options of one of them."
+            )
+            raise InvalidArgumentError(name, f"left out with --{own}", given, advice)
+
+
+def _asked(typed: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a researcher's plan."""
+    apart = {"sample", "columns", "outcomes", "out", "force", "as_json", "trade", "randomised"}
+    reading = ("file_format", "delimiter", "encoding", "sheet", "skip_rows", "dedupe")
+    names = RESEARCH_OPTIONS - apart - set(reading)
+    asked = {name: typed[name] for name in names}
+    actions = typed["actions"]
+    if not actions.isdecimal():
+        raise InvalidArgumentError("actions", "a whole number with --units", repr(actions))
+    asked |= {
+        "actions": int(actions),
+        "randomised": typed["randomised"] or 0.0,
+        "effect": typed["effect"] or None,
+        "noise": typed["noise"] or None,
+        "features": _described(
+            typed["features"], typed["sample"], typed["columns"], typed["outcomes"],
+            **{name: typed[name] for name in reading},
+        ),
+        "waves": sizes_of(typed["waves"]),
+        "eligible": _shares("eligible", typed["eligible"]),
+        "capacity": _shares("capacity", typed["capacity"]),
+    }  # fmt: skip
+    return asked
+
+
+# ----------------------------------------------------------------------
+# A plan in the researcher's terms.
 
 
 def _require_targets(
@@ -324,15 +425,6 @@ def _shown(answer: "Plan", out: Path | None, trade: Path | None, *, as_json: boo
 
 def _names(given: str | None) -> list[str] | None:
     return None if given is None else [part.strip() for part in given.split(",")]
-
-
-def _sizes(waves: str | None) -> list[int] | None:
-    if waves is None:
-        return None
-    try:
-        return [int(part.replace("_", "")) for part in waves.split(",")]
-    except ValueError:
-        raise InvalidArgumentError("waves", "whole numbers separated by commas", waves) from None
 
 
 def _shares(name: str, given: str | None) -> list[float] | None:

@@ -1,5 +1,7 @@
 """Planning an experiment: how many batches, of which sizes, and at what cost."""
 
+from seqbatch.planning.campaign_plan import CampaignGain, CampaignPlan, WaveRow, plan_campaign
+from seqbatch.planning.campaign_terms import CampaignTerms
 from seqbatch.planning.detection import Detection, PlannedLook
 from seqbatch.planning.plan import plan, replan
 from seqbatch.planning.result import Plan
@@ -8,6 +10,9 @@ from seqbatch.planning.tradeoff import Trade, TradePoint
 from seqbatch.planning.unit_sample import Sample
 
 __all__ = [
+    "CampaignGain",
+    "CampaignPlan",
+    "CampaignTerms",
     "Candidate",
     "Detection",
     "Plan",
@@ -17,6 +22,8 @@ __all__ = [
     "Sensitivity",
     "Trade",
     "TradePoint",
+    "WaveRow",
     "plan",
+    "plan_campaign",
     "replan",
 ]

@@ -295,19 +295,22 @@ def best_grids(
     for number in request.numbers:
         if number > 1 and request.kind == "tuned" and request.all_by_chance(number):
             # All grids lose the same; equal batches are the natural choice.
-            found[number] = _equal(request.limits, number)
+            found[number] = equal_batches(request.limits, number)
             continue
-        options = paper_grids(request, number) or [_equal(request.limits, number)]
+        options = paper_grids(request, number) or [equal_batches(request.limits, number)]
         weigh: Weighing = _expected
         if request.kind == "tuned" and number > 1:
             weigh = weighing(request, number, start)
             [sizes, *others], start = tuned(request, number, weigh, start)
             # If little can be learned, the search follows noise; equal batches do well there.
-            options = [*others, *options, _equal(request.limits, number)]
+            options = [*others, *options, equal_batches(request.limits, number)]
             # An additional batch must not look worse because the search stopped short.
             if number - 1 in found:
                 options.append(_split(request.limits, found[number - 1]))
             options = [sizes, *_close(request, sizes, options, weigh)]
+            if request.model.conduct.purpose == "choose":
+                # Sizes matter little then, and tuning follows noise: the table shows equal batches.
+                options.append(equal_batches(request.limits, number))
         found[number] = _judged_best(request, options, weigh)
         progress(len(found))
     return found
@@ -333,11 +336,13 @@ def _expected(regrets: Floats) -> float:
 def weighing(request: Request, number: int, start: tuple[float, float] | None) -> Weighing:
     """Return the criterion for grids with this number of batches.
 
-    It is expected regret if the scenario is certain or was learned from outcomes. Otherwise it is
-    the mean over scenarios of regret relative to the least that was found for each.
+    It is expected regret if the scenario is certain or was learned from outcomes, or if one action
+    is chosen at the end: a large effect is then found by any grid. Otherwise it is the mean over
+    scenarios of regret relative to the least that was found for each.
     """
     limits, weights = request.limits, np.array(request.model.weights)
-    if len(weights) == 1 or request.model.past is not None:
+    choosing = request.model.conduct.purpose == "choose"
+    if len(weights) == 1 or choosing or request.model.past is not None:
         return _expected
     bend = TYPICAL_BEND if start is None else math.exp(start[1])
     firsts = np.geomspace(min(request.least_first, limits.units / 2), limits.units / 2, SCANNED)
@@ -348,7 +353,7 @@ def weighing(request: Request, number: int, start: tuple[float, float] | None) -
     return lambda regrets: float(weights @ (regrets / least))
 
 
-def _equal(limits: BatchLimits, number: int) -> Sizes:
+def equal_batches(limits: BatchLimits, number: int) -> Sizes:
     """Return equal batches, as far as the limits allow."""
     return limits.fit([limits.units * (place + 1) / number for place in range(number)])
 

@@ -40,6 +40,10 @@ FEW_FEATURES = 4
 
 def usual(model: Model) -> BasePolicy:
     """Return the policy that campaigns use: the plan names it unless another is clearly better."""
+    if model.conduct.purpose == "choose":
+        return ThompsonSampling(
+            objective="choose", scale="outcomes", first="uniform", ties="random"
+        )
     if model.layout == "shared":
         return JointRidge(ties="random", estimate="averaged")
     if model.dim == 1:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from math import ceil, sqrt
+from statistics import NormalDist
 
 from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Table
@@ -146,6 +147,14 @@ def planned_lift(model: Model, sizes: Sequence[int], policy: BasePolicy, *, powe
     """Return the lift that batches of these sizes detect with this power."""
     error = _path(model, shares_of(model, sizes, policy))[-1]
     return detectable_lift(error, power=power, comparisons=model.actions - 1)
+
+
+def planned_power(model: Model, sizes: Sequence[int], policy: BasePolicy, *, lift: float) -> float:
+    """Return the probability with which batches of these sizes detect a lift."""
+    error = _path(model, shares_of(model, sizes, policy))[-1]
+    # A lift of so many standard errors is detected in half of the cases.
+    even = detectable_lift(1.0, power=0.5, comparisons=model.actions - 1)
+    return NormalDist().cdf(lift / error - even)
 
 
 def least_share(

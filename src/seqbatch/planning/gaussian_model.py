@@ -22,6 +22,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.trials import Trials
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.draws import KeptDraws, parameters_given, with_near_ties
+from seqbatch.planning.trials.exploration_sampling import ChoiceEnsemble
 from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_runs import KnownPast
 from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
@@ -117,7 +118,11 @@ class Model:
         draws = draws or KeptDraws(place)
         penalty = (noise / self.spreads(trials)) ** 2
         ensemble: Trials
-        if self.layout == "shared":
+        if self.conduct.purpose == "choose":
+            ensemble = ChoiceEnsemble(
+                theta[..., 0], noise, draws, self.conduct, weight=weight, strata=strata
+            )
+        elif self.layout == "shared":
             ensemble = SharedEnsemble(
                 theta[:, 0], self.actions, noise, draws, self.past, self.conduct,
                 weight=weight, strata=strata, penalty=penalty,

@@ -11,9 +11,6 @@ from seqbatch.planning.result_rows import Row
 
 #: The noun for units that are assigned before any of their outcomes is seen.
 Noun = Literal["batch", "wave"]
-#: What a plan is compared with: a policy that learns after every outcome.
-ONLINE_GAIN = "what learning after every outcome (fully online) would gain over a random assignment"
-
 #: If no grid earns enough, more batches must add at least this share of fully online's gain.
 WORTH = 0.01
 #: If even fully online earns less than this share of the possible gain, more batches are not worth
@@ -30,6 +27,14 @@ def more(noun: Noun) -> str:
     ('more batches (max_batches)', 'more waves')
     """
     return f"more {plural(noun)}{' (max_batches)' if noun == 'batch' else ''}"
+
+
+def online_gain(request: Request) -> str:
+    """Return what a plan is compared with: a policy that learns after every outcome."""
+    gain = "what learning after every outcome (fully online) would gain over"
+    if request.model.conduct.purpose == "choose":
+        return f"{gain} equal shares for all units"
+    return f"{gain} a random assignment"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,42 +63,62 @@ def choose(request: Request, rows: Sequence[Row], online: Row, *, noun: Noun = "
         return _asked(request, rows, online, noun)
     if request.batch_cost is not None:
         return _cheapest(rows, noun)
-    online_gain = ONLINE_GAIN[0].upper() + ONLINE_GAIN[1:]
-    if request.possible - online.regret <= 2 * online.error:
+    gain = online_gain(request)
+    gain_first = gain[0].upper() + gain[1:]
+    most = _most(request)
+    if most - online.regret <= 2 * online.error:
         return Choice(
             batches=len(rows[0].sizes),
-            reason=f"Use the fewest {plural(noun)}: nothing can be learned in time. {online_gain} "
+            reason=f"Use the fewest {plural(noun)}: nothing can be learned in time. {gain_first} "
             "is smaller than the simulation's error.",
             met=True,
         )
     gained = 1 - online.regret / request.possible
     noise = min(noise for _, noise in request.model.scenarios)
     chance = noise * math.sqrt(request.limits.units)
-    if gained < LITTLE or gained * request.possible < UNSEEN * chance:
+    earning = request.model.conduct.purpose == "earn"
+    if earning and (gained < LITTLE or gained * request.possible < UNSEEN * chance):
         return Choice(
             batches=len(rows[0].sizes),
-            reason=f"Use the fewest {plural(noun)}: little can be learned in time. {online_gain} "
+            reason=f"Use the fewest {plural(noun)}: little can be learned in time. {gain_first} "
             f"is only {percent_cut(gained)} of what a perfect assignment would gain, "
             f"{number(gained * request.possible, 3)} in total, while chance varies the total "
             f"reward by {number(chance, 3)}.",
             met=True,
         )
     enough = 1 - request.within
-    near = [one for one in rows if _share(request, one, online) >= enough]
+    near = [one for one in rows if _reaches(request, one, online)]
     if not near:
         return _not_met(request, rows, online, noun)
+    share = _share(request, near[0], online)
+    about = "" if share >= enough else ", as far as the simulation can tell"
     return Choice(
         batches=len(near[0].sizes),
         reason=f"Recommended: the smallest number of {plural(noun)} that earns "
-        f"{percent_cut(enough)} of {ONLINE_GAIN}; it earns "
-        f"{percent_cut(_share(request, near[0], online))}.",
+        f"{percent_cut(enough)} of {gain}{about}; it earns {percent_cut(share)}.",
         met=True,
     )
 
 
 def _share(request: Request, row: Row, online: Row) -> float:
-    """Return the share of fully online's gain over a random assignment that a row earns."""
-    return (request.possible - row.regret) / (request.possible - online.regret)
+    """Return the share of fully online's gain that a row earns."""
+    most = _most(request)
+    return (most - row.regret) / (most - online.regret)
+
+
+def _reaches(request: Request, row: Row, online: Row) -> bool:
+    """Return whether a row earns enough; what little differs in choices may be simulation error."""
+    share = _share(request, row, online)
+    if request.model.conduct.purpose == "choose":
+        share += online.error / (_most(request) - online.regret)
+    return share >= 1 - request.within
+
+
+def _most(request: Request) -> float:
+    """Return the regret of a random assignment; simple regret after equal shares for all units."""
+    if request.model.conduct.purpose == "choose":
+        return request.judged((request.limits.units,)).total((request.limits.units,))[0]
+    return request.possible
 
 
 def _not_met(request: Request, rows: Sequence[Row], online: Row, noun: Noun) -> Choice:
@@ -113,7 +138,7 @@ def _not_met(request: Request, rows: Sequence[Row], online: Row, noun: Noun) -> 
     return Choice(
         batches=len(one.sizes),
         reason=f"{earns}, {best}. No plan with {span} reaches the target, "
-        f"{percent_cut(1 - request.within)} of {ONLINE_GAIN}. {_advice(request, noun)}",
+        f"{percent_cut(1 - request.within)} of {online_gain(request)}. {_advice(request, noun)}",
         met=False,
     )
 
@@ -131,13 +156,14 @@ def _asked(request: Request, rows: Sequence[Row], online: Row, noun: Noun) -> Ch
     """Return the requested number, and how it compares with the target."""
     row = next(one for one in rows if one.batches == request.batches)
     enough = 1 - request.within
-    gain = request.possible - online.regret
-    met = gain <= 2 * online.error or _share(request, row, online) >= enough
+    gain = _most(request) - online.regret
+    met = gain <= 2 * online.error or _reaches(request, row, online)
     reason = f"{counted(len(row.sizes), noun).capitalize()}, as requested"
     if gain > 2 * online.error:
         reason += (
             f", earn{'s' * (len(row.sizes) == 1)} {percent_cut(_share(request, row, online))} of "
-            f"{ONLINE_GAIN}; the target of {percent_cut(enough)} is {'' if met else 'not '}reached"
+            f"{online_gain(request)}; the target of {percent_cut(enough)} is "
+            f"{'' if met else 'not '}reached"
         )
     return Choice(batches=len(row.sizes), reason=f"{reason}.", met=met)
 

@@ -14,6 +14,9 @@ from seqbatch.errors import InvalidArgumentError
 #: Spellings of a share and of percentage points.
 PERCENT, POINTS = re.compile(r"(.+?)\s*(%|percent)"), re.compile(r"(.+?)\s*(pp|points?|%-points?)")
 
+#: Text that may be thousands or have a decimal comma.
+THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+")
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeScale:
@@ -74,7 +77,7 @@ class OutcomeScale:
                 "deviation (noise).",
             )
         if noise is not None:
-            lift = None if smallest_lift is None else _plain("smallest_lift", smallest_lift)
+            lift = None if smallest_lift is None else plain_number("smallest_lift", smallest_lift)
             return cls(noise=arguments.number("noise", noise, above=0), lift=lift, less=less)
         if smallest_lift is None:
             rule = "given with base_rate: the smallest lift that would matter to you, as 0.5pp"
@@ -113,7 +116,7 @@ def share_of(name: str, given: float | str) -> float:
     """
     text = given.strip().lower() if isinstance(given, str) else ""
     in_percent = PERCENT.fullmatch(text)
-    share = _plain(name, in_percent[1]) / 100 if in_percent else _plain(name, given)
+    share = plain_number(name, in_percent[1]) / 100 if in_percent else plain_number(name, given)
     if not 0 < share < 1:
         raise InvalidArgumentError(name, "above 0% and below 100%, as 4% or 0.04", given)
     return share
@@ -127,16 +130,23 @@ def points_of(name: str, given: float | str) -> float:
     """
     text = given.strip().lower() if isinstance(given, str) else ""
     if in_points := POINTS.fullmatch(text):
-        return _plain(name, in_points[1]) / 100
+        return plain_number(name, in_points[1]) / 100
     if PERCENT.fullmatch(text):
         rule = "in percentage points, as 0.5pp: percent might be of the base rate"
         raise InvalidArgumentError(name, rule, given)
-    return _plain(name, given)
+    return plain_number(name, given)
 
 
-def _plain(name: str, given: float | str) -> float:
-    """Return a number above 0; text may have a decimal comma."""
+def plain_number(name: str, given: float | str) -> float:
+    """Return a number above 0; text may have a decimal comma.
+
+    >>> plain_number("value", "0,5"), plain_number("value", "1200")
+    (0.5, 1200.0)
+    """
     if isinstance(given, str):
+        if THOUSANDS.fullmatch(given.strip()):
+            rule = "a number without a separator of thousands, such as 1200 or 1.2"
+            raise InvalidArgumentError(name, rule, repr(given))
         try:
             given = float(given.strip().replace(",", "."))
         except ValueError:

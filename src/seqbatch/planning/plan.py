@@ -35,11 +35,12 @@ from seqbatch.planning.request import (
     model_of,
     numbers_of,
     require_answerable,
+    require_choice,
     require_possible,
     several,
 )
 from seqbatch.planning.result import Plan
-from seqbatch.planning.trials.conditions import Conduct
+from seqbatch.planning.trials.conditions import Conduct, Purpose
 from seqbatch.planning.unit_sample import Sample
 from seqbatch.policies.base import BasePolicy
 
@@ -59,7 +60,7 @@ def stochastic(
     request: Request, *, policy: BasePolicy | None = None, progress: Report = silent
 ) -> Plan:
     """Answer by simulation; policies are compared unless one is given or `quick` is set."""
-    if request.quick:
+    if request.quick or request.model.conduct.purpose == "choose":
         policy = policy or usual(request.model)
     # Besides the grids there are two steps: fully online, and the policies.
     steps = len(request.numbers) + 2
@@ -206,6 +207,7 @@ def plan(
     eligible: Sequence[float] | None = None,
     capacity: Sequence[float | None] | None = None,
     after: int = 0,
+    purpose: Purpose = "earn",
     batch_cost: float | None = None,
     within: float = 0.05,
     detect: float | None = None,
@@ -282,6 +284,11 @@ def plan(
     after
         The number of units that will get the final rule afterwards. The plan then weighs what the
         experiment itself earns against what it teaches for the roll-out: regret is over both.
+    purpose
+        ``"earn"``: what the experiment earns counts, and what the roll-out earns.
+        ``"choose"``: only the choice of one action for everybody afterwards counts. Sizes are then
+        planned for the least simple regret with exploration sampling, and `effect` is by how much
+        the best action's mean exceeds that of a random one. Features of units are left out.
     batch_cost
         The cost of each batch, in units of reward; then the M with the least total cost is chosen.
     within
@@ -321,17 +328,22 @@ def plan(
     law = law_of(effect, effect_spread, noises, rate)
     model = model_of(actions, features, dim, law, noises, kappa)
     conduct = conduct_of(
-        model.actions, randomised, floor, missing, delay, eligible, capacity, after
-    )
+        model.actions, randomised, floor, missing, delay, eligible, capacity, after,
+        purpose,
+    )  # fmt: skip
     extended = conduct != Conduct(actions=model.actions) or detect is not None
     if contexts == "adversarial" and extended:
         raise InvalidArgumentError(
-            "randomised, floor, missing, delay, eligible, capacity, after and detect",
+            "randomised, floor, missing, delay, eligible, capacity, after, purpose and detect",
             "left out if contexts are adversarial",
             "at least one of them",
             "The answer rests on Theorem 1, which covers none of them.",
         )
     require_possible(model.layout, conduct, detect)
+    if conduct.purpose == "choose":
+        require_choice(model.layout, conduct, batch_cost)
+        # Actions are compared by their means.
+        model, features = replace(model, dim=1, rows=None), 0
     model = replace(model, conduct=conduct)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if quick and max_batches is None:
@@ -438,6 +450,10 @@ def replan(
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)
+    if before.choosing:
+        raise InvalidArgumentError(
+            "before", 'a plan with purpose = "earn"', 'one with purpose = "choose"'
+        )
     model = model_given(before.model, before.request.law, statistics, covariance, outstanding)
     limits = limits_of(total - seen, min_batch, max_batch, first_batch, waves)
     limits = replace(limits, seen=seen)

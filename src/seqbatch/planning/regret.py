@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch import theory
 from seqbatch.core.arrays import Floats
-from seqbatch.planning.best_grids import TYPICAL_BEND, paper_grids, tuned, weighing
+from seqbatch.planning.best_grids import TYPICAL_BEND, equal_batches, paper_grids, tuned, weighing
 from seqbatch.planning.request import Request, Sizes
 from seqbatch.planning.result_rows import Row, Sensitivity
 from seqbatch.planning.trials import Trials
@@ -28,18 +28,25 @@ def row(request: Request, sizes: Sizes, online: float) -> Row:
     rates = request.judged(sizes)
     totals = rates.totals(sizes)
     regret, error = totals.mean()
-    final = float((rates.weight * rates.regret[:, -1]).mean()) if rates.after else math.nan
+    final = equal = math.nan
+    choosing = request.model.conduct.purpose == "choose"
+    if choosing:
+        alike = equal_batches(request.limits, len(sizes))
+        equal = request.judged(alike).total(alike)[0]
+    elif rates.after:
+        final = float((rates.weight * rates.regret[:, -1]).mean())
     cost = math.nan if request.batch_cost is None else regret + request.batch_cost * len(sizes)
     return Row(
         batches=len(sizes),
         sizes=sizes,
         regret=regret,
         error=error,
-        median=totals.median(),
+        median=math.nan if choosing else totals.median(),
         of_online=regret / online if online > 0 else math.nan,
         earned=earned(request, regret),
-        best_share=totals.best_units() / (sum(sizes) + rates.after),
+        best_share=totals.best_units() / request.units_in_all,
         final=final,
+        equal=equal,
         # If nothing can be learned, the noise of the simulated regret could let them cross.
         lower_bound=min(_lower_bound(request, sizes), regret),
         rate=rate(request, len(sizes)),
@@ -74,10 +81,10 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     Before the first outcomes, and for units assigned at random, every method loses the full effect;
     this part is exact. The rest comes from the proof of Theorem 2 in the shared model. In the block
     model it is the simulated loss of a method that sees the outcomes of all actions. There is no
-    bound for an experiment that has already started, or that a roll-out follows.
+    bound for an experiment that has already started, or after which the outcomes are used.
     """
     model = request.model
-    if request.limits.seen or model.conduct.after:
+    if request.limits.seen or model.conduct.after or model.conduct.purpose == "choose":
         return math.nan
     units = np.array(sizes, dtype=np.float64)
     blind = model.conduct.blind(len(sizes))
@@ -120,7 +127,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
 def rate(request: Request, batches: int | None) -> float:
     """Return the theorem's rate; fully online counts as one batch per unit."""
     model, limits = request.model, request.limits
-    if limits.seen or request.too_short:
+    if limits.seen or request.too_short or model.conduct.purpose == "choose":
         return math.nan
     return theory.stochastic_upper_rate(
         units=limits.units,
@@ -168,7 +175,7 @@ def online_row(request: Request, found: Iterable[Sizes]) -> Row:
         sizes=(),
         regret=regret,
         error=error,
-        median=totals.median(),
+        median=math.nan if request.model.conduct.purpose == "choose" else totals.median(),
         of_online=1.0,
         earned=earned(request, regret),
         best_share=totals.best_units() / request.units_in_all,
@@ -224,6 +231,9 @@ def _smooth(request: Request, trials: Trials, sizes: Sizes) -> Totals:
     """
     after = trials.conduct.after
     rates = replace(trials, conduct=replace(trials.conduct, delay=0, after=0)).rates(sizes)
+    if trials.conduct.purpose == "choose":
+        # Only the choice at the end costs anything.
+        return rates.totals(sizes)
     starts = request.limits.seen + np.cumsum([0, *sizes[:-1]])
     # Every unit of the uniform start costs the same; it is left out of the trapezoids.
     uniform = 0 if request.limits.seen else 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -16,7 +16,7 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials import Trials
-from seqbatch.planning.trials.conditions import Conduct
+from seqbatch.planning.trials.conditions import Conduct, Purpose
 from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.greedy_runs import Rates
 from seqbatch.planning.unit_sample import Sample
@@ -442,8 +442,10 @@ def conduct_of(
     eligible: Sequence[float] | None = None,
     capacity: Sequence[float | None] | None = None,
     after: int = 0,
+    purpose: Purpose = "earn",
 ) -> Conduct:
     """Return the conduct of the experiment besides the policy's own choices."""
+    arguments.choice("purpose", purpose, get_args(Purpose))
     return Conduct(
         eligible=_shares("eligible", eligible, actions),
         capacity=_shares("capacity", capacity, actions),
@@ -453,6 +455,7 @@ def conduct_of(
         missing=arguments.number("missing", missing, at_least=0, at_most=MOST_MISSING),
         delay=arguments.integer("delay", delay, at_least=0),
         after=arguments.integer("after", after, at_least=0),
+        purpose=purpose,
     )
 
 
@@ -492,6 +495,27 @@ def require_possible(layout: str, conduct: Conduct, detect: float | None) -> Non
     if conduct.restricted:
         # Refuses capacities that leave some units without an action.
         _ = conduct.uniform
+
+
+def require_choice(layout: str, conduct: Conduct, batch_cost: float | None) -> None:
+    """Refuse what does not go with the choice of one action for everybody at the end."""
+    others = {
+        "dim": layout == "shared",
+        "after": conduct.after,
+        "eligible and capacity": conduct.restricted,
+        "batch_cost": batch_cost is not None,
+    }
+    reasons = {
+        "dim": "One action for everybody is chosen by the actions' means: give features.",
+        "after": "Without purpose, what the experiment earns and the roll-out count together.",
+        "eligible and capacity": "The action that is chosen at the end is one for everybody.",
+        "batch_cost": "Simple regret is a loss per unit that gets the chosen action.",
+    }
+    for name, given in others.items():
+        if given:
+            raise InvalidArgumentError(
+                "purpose", f'"earn" if {name} is given', "choose", reasons[name]
+            )
 
 
 def _shares(name: str, values: Sequence[float | None] | None, actions: int) -> tuple[float, ...]:
@@ -663,7 +687,9 @@ class Request:
 
     @property
     def units_in_all(self) -> int:
-        """The number of units, with those of the roll-out."""
+        """The number of units that count: with those of a roll-out; one for a choice at the end."""
+        if self.model.conduct.purpose == "choose":
+            return 1
         return self.limits.units + self.model.conduct.after
 
     @property

@@ -70,6 +70,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
         "missing": plan.model.conduct.missing,
         "delay": plan.model.conduct.delay,
         "after": plan.model.conduct.after,
+        "purpose": plan.model.conduct.purpose,
         "eligible": list(plan.model.conduct.eligible) or None,
         "capacity": list(plan.model.conduct.capacity) or None,
         "within": plan.within,
@@ -152,6 +153,16 @@ class Plan:
     def model(self) -> Model:
         """The assumptions about units and rewards."""
         return self.request.model
+
+    @property
+    def choosing(self) -> bool:
+        """Whether only the action that is chosen for everybody at the end counts."""
+        return self.model.conduct.purpose == "choose"
+
+    @property
+    def looks_beyond(self) -> bool:
+        """Whether units after the experiment count, so that regret is not the experiment's own."""
+        return self.choosing or self.model.conduct.after > 0
 
     @property
     def sample(self) -> Sample | None:

@@ -126,7 +126,8 @@ def _title(plan: "Plan") -> str:
     noises = sorted({noise for _, noise in plan.model.scenarios})
     scale = " or ".join(f"{noise:g}" for noise in noises)
     kind = "guaranteed" if plan.contexts == "adversarial" else "expected"
-    return f"{kind} regret, in units of reward (noise: sd {scale})"
+    what = "simple" if plan.choosing else kind
+    return f"{what} regret, in units of reward (noise: sd {scale})"
 
 
 def _heading(plan: "Plan") -> tuple[str, Sequence[str]]:
@@ -137,7 +138,8 @@ def _heading(plan: "Plan") -> tuple[str, Sequence[str]]:
         words.insert(0, "black lines: lower bound for any method with as many batches")
     if worst:
         return "Guaranteed regret (Theorem 1)", ["; ".join(words)]
-    return "Expected regret under pure exploitation", [
+    what = "Simple regret" if plan.choosing else "Expected regret under pure exploitation"
+    return what, [
         "±: one standard error of the simulation; bars and the grey band: two;",
         "; ".join(words),
     ]

@@ -18,6 +18,7 @@ class Row:
         The number of units in each batch.
     regret, error
         Expected regret under pure exploitation over the prior, and its Monte Carlo standard error.
+        If one action is chosen for everybody at the end: what a unit is expected to lose by it.
     median
         The median regret over effects and parameters.
     of_online
@@ -26,13 +27,16 @@ class Row:
         The share of the possible gain that is earned: 1 for a perfect assignment, 0 for a random
         one.
     best_share
-        The share of units that get their best action.
+        The share of units that get their best action; the probability that the chosen action is
+        the best one.
     lower_bound
         A lower bound on the regret of any method with these batches.
     rate
         The theorem's rate, without constants and logarithms; comparable between rows.
     total_cost
         Regret plus the cost of the batches.
+    equal
+        The simple regret of equal batches, if one action is chosen at the end; otherwise NaN.
     final
         What a unit of the roll-out loses under the final rule; NaN without a roll-out.
     """
@@ -49,6 +53,7 @@ class Row:
     rate: float
     total_cost: float
     final: float = math.nan
+    equal: float = math.nan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,11 +93,15 @@ def _uncertain(plan: "Plan") -> str:
             f"{low:.3g} and {high:.3g} (log-normal, effect_spread {law.spread:g}), and their mean "
             f"is {plan.model.effect:.3g}."
         )
-    if plan.request.kind == "tuned":
+    if plan.choosing:
+        text += " The grids minimise simple regret."
+    elif plan.request.kind == "tuned":
         text += (
             " The grids minimise regret relative to the best grid found for each effect, averaged "
             "over the effects."
         )
+    if plan.choosing:
+        return f"{text} Simple regret is the average over the effects."
     return f"{text} Expected regret is the average over the effects."
 
 
@@ -118,6 +122,11 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
         parts.append(f"every action has a probability of at least {conduct.floor:g}")
     if conduct.missing:
         parts.append(f"{percent_cut(conduct.missing)} of outcomes never arrive")
+    if plan.choosing:
+        parts.append(
+            "one action is chosen for everybody at the end, the one with the highest estimated "
+            "mean, and only that choice counts; features of units are left out"
+        )
     if conduct.after:
         parts.append(
             f"{counted(conduct.after, 'unit')} get the final rule afterwards, and regret and gain "
@@ -242,7 +251,8 @@ def short(plan: "Plan") -> str:
     if len(sizes) > 6:
         sizes = [*sizes[:3], "...", *sizes[-2:]]
     row = plan.row
-    cost = f"expected regret {with_error(row.regret, row.error)}"
+    what = "simple regret" if plan.choosing else "expected regret"
+    cost = f"{what} {with_error(row.regret, row.error)}"
     if plan.contexts == "adversarial":
         promised = not math.isnan(row.rate)
         cost = f"regret of at most {rounded(row.rate)} guaranteed" if promised else "no guarantee"
@@ -258,12 +268,13 @@ def tables(plan: "Plan", *, noun: Noun = "batch") -> list[Table]:
 def costs_table(plan: "Plan", *, noun: Noun = "batch") -> Table:
     """Return a table of the costs of other numbers of batches."""
     names = {
-        "regret": "regret",
+        "regret": "simple regret" if plan.choosing else "regret",
         "error": "±",
         "median": "median",
+        "equal": "in equal batches",
         "of_online": "times online",
         "earned": "gain earned",
-        "best_share": "best action",
+        "best_share": "right choice" if plan.choosing else "best action",
         "final": "lost per unit afterwards",
         "lower_bound": "lower bound",
         "rate": "guarantee" if plan.contexts == "adversarial" else "theorem's rate",
@@ -331,7 +342,7 @@ def _wrong_guesses(plan: "Plan") -> list[Table]:
         return []
     return [
         Table(
-            "If the true effect differs from the guess: regret by grid",
+            f"If the true effect differs from the guess: {'simple ' * plan.choosing}regret by grid",
             ("true / guess", "this grid", "paper's grid", "best grid", "this / best"),
             [
                 (
@@ -409,7 +420,9 @@ def _unknown(plan: "Plan", noun: Noun) -> str:
 
 
 def _cost(plan: "Plan", noun: Noun) -> str:
-    return _promise(plan, noun) if plan.contexts == "adversarial" else _expectation(plan, noun)
+    if plan.contexts == "adversarial":
+        return _promise(plan, noun)
+    return _choice(plan, noun) if plan.choosing else _expectation(plan, noun)
 
 
 def _promise(plan: "Plan", noun: Noun) -> str:
@@ -481,6 +494,23 @@ def _expectation(plan: "Plan", noun: Noun) -> str:
     most = plan.rows[-1].batches
     takes = counted(near, noun) if near else f"more than {most} {plural(noun)}"
     return f"{text} Coming within 10% of the fully online regret takes {takes}."
+
+
+def _choice(plan: "Plan", noun: Noun) -> str:
+    row = plan.row
+    text = (
+        "Simple regret (what a unit is expected to lose afterwards, because the chosen action may "
+        f"not be the best one): {with_error(row.regret, row.error)}; the chosen action is the best "
+        f"one with a probability of {row.best_share:.0%}. Learning after every outcome would lose "
+        f"{rounded(plan.online.regret)} and find it with {plan.online.best_share:.0%}."
+    )
+    if plan.batches > 1:
+        text += f" {counted(plan.batches, noun).capitalize()} of equal size lose "
+        text += f"{rounded(row.equal)}"
+        if plan.rows[0].batches == 1:
+            text += f", and equal shares for all units {rounded(plan.rows[0].regret)}"
+        text += "."
+    return text
 
 
 def _why_by_chance(plan: "Plan") -> str:

@@ -93,7 +93,9 @@ class ModelPolicy:
         `epsilon` of the units gets a random action. ``"bootstrap"``: Thompson sampling with
         `samples` models, each fitted to outcomes drawn with replacement. ``"posterior"``: Thompson
         sampling with `samples` normal draws around the prediction, for models whose
-        `predict(X, return_std=True)` also returns standard deviations. ``"ucb"``: the highest
+        `predict(X, return_std=True)` also returns standard deviations; or with draws of the model's
+        own, from `draws(X, samples, seed)` of shape (samples, n): predictions by each of `samples`
+        drawn parameters, the same for any X. ``"ucb"``: the highest
         prediction plus `width` standard deviations: the model's own, or else those of `samples`
         bootstrap models.
     models
@@ -147,10 +149,11 @@ class ModelPolicy:
         arguments.number("epsilon", self.epsilon, at_least=0, at_most=1)
         arguments.integer("samples", self.samples, at_least=2)
         arguments.number("width", self.width, at_least=0)
-        if self.explore == "posterior" and not gives_deviations(self.model):
+        known = gives_deviations(self.model) or hasattr(self.model, "draws")
+        if self.explore == "posterior" and not known:
             raise InvalidArgumentError(
                 "explore",
-                '"bootstrap", unless the model has predict(X, return_std=True)',
+                '"bootstrap", unless the model has predict(X, return_std=True) or draws',
                 "'posterior'",
             )
 
@@ -253,10 +256,11 @@ class FittedModels:
         rows = _rows(state.known.vectors, state.known.actions, state.problem, together=own == "one")
         usual = float(state.known.rewards.mean())
 
-        def fitted(units: AnyArray, number: int) -> Callable[..., Floats]:
-            seed = 100_003 * state.batch + number
+        def fitted(units: AnyArray, number: int, place: int) -> Callable[..., Floats]:
+            # Each model has a seed of its own: draws for two actions must be independent.
+            seed = int(np.random.SeedSequence([state.batch, number, place]).generate_state(1)[0])
             y = state.known.rewards[units]
-            return _predictor(policy.model, rows[units], y, usual=usual, seed=seed)
+            return _predictor(policy, rows[units], y, usual=usual, seed=seed)
 
         copies = []
         bootstraps = policy.explore == "bootstrap" or (
@@ -265,8 +269,8 @@ class FittedModels:
         for sample in range(policy.samples if bootstraps else 0):
             random = np.random.Generator(np.random.Philox(key=[state.batch, sample]))
             drawn = [part[random.integers(0, max(len(part), 1), len(part))] for part in parts]
-            copies.append(tuple(fitted(units, sample + 1) for units in drawn))
-        models = tuple(fitted(part, 0) for part in parts)
+            copies.append(tuple(fitted(units, sample + 1, k) for k, units in enumerate(drawn)))
+        models = tuple(fitted(part, 0, k) for k, part in enumerate(parts))
         return cls(policy, state.problem, state.batch, models, tuple(copies))
 
     def predict(self, contexts: Contexts) -> Predictions:
@@ -279,6 +283,9 @@ class FittedModels:
             return Predictions(means, deviations, draws if policy.explore == "bootstrap" else None)
         if policy.explore not in ("posterior", "ucb"):
             return Predictions(self._table(self.models, contexts))
+        if policy.explore == "posterior" and hasattr(policy.model, "draws"):
+            draws = self._table(self.models, contexts, part="draws")
+            return Predictions(self._table(self.models, contexts), draws.std(axis=0, ddof=1), draws)
         means, deviations = (
             self._table(self.models, contexts, part=part) for part in ("mean", "deviation")
         )
@@ -292,14 +299,14 @@ class FittedModels:
     def _table(
         self, models: tuple[Callable[..., Floats], ...], contexts: Contexts, part: str = "mean"
     ) -> Floats:
-        """Return predictions (n, K)."""
+        """Return predictions (n, K); or draws of them, (samples, n, K)."""
         columns, values = [], contexts.values
         for action in range(self.problem.actions):
             x = values if self.problem.layout == "block" else values[:, action]
             taken = np.full(len(x), action)
             rows = _rows(x, taken, self.problem, together=len(models) == 1)
             columns.append(models[action if len(models) > 1 else 0](rows, part))
-        return np.column_stack(columns)
+        return np.stack(columns, axis=-1)
 
 
 def _rows(vectors: Floats, actions: AnyArray, problem: Problem, *, together: bool) -> Floats:
@@ -329,16 +336,19 @@ FITTED = _Fits()
 
 
 def _predictor(
-    model: Any, X: Floats, y: Floats, *, usual: float, seed: int
+    policy: ModelPolicy, X: Floats, y: Floats, *, usual: float, seed: int
 ) -> Callable[..., Floats]:
-    """Fit a copy of a model; return the function that predicts means or standard deviations.
+    """Fit a copy of a model; return the function that predicts means, deviations or draws.
 
     Without outcomes, or if all are equal, nothing is fitted: classifiers would refuse.
     """
     if not len(y) or (y == y[0]).all():
         value = float(y[0]) if len(y) else usual
-        return lambda rows, part: np.full(len(rows), value if part == "mean" else 0.0)
-    fitted = seeded(copy.deepcopy(model), seed)
+        sizes = {"draws": (policy.samples,)}
+        return lambda rows, part: np.full(
+            (*sizes.get(part, ()), len(rows)), 0.0 if part == "deviation" else value
+        )
+    fitted = seeded(copy.deepcopy(policy.model), seed)
     try:
         fitted.fit(X, y)
     except Exception as error:
@@ -349,6 +359,9 @@ def _predictor(
         ) from error
 
     def predict(rows: Floats, part: str) -> Floats:
+        if part == "draws":
+            given = fitted.draws(rows, policy.samples, seed)
+            return significant(arguments.floats("draws", given, (policy.samples, len(rows))))
         if part == "deviation":
             result = np.asarray(fitted.predict(rows, return_std=True)[1])
         elif hasattr(fitted, "predict_proba"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqbatch.campaign.spec.plan import chosen_policy, wave_sizes
+from seqbatch.campaign.spec.plan import chosen_policy, planned, wave_sizes
 from seqbatch.campaign.spec.toml import check_spec
 from seqbatch.planning import plan
 from tests.campaign.specs import about
@@ -65,6 +65,17 @@ def test_a_plan_is_made_for_the_features_of_the_spec():
     assert made == plan(actions=2, features=4, **asked).grid.sizes
     bare = {**features, "intercept": False}
     assert wave_sizes(check_spec({**SPEC, "features": bare, "grid": {"plan": asked}}))[0] == made
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_a_plan_is_made_for_the_purpose_of_the_spec():
+    asked = {"units": 900, "batches": 2, "max_batches": 2}
+    choosing = {**SPEC, "objective": {**SPEC["objective"], "purpose": "choose"}}
+    made = planned(check_spec({**choosing, "grid": {"plan": asked}}), asked)
+    assert made.choosing
+    assert made.policy.objective == "choose"
+    with refused("invalid-spec", field="grid.plan.purpose"):
+        wave_sizes(check_spec({**SPEC, "grid": {"plan": {**asked, "purpose": "choose"}}}))
 
 
 @pytest.mark.usefixtures("few_trials")

@@ -14,6 +14,7 @@ from seqbatch.campaign.warehouse.dialects import DIALECTS
 from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
+from tests.campaign.specs import about
 from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of
 from tests.campaign.warehouses import (
@@ -278,6 +279,26 @@ def test_a_unit_of_the_wave_that_is_changed_afterwards_is_refused(store, tmp_pat
     with refused("not-as-planned", match="299"):
         campaign.record_sums(sums, statement=path)
     shop.close()
+
+
+def test_outcomes_whose_ids_are_written_in_another_way_are_refused(store, shop, tmp_path):
+    """Otherwise every unit would count as one without an outcome."""
+    spec = {**SPEC, **about("bought", kind="yes/no", absent=0)}
+    campaign = Campaign.create(spec, store=store)
+    shop.put("units", customers(400, seed=1))
+    insert(campaign, shop)
+    _, path = sums_of(campaign, shop, tmp_path, 1)
+    mine = roster(shop, 1)
+    right = visits(mine["id"], mine["action"], seed=1)
+    shop.put("outcomes", right.with_columns(pl.col("id") + " "))
+    with refused("invalid-rows", row=1, column="told", problem="no-unit-matches", match="300"):
+        campaign.record_sums(shop.run(path.read_text()), statement=path)
+    # Other customers' outcomes are passed over, and nobody may have one.
+    for outcomes in (right[:0], pl.concat([right, right.with_columns(pl.col("id") + " ")])):
+        shop.put("outcomes", outcomes)
+        sums = shop.run(path.read_text())
+        assert sums["told"].unique().to_list() == [len(outcomes)]
+    assert sum(campaign.record_sums(sums, statement=path).observed.values()) == 300
 
 
 def test_the_rule_refuses_what_the_script_refuses(store, tmp_path):

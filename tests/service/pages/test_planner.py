@@ -87,10 +87,24 @@ def test_a_plan_has_an_address(visit, asked, known):
     assert asked == [
         {
             "units": 900, "actions": 2, "features": 0, "batches": 2, "effect": None, "noise": 1.0,
-            "base_rate": None, "randomised": 0.2, "missing": 0.05, "after": 0, "detect": None,
-            "quick": False,
+            "base_rate": None, "randomised": 0.2, "missing": 0.05, "after": 0, "purpose": "earn",
+            "detect": None, "quick": False,
         }
     ]  # fmt: skip
+
+
+def test_a_plan_for_the_choice_of_one_action(visit):
+    asked = {**SMALL, "units": 600, "no-after": 1, "part": "quick"}
+    page = visit.get("/plan", params={**asked, "choose": 1})
+    assert page.status_code == 200
+    said = words(page.text)
+    assert "right choice at the end" in said
+    assert "Simple regret by number of waves" in said
+    form = visit.get("/plan", params={**SMALL, "units": "", "choose": 1}).text
+    assert re.search(r'name="choose" value="1"[^>]* checked', form)
+    both = visit.get("/plan", params={**asked, "choose": 1, "after": 1_000, "no-after": ""})
+    assert both.status_code == 422
+    assert "purpose must be" in words(both.text)
 
 
 def test_a_plan_is_made_in_earnest(visit):

@@ -35,7 +35,7 @@ CAMPAIGN_DEFAULTS = {
 INTERCEPT = 0
 
 #: Plan settings that come from the spec.
-OWN = ("actions", "features", "dim", "randomised", "floor", "after")
+OWN = ("actions", "features", "dim", "randomised", "floor", "after", "purpose")
 #: Plan settings that would choose the randomised share, which the spec declares.
 DETECTING = ("detect", "power")
 #: Arguments of the planner that are not settings of the plan.
@@ -79,7 +79,7 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
             ("grid", "plan"), "grid.plan: units is missing; set it to the total number of units."
         )
     _require_small(wanted)
-    shared = spec.model == "shared"
+    shared, purpose = spec.model == "shared", spec.objective.purpose
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
     size: dict[str, Any] = {"dim": encoder.dim}
     if not shared:
@@ -89,7 +89,9 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
             actions=len(spec.actions),
             randomised=spec.randomised,
             floor=spec.floor,
-            after=purpose.after if isinstance(purpose := spec.objective.purpose, RollOut) else 0,
+            after=purpose.after if isinstance(purpose, RollOut) else 0,
+            # With a vector for each unit and action there is no action for everybody to plan for.
+            purpose="choose" if purpose == "choose" and not shared else "earn",
             **size,
             **wanted,
         )

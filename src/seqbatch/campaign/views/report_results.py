@@ -221,7 +221,7 @@ def value(of: Material) -> Section:
 def _against_plan(of: Material) -> list[Part]:
     """Compare the gain over random assignment with the plan's, if the plan can be recomputed."""
     run, measure = of.found.run, of.found.measure
-    if run is None or not run.over_random.known or of.plan is None:
+    if run is None or not run.over_random.known or of.plan is None or of.plan.looks_beyond:
         return []
     noises = {noise for _, noise in of.plan.model.scenarios}
     certain = len(noises) == len(of.plan.request.law.guesses) == 1

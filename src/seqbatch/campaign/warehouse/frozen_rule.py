@@ -57,7 +57,7 @@ from seqbatch.policies.rule import Rule
 Key = tuple[int, int, int]
 #: The columns of a result that are not sums.
 APART = (
-    "action", "part", "seen", "distinct_units", "earlier", "altered", *MARKS, "statement",
+    "action", "part", "seen", "distinct_units", "earlier", "altered", "told", *MARKS, "statement",
 )  # fmt: skip
 #: The columns of a tally that is sent between processes.
 SCHEMA = pa.schema(
@@ -168,6 +168,9 @@ class WaveTally:
         repeated = count_repeated(ids)
         before = WaveList.empty() if earlier is None else earlier
         apart = {"earlier": str(before.among(ids).sum()), "altered": str(int(before.altered(now)))}
+        # Sums begin with the units, and those without an outcome.
+        told = sum(int(group.sums[0]) - int(group.sums[1]) for group in self.groups.values())
+        apart["told"] = str(told)
         for key in sorted(self.groups):
             group = self.groups[key]
             row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))

@@ -28,8 +28,8 @@ What = Literal["assign", "sums"]
 STAGES = (
     "given", "offered", "counted", "other_waves", "others", "recorded", "entered", "checked",
     "taken", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
-    "shared", "decided", "told", "told_once", "judged", "rounded", "had_before", "cells", "marked",
-    "held",
+    "shared", "decided", "told", "told_once", "told_of", "judged", "rounded", "had_before",
+    "cells", "marked", "held",
 )  # fmt: skip
 #: The placeholder for a statement's fingerprint while the fingerprint is computed.
 BLANK = "0" * 64

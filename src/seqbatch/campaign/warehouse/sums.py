@@ -179,7 +179,7 @@ def summing(
     items = [
         (f"CASE chosen {spelled} END", "action"), *named("part", "seen"),
         (counts, "units"), (f"{counts} - MAX(repeated)", "distinct_units"),
-        ("MAX(earlier)", "earlier"), ("MAX(altered)", "altered"),
+        *((f"MAX({name})", name) for name in ("earlier", "altered", "told")),
         *((sql.total(text), name) for text, name in sums),
     ]  # fmt: skip
     groups = "GROUP BY chosen, part, seen\nORDER BY chosen, part, seen"
@@ -212,8 +212,9 @@ def _counted(now: Situation, made: StoredStages, table: AssignmentsTable) -> Non
     repeated = f"COUNT({own}) - COUNT(DISTINCT {own})"
     here = f"WHERE {table.here}"
     made.stages.add("entered", [(repeated, "repeated")], source=table.table, after=here)
-    crossed = "CROSS JOIN had_before CROSS JOIN recorded"
-    made.stages.add("counted", named("repeated", "earlier", "altered"), after=crossed)
+    made.stages.add("told_of", [("COUNT(*)", "told")], source="told_once")
+    crossed = "CROSS JOIN had_before CROSS JOIN recorded CROSS JOIN entered"
+    made.stages.add("counted", named("repeated", "earlier", "altered", "told"), after=crossed)
 
 
 def _judged(now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str) -> None:
@@ -300,8 +301,8 @@ Row = dict[str, Any]
 #: The text columns; all others are integers.
 TEXTS = ("action", "statement")
 RESULT_COUNTS = (
-    "part", "seen", "units", "distinct_units", "earlier", "altered", "absent", "conflicting",
-    "outside", "randomised",
+    "part", "seen", "units", "distinct_units", "earlier", "altered", "told", "absent",
+    "conflicting", "outside", "randomised",
 )  # fmt: skip
 #: A sum as text: products over two billion units have no more digits than this.
 WHOLE = re.compile("-?[0-9]{1,28}")
@@ -360,12 +361,13 @@ def _cell(name: str, value: Any) -> Any:
 def _problems(
     rows: Sequence[Row], now: Situation, fingerprint: str, *, parts: int
 ) -> Iterator[RowProblem]:
-    """Yield the problems of a result's rows."""
+    """Yield the problems of a result's rows; one of the whole table only once."""
     names = {now.actions[number].name for number in now.active}
     keys = [(row["action"], row["part"], row["seen"]) for row in rows]
     if not rows:
         said = "the result has no rows: the table of assignments has no unit of this wave"
         yield RowProblem(0, "", said, "no-rows")
+    matched = sum(_counted_in(row, "units") - _counted_in(row, "absent") for row in rows)
     for place, row in enumerate(rows, start=1):
         if row["statement"] != fingerprint:
             said = "is not the fingerprint of this statement"
@@ -397,9 +399,18 @@ def _problems(
                 "use the campaign's own table, unchanged"
             )
             yield RowProblem(place, "altered", said, "altered")
+            return
         elif row["earlier"]:
             said = f"{row['earlier']} units of the wave were in an earlier wave"
             yield RowProblem(place, "earlier", said, "earlier-units")
+            return
+        elif row["told"] and not matched:
+            said = (
+                f"{row['told']} units have outcomes, but none of them is of this wave: write their "
+                "ids as the table of assignments does, or use the table with this wave's outcomes"
+            )
+            yield RowProblem(place, "told", said, "no-unit-matches")
+            return
         elif row["conflicting"] or row["outside"]:
             said = (
                 f"{row['conflicting']} units have several different outcomes, and "
@@ -409,13 +420,18 @@ def _problems(
             yield RowProblem(place, "conflicting", said, "conflicting")
 
 
+def _counted_in(row: Row, name: str) -> int:
+    """Return a count, or 0 if it is no number."""
+    return row[name] if isinstance(row[name], int) else 0
+
+
 def _impossible(row: Row, *, parts: int, actions: int) -> tuple[str, str] | None:
     """Return the column and the problem of a number that no statement returns; None if none is."""
     units, chances = row["units"], sum(int(row[f"e{a}"]) for a in range(actions))
     bounds = {
         "part": (-1, parts - 1), "seen": (0, 1), "units": (0, MOST_UNITS),
         **dict.fromkeys(RESULT_COUNTS[3:], (0, units)), "earlier": (0, MOST_UNITS),
-        "altered": (0, 1),
+        "altered": (0, 1), "told": (0, MOST_UNITS),
     }  # fmt: skip
     for name, (low, high) in bounds.items():
         if not low <= row[name] <= high:

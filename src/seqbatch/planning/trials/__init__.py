@@ -8,12 +8,15 @@ drawn unit by unit: the sums over a batch are drawn directly (see
 :mod:`seqbatch.simulation.collapsed`), for all trials together. Contexts are whitened, because their
 covariance does not affect least squares, and the others hardly.
 
-Policies that use more than estimated means run on thinned batches instead.
+If only the choice of one action at the end counts, trials follow exploration sampling on means (see
+:mod:`seqbatch.planning.trials.exploration_sampling`). Other policies that use more than estimated
+means run on thinned batches.
 """
 
+from seqbatch.planning.trials.exploration_sampling import ChoiceEnsemble
 from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble
 
-Trials = SharedEnsemble | BlockEnsemble
+Trials = SharedEnsemble | BlockEnsemble | ChoiceEnsemble
 
-__all__ = ["BlockEnsemble", "SharedEnsemble", "Trials"]
+__all__ = ["BlockEnsemble", "ChoiceEnsemble", "SharedEnsemble", "Trials"]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -16,6 +17,9 @@ from seqbatch.errors import InvalidArgumentError
 # ----------------------------------------------------------------------
 # Eligibility and capacity: random assignment within such restrictions.
 
+
+#: What the experiment is for: what it earns, or the choice of one action for everybody afterwards.
+Purpose = Literal["earn", "choose"]
 
 #: The number of units from which the shares of random assignment are computed.
 UNITS = 8_192
@@ -130,6 +134,8 @@ class Conduct:
         limits.
     after
         The number of units that get the final rule when all outcomes are known: a roll-out.
+    purpose
+        ``"choose"``: only the action that is chosen for everybody at the end counts.
 
     Examples
     --------
@@ -146,6 +152,7 @@ class Conduct:
     eligible: tuple[float, ...] = ()
     capacity: tuple[float, ...] = ()
     after: int = 0
+    purpose: Purpose = "earn"
 
     @property
     def restricted(self) -> bool:

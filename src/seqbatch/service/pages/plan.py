@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -100,8 +100,8 @@ class PlanAnswer:
         The most important numbers, each with its label.
     words, assumed
         The rest in sentences, and the assumptions.
-    waves, picture, tables
-        The waves, the chart and the tables.
+    waves, measure, picture, tables
+        The waves, what the chart shows, the chart and the tables.
     sizes, actions, randomised
         The settings of a campaign that follows this plan.
     """
@@ -113,6 +113,7 @@ class PlanAnswer:
     words: Sequence[str]
     assumed: str
     waves: Sequence[WaveBar]
+    measure: str
     picture: RegretPicture
     tables: Sequence[Table]
     sizes: tuple[int, ...]
@@ -132,6 +133,7 @@ def answer_of(plan: Plan) -> PlanAnswer:
         words=reasons(plan, noun="wave"),
         assumed=" ".join(assumptions(plan, noun="wave")),
         waves=_waves(plan),
+        measure=_measure(plan),
         picture=_picture(plan),
         tables=tables(plan, noun="wave") if whole else [costs_table(plan, noun="wave")],
         sizes=tuple(plan.grid.sizes),
@@ -145,7 +147,9 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     facts = [
         ("waves", str(plan.batches)),
         ("first wave", counted(plan.grid.sizes[0], "unit")),
-        ("share of the possible gain", f"{row.earned:.0%}"),
+        ("right choice at the end", f"{row.best_share:.0%}")
+        if plan.choosing
+        else ("share of the possible gain", f"{row.earned:.0%}"),
         ("randomised", percent_cut(plan.model.conduct.randomised)),
     ]
     return (
@@ -188,10 +192,15 @@ def _picture(plan: Plan) -> RegretPicture:
     told = "; ".join(f"{counted(int(p.waves), 'wave')}: {p.label}" for p in points)
     online = number(plan.online.regret, 3)
     words = (
-        f"Expected regret by number of waves: {told}; fully online: {online}. "
+        f"{_measure(plan)} by number of waves: {told}; fully online: {online}. "
         f"{counted(plan.batches, 'wave').capitalize()}: {chosen(plan)}."
     )
     return RegretPicture(points, at(plan.online.regret), online, words)
+
+
+def _measure(plan: Plan) -> str:
+    """Return the name of what the picture shows."""
+    return "Simple regret" if plan.choosing else "Expected regret"
 
 
 def _ends(row: Row) -> tuple[float, float]:
@@ -222,6 +231,7 @@ class Question:
     randomised: float = 0.0
     missing: float = 0.0
     after: int = 0
+    purpose: Literal["earn", "choose"] = "earn"
     detect: float | None = None
 
 
@@ -295,7 +305,7 @@ def _made(question: Question, quick: bool, progress: Progress) -> PlanAnswer:
         batches=question.waves, effect=question.effect, noise=question.noise,
         base_rate=question.base_rate,
         randomised=question.randomised, missing=question.missing, detect=question.detect,
-        after=question.after,
+        after=question.after, purpose=question.purpose,
         quick=quick, progress=progress,
     )  # fmt: skip
     return answer_of(plan)
@@ -421,6 +431,7 @@ def question_of(form: Form) -> Question:
         randomised=(_number(form, "randomised") or 0.0) / 100,
         missing=(_number(form, "missing") or 0.0) / 100, detect=_number(form, "detect"),
         after=_whole(form, "after") or 0,
+        purpose="choose" if form.ticked("choose") else "earn",
     )  # fmt: skip
 
 
@@ -435,7 +446,8 @@ def _shown(form: Form) -> dict[str, Any]:
         for control in CONTROLS
     }
     opened = any(_changed(control, values) for control in CONTROLS if control.more)
-    return {"controls": CONTROLS, "values": values, "more_open": opened}
+    choosing = form.ticked("choose")
+    return {"controls": CONTROLS, "values": values, "choosing": choosing, "more_open": opened}
 
 
 def _changed(control: Control, values: Mapping[str, Any]) -> bool:

@@ -1,0 +1,376 @@
+"""A plan in the user's terms: what each wave is worth, and what else could be done instead."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seqbatch.chart import Chart
+from seqbatch.core import arguments
+from seqbatch.document import Document, Picture, Section, as_notebook, plain_text, write
+from seqbatch.output_files import require_target
+from seqbatch.planning.campaign_plan_text import advice, details, draw, page
+from seqbatch.planning.campaign_terms import CampaignTerms
+from seqbatch.planning.detection import planned_lift, planned_power, units_needed
+from seqbatch.planning.plan import plan, silent
+from seqbatch.planning.request import Request, Sizes
+from seqbatch.planning.result import PICTURES, Plan
+from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
+
+#: The largest number of waves in the table, unless more are requested.
+FEW_WAVES = 5
+#: The power of the smallest lift that is stated.
+POWER = 0.8
+#: The share of customers that get a random action, unless another is stated.
+RANDOMISED = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignGain:
+    """What is gained during a campaign compared with no action for anybody.
+
+    Parameters
+    ----------
+    outcome, error
+        How much more of the outcome there is if one action lifts by the stated lift and the others
+        change nothing, and the standard error of the simulation.
+    spent
+        What the actions then cost.
+    lost
+        What the actions cost if none of them lifts anything.
+    smallest_lift
+        The smallest lift that is found with 80% power; None if nothing is compared.
+    power
+        The probability that the stated lift is found.
+    """
+
+    outcome: float
+    error: float = 0.0
+    spent: float = 0.0
+    lost: float = 0.0
+    smallest_lift: float | None = None
+    power: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaveRow:
+    """What a number of waves gains: the customers in each, and the gain."""
+
+    sizes: Sizes
+    gain: CampaignGain
+
+    @property
+    def waves(self) -> int:
+        """The number of waves."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CampaignPlan:
+    """A plan in the user's terms; print it or save it.
+
+    Parameters
+    ----------
+    terms
+        The question.
+    plan
+        The plan in the researcher's terms.
+    rows
+        The gain by number of waves.
+    test, blind, perfect
+        The gain of an A/B test with the same customers, of one action that all customers get
+        untested, and of perfect knowledge.
+    needed
+        How many customers an A/B test needs to find the lift with 80% power.
+    again
+        Makes the researcher's plan with all its tables, which takes longer.
+    """
+
+    terms: CampaignTerms
+    plan: Plan
+    rows: tuple[WaveRow, ...]
+    test: CampaignGain
+    blind: CampaignGain
+    perfect: CampaignGain
+    needed: int
+    again: Callable[[], Plan] = field(repr=False)
+
+    @property
+    def row(self) -> WaveRow:
+        """The row of the plan's number of waves."""
+        return next(row for row in self.rows if row.waves == self.waves)
+
+    @property
+    def waves(self) -> int:
+        """The number of waves."""
+        return self.plan.batches
+
+    @property
+    def sizes(self) -> Sizes:
+        """The number of customers in each wave."""
+        return tuple(self.plan.grid.sizes)
+
+    @property
+    def gain(self) -> CampaignGain:
+        """What this plan gains."""
+        return self.row.gain
+
+    @property
+    def randomised(self) -> float:
+        """The share of customers that get a random action in every wave."""
+        return self.plan.model.conduct.randomised
+
+    @property
+    def advice(self) -> str:
+        """What to do, in one sentence."""
+        return advice(self)
+
+    @cached_property
+    def details(self) -> Plan:
+        """The plan in the researcher's terms, with all its tables; computed on first use."""
+        return self.again()
+
+    def worth(self, gain: CampaignGain) -> float:
+        """Return a gain after costs: in money if a value is stated, otherwise of the outcome."""
+        money = self.terms.money(gain.outcome)
+        return gain.outcome if money is None else money - gain.spent
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        terms = self.terms
+        return {
+            "customers": terms.customers,
+            "actions": list(terms.actions),
+            "base_rate": terms.scale.base_rate,
+            "mean": terms.mean,
+            "spread": terms.scale.noise,
+            "smallest_lift": terms.lift,
+            "value": terms.value,
+            "currency": terms.currency or None,
+            "costs": dict(zip(terms.actions, terms.costs, strict=True)),
+            "waves": self.waves,
+            "sizes": list(self.sizes),
+            "randomised": self.randomised,
+            "plan": self._plain(self.gain),
+            "ab_test": self._plain(self.test),
+            "untested": self._plain(self.blind),
+            "perfect": self._plain(self.perfect),
+            "table": [
+                {"waves": row.waves, "sizes": list(row.sizes), **self._plain(row.gain)}
+                for row in self.rows
+            ],
+            "customers_of_ab_test_with_80_power": self.needed,
+            "advice": self.advice,
+        }
+
+    def _plain(self, gain: CampaignGain) -> dict[str, float | None]:
+        money = self.terms.money(gain.outcome)
+        return {
+            **asdict(gain),
+            "share": self.terms.share(gain.outcome),
+            "money": None if money is None else money - gain.spent,
+        }
+
+    def document(self, *, with_details: bool = False) -> Document:
+        """Return the page; the researcher's page follows it if wanted."""
+        drawn = Picture(self.chart, "Gain during the campaign by number of waves")
+        pictures = [drawn] if self.terms.worthwhile else []
+        return Document(
+            f"Plan for {self.terms.customers:,} customers",
+            Section("plan", "The plan", [*page(self), *pictures]),
+            details(self.details) if with_details else (),
+            data=self.as_dict(),
+        )
+
+    def chart(self) -> Chart:
+        """Return the picture: the gain by number of waves."""
+        return draw(self)
+
+    def save(self, path: str | Path, *, force: bool = False, with_details: bool = False) -> Path:
+        """Write the picture as .png or .svg, or the page as .html.
+
+        Parameters
+        ----------
+        path
+            The file.
+        force
+            Overwrite an existing file.
+        with_details
+            Whether the researcher's page follows on an .html page.
+        """
+        target = require_target(path, name="path", force=force, endings=PICTURES)
+        if target.suffix.lower() == ".html":
+            return write(self.document(with_details=with_details), target, file_format="html")
+        return self.chart().save(target)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{size:,}" for size in self.sizes)
+        return f"<CampaignPlan: waves of {sizes} customers>"
+
+    def _repr_html_(self) -> str:
+        return as_notebook(self.document())
+
+    def __str__(self) -> str:
+        return plain_text(page(self))
+
+
+def plan_campaign(
+    *,
+    customers: int,
+    actions: int | Sequence[str],
+    base_rate: float | str | None = None,
+    smallest_lift: float | str | None = None,
+    value: float | str | None = None,
+    costs: Mapping[str, float | str] | float | str | None = None,
+    mean: float | str | None = None,
+    spread: float | str | None = None,
+    zeros: float | str | None = None,
+    history: ArrayLike | None = None,
+    waves: int | Sequence[int] | None = None,
+    randomised: float = RANDOMISED,
+    missing: float = 0.0,
+    delay: int = 0,
+    seed: int = 0,
+    progress: Callable[[float], None] = silent,
+) -> CampaignPlan:
+    """Plan a campaign in customers, percent and money.
+
+    Parameters
+    ----------
+    customers
+        The number of customers; each gets one action.
+    actions
+        The number of actions, one of which is the control; or their names, the control first.
+    base_rate
+        For a yes/no outcome: the share of customers who say yes without any action, as "4%".
+    smallest_lift
+        The smallest lift that would matter to you: "0.5pp" with a base rate, "0.50EUR" with a mean.
+    value
+        With a base rate: what one yes is worth, as "12EUR".
+    costs
+        What an action costs for each customer who gets it: ``{"mail": "0.08EUR"}``, or one cost
+        for all actions but the control.
+    mean, spread, zeros
+        For an amount: its mean and standard deviation among customers who spend something, and the
+        share of customers who spend nothing.
+    history
+        Past outcomes, from which base rate, or mean, spread and zeros are read. If it has orders
+        only, state `zeros`.
+    waves
+        The number of waves, or their sizes; None recommends a number.
+    randomised
+        The share of customers in every wave that get a random action.
+    missing, delay
+        The share of outcomes that never arrive, and by how many waves the others are late.
+    seed
+        The same seed gives the same plan.
+    progress
+        A function that is called now and then with the share of work done.
+
+    Examples
+    --------
+    >>> made = plan_campaign(
+    ...     customers=50_000, actions=2, base_rate="4%", smallest_lift="0.5pp", value="12EUR",
+    ...     waves=1,
+    ... )
+    >>> made.sizes, made.gain.outcome, made.terms.money(made.gain.outcome)
+    ((50000,), 125.0, 1500.0)
+    """
+    terms = CampaignTerms.of(
+        customers=customers, actions=actions, base_rate=base_rate, smallest_lift=smallest_lift,
+        value=value, costs=costs, mean=mean, spread=spread, zeros=zeros, history=history,
+    )  # fmt: skip
+    sizes = None if waves is None or isinstance(waves, int) else list(waves)
+    number = arguments.integer("waves", waves) if isinstance(waves, int) else None
+    rate = terms.scale.base_rate
+    asked: dict[str, Any] = {
+        "units": terms.customers,
+        "actions": len(terms.actions),
+        "features": 0,
+        "base_rate": rate,
+        "noise": None if rate is not None else terms.scale.noise,
+        "effect": terms.lift,
+        "batches": number if sizes is None else len(sizes),
+        "waves": sizes,
+        "max_batches": None if sizes else max(FEW_WAVES, (number or 0) + 1),
+        "randomised": randomised,
+        "missing": missing,
+        "delay": delay,
+        "seed": seed,
+    }
+    made = plan(**asked, compare=False, progress=progress)
+    one_wave = (terms.customers,)
+    return CampaignPlan(
+        terms=terms,
+        plan=made,
+        rows=tuple(
+            WaveRow(sizes=row.sizes, gain=_gain(made, terms, row.sizes)) for row in made.rows
+        ),
+        test=_gain(made, terms, one_wave),
+        blind=_untested(terms),
+        perfect=_perfect(terms),
+        needed=units_needed(made.model, made.policy, lift=terms.lift, power=POWER),
+        again=lambda: plan(**asked),
+    )
+
+
+def _gain(made: Plan, terms: CampaignTerms, sizes: Sizes) -> CampaignGain:
+    """Return what waves of these sizes gain, in the planner's trials with the stated lift."""
+    people, outcome, squares, net = terms.customers, 0.0, 0.0, 0.0
+    for means, chance in terms.worlds():
+        lost, error, best = _simulated(made.request, terms, means, sizes)
+        outcome += chance * terms.lift * best
+        squares += (chance * error) ** 2
+        net += chance * (max(means) * people - lost)
+    nothing = tuple(-price for price in terms.prices)
+    wasted = _simulated(made.request, terms, nothing, sizes)[0] if any(terms.prices) else 0.0
+    value = terms.value or 0.0
+    return CampaignGain(
+        outcome=outcome,
+        error=squares**0.5,
+        spent=value * (outcome - net) if any(terms.costs) else 0.0,
+        lost=value * wasted,
+        smallest_lift=planned_lift(made.model, sizes, made.policy, power=POWER),
+        power=planned_power(made.model, sizes, made.policy, lift=terms.lift),
+    )
+
+
+def _simulated(
+    request: Request, terms: CampaignTerms, means: Sequence[float], sizes: Sizes
+) -> tuple[float, float, float]:
+    """Return the regret with these means, its error, and the customers who get the best action.
+
+    The trials are those on which grids are judged, with the estimates of the stated lift.
+    """
+    trials = request.judging
+    assert isinstance(trials, BlockEnsemble)
+    centred = np.array(means) - np.mean(means)
+    theta = np.broadcast_to(centred[None, :, None], trials.theta.shape).copy()
+    penalty = (terms.scale.noise / request.model.spread(terms.lift)) ** 2
+    fixed = replace(
+        trials, theta=theta, noise=np.full(trials.trials, terms.scale.noise), gain=None,
+        weight=1.0, scale=1.0, strata=(0,), penalty=penalty,
+    )  # fmt: skip
+    totals = fixed.rates(sizes).totals(sizes)
+    lost, error = totals.mean()
+    return lost, error, totals.best_units()
+
+
+def _untested(terms: CampaignTerms) -> CampaignGain:
+    """Return the gain of one action for all customers, chosen without a test."""
+    others = len(terms.actions) - 1
+    spent = terms.customers * sum(terms.costs) / others
+    return CampaignGain(outcome=terms.customers * terms.lift / others, spent=spent, lost=spent)
+
+
+def _perfect(terms: CampaignTerms) -> CampaignGain:
+    """Return the gain if the action that lifts were known from the start."""
+    paying = [terms.costs[place] for place in terms.worthwhile]
+    if not paying:
+        return CampaignGain(outcome=0.0)
+    spent = terms.customers * sum(paying) / len(paying)
+    return CampaignGain(outcome=terms.customers * terms.lift, spent=spent)
