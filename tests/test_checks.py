@@ -8,6 +8,7 @@ import pytest
 from seqbatch import checks, policies
 from seqbatch.checks import PolicyCheckError
 from seqbatch.checks import policies as rules
+from seqbatch.checks.cases import cases
 from seqbatch.policies import RBGL, SBUCB, Decision
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.choice import pick
@@ -23,6 +24,32 @@ OWN = list(checks.own_policies())
 @pytest.mark.parametrize("policy", OWN, ids=lambda policy: str(policy).partition(" at 0x")[0])
 def test_own_policies_pass(policy, check):
     check(policy)
+
+
+#: Settings that need a constant column, or that no example has.
+OPTIONS = [
+    policies.SBPE(first="uniform", waves="own level", constant=0),
+    policies.RBGL(ridge=2.0, first="uniform", estimate="pooled", last="greedy"),
+    SBUCB(gamma=0.5, first="uniform", waves="own level", constant=0, last="greedy"),
+    policies.ThompsonSampling(
+        samples=16, objective="choose", waves="own level", constant=0, last="greedy"
+    ),
+    policies.JointRidge(waves="own level", constant=2, estimate="averaged"),
+    policies.EpsilonGreedy(epsilon=0.2, estimate="pooled", waves="own level", constant=0),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", OPTIONS, ids=str)
+def test_options_pass(policy):
+    for check in checks.POLICY_CHECKS:
+        check(policy)
+
+
+def test_a_declared_constant_is_a_column_of_ones():
+    for case in cases(OPTIONS[4]):
+        assert (case.contexts[..., 2] == 1).all()
+        assert not (case.contexts[..., 0] == 1).any()
 
 
 def test_every_policy_of_the_package_is_discovered_with_non_default_settings():

@@ -84,8 +84,19 @@ def test_all_goes_on_past_missing_data(tmp_path, monkeypatch):
 
 
 def test_lists():
-    names = {row["policy"] for row in json.loads(run("policies", "--json").stdout)}
-    assert {"SBUCB", "BPE", "Oracle"} <= names
+    policies = {
+        row["policy"]: row["parameters"] for row in json.loads(run("policies", "--json").stdout)
+    }
+    assert {"SBUCB", "BPE", "Oracle"} <= set(policies)
+    # What else a parameter may be is shown as well.
+    for option in (
+        "objective='earn' (or 'choose')", "estimate='own' (or 'pooled')",
+        "last='same' (or 'greedy')", "waves='same level' (or 'own level')",
+        "scale=1.0 (or 'outcomes')",
+        "first=None (or 'fixed', 'uniform', 'design')",
+    ):  # fmt: skip
+        assert option in policies["ThompsonSampling"]
+    assert "Lookahead" in policies
     names = {row["environment"] for row in json.loads(run("environments", "--json").stdout)}
     assert {"Gaussian", "WorstCase", "FeaturePool"} <= names
     assert "LinearEnvironment" not in names

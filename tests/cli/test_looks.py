@@ -83,7 +83,9 @@ def test_what_the_key_opens():
     key = ("--key", "trial.key")
     run("close", "trial", *key)
     run("findings", "trial", code=3)
-    assert "placebo" in run("findings", "trial", *key)
+    opened = run("findings", "trial", *key)
+    assert "placebo" in opened
+    assert "findings trial --appendix --key trial.key" in opened
     assert "placebo" not in run("status", "trial")
     assert "placebo" in run("status", "trial", *key)
     assert "7123456789" not in run("show-event", "trial", "1")

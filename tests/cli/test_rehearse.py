@@ -11,6 +11,25 @@ __all__ = ["folder"]
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_masked_trial_is_led_to_its_key_and_to_enrolment_in_order():
+    spec = Path("spec.toml").read_text(encoding="utf-8")
+    spec = spec.replace("[60, 40]", "[50, 40]")
+    trial = 'masked = true\ninterim = "committee"\nquestion = "Does it heal?"\n'
+    Path("trial.toml").write_text(f'{trial}draw = "blocks"\n{spec}', encoding="utf-8")
+    Path("truth.toml").write_text("none = 2\nmail = 4\nspread = {sd = 1}\n", encoding="utf-8")
+    options = ("--units", "units.csv", "--truth", "truth.toml", "--campaigns", "1")
+    made = said("rehearse", "trial.toml", *options)
+    assert made["next"] == "seqbatch campaign create trial.toml --key spring.key"
+    assert "assign --partial takes" in run("validate", "trial.toml", "units.csv").output
+    made = said("create", "trial.toml", "--key", "spring.key")
+    expected = "seqbatch campaign assign spring YOUR-UNITS.csv --partial --out assignments.csv"
+    assert made["next"] == expected
+    first, second, *_ = run("status", "spring").output.splitlines()
+    assert first == "Does it heal?"
+    assert second.startswith("Campaign spring: wave 1; 1 event.")
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_spec_is_rehearsed_and_leads_to_its_creation():
     Path("truth.toml").write_text("none = 2\nmail = 4\nspread = {sd = 1}\n", encoding="utf-8")
     assert (

@@ -252,6 +252,26 @@ def test_a_comparison_of_ones_own(tmp_path):
     assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize(
+    ("layout", "line"),
+    [
+        ("block", 'kind = "SBPE"\nestimate = "pooled"\nfirst = "uniform"'),
+        ("block", 'kind = "ThompsonSampling"\nobjective = "choose"\nscale = "outcomes"'),
+        ("block", 'kind = "ThompsonSampling"\nestimate = "pooled"\nlast = "greedy"\nsamples = 32'),
+        ("block", 'kind = "Lookahead"\nafter = 500'),
+        ("block", 'kind = "JointRidge"\nestimate = "averaged"'),
+        ("shared", 'kind = "RBGL"\nfirst = "design"\ndesign = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]'),
+    ],
+)
+def test_a_comparison_of_every_kind_of_estimate(layout, line, tmp_path):
+    text = SPEC.replace("actions = 3", f'actions = 3\nlayout = "{layout}"')
+    text = text.replace('kind = "seqbatch.policies.RBGL"\nridge = 2.0', line)
+    text = text.replace("horizons = [400, 800]", "horizons = [120]")
+    made = compare(written(tmp_path / "spec.toml", text), out=tmp_path / "out", jobs=1)
+    assert (made.summary["mean"] > 0).all()
+    assert set(made.summary["policy"]) == {"greedy", "mine"}
+
+
 def test_a_comparison_where_units_may_not_get_everything(tmp_path):
     text = SPEC.replace("actions = 3", "actions = 3\neligible = [1, 0.5, 0.0]")
     spec = written(tmp_path / "spec.toml", text)

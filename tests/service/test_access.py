@@ -15,6 +15,9 @@ from tests.service.running import OUTCOMES, SPEC, UNITS, running
 BODIES = {
     "/v1/plan": {"units": 100, "actions": 2, "features": 1, "batches": 1, "max_batches": 1,
                  "contexts": "adversarial"},
+    "/v1/plan/campaign": {
+        "customers": 2_000, "actions": 2, "base_rate": "4%", "smallest_lift": "1pp", "waves": 1,
+    },
     "/v1/campaigns": {"spec": {**SPEC, "name": "other"}},
     "/v1/campaigns/validate": {"spec": SPEC},
     "/v1/campaigns/rehearse": {

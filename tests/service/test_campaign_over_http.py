@@ -10,7 +10,7 @@ import pytest
 import python_calamine as calamine
 
 from seqbatch import planning
-from seqbatch.service.api_models import PlanBody
+from seqbatch.service.api_models import CampaignPlanBody, PlanBody
 from tests.campaign.files.workbooks import write_workbook
 from tests.service.running import OUTCOMES, SPEC, UNITS, running
 
@@ -93,6 +93,22 @@ def test_a_plan_takes_what_the_planner_takes(service):
     assert answer.status_code == 200, answer.text
     told = planning.plan(**body).as_dict()
     assert answer.json() == json.loads(json.dumps(told))
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_a_campaigns_plan_is_that_of_python(service):
+    known = set(inspect.signature(planning.plan_campaign).parameters) - {"progress"}
+    assert known == set(CampaignPlanBody.model_fields)
+    body = {
+        "customers": 9_000, "actions": ["none", "mail"], "base_rate": "4%",
+        "smallest_lift": "1pp", "value": "12EUR", "costs": {"mail": 0.01}, "waves": 2,
+    }  # fmt: skip
+    answer = service.post("/v1/plan/campaign", body, role="viewer")
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == json.loads(json.dumps(planning.plan_campaign(**body).as_dict()))
+    wrong = service.post("/v1/plan/campaign", {**body, "value": "12"}, role="viewer")
+    assert wrong.status_code == 422
+    assert "with its currency" in wrong.text
 
 
 def test_a_spec_as_toml(service):

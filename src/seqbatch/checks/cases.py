@@ -245,7 +245,8 @@ def case_of(
     rewards = scale * np.random.default_rng(13).standard_normal((len(contexts), ACTIONS))
     for grid in (grids.explicit([40, 60, 90]), grids.online(units=90)):
         problem = Problem(ends=grid.ends, actions=ACTIONS, dim=dim, layout=layout)
-        case = Case(made(policy, problem), grid, layout, dim, contexts, rewards, scale)
+        own = made(policy, problem)
+        case = Case(own, grid, layout, dim, _with_constant(own, contexts), rewards, scale)
         try:
             case.begin()
         except PolicyCheckError as error:
@@ -256,6 +257,16 @@ def case_of(
             continue
         break
     return case
+
+
+def _with_constant(policy: Policy, contexts: Floats) -> Floats:
+    """Return the contexts, with ones in the column that the policy declares as constant."""
+    column = getattr(policy, "constant", None)
+    if not isinstance(column, int) or column >= contexts.shape[-1]:
+        return contexts
+    contexts = contexts.copy()
+    contexts[..., column] = 1.0
+    return contexts
 
 
 def made(policy: Any, problem: Problem) -> Policy:

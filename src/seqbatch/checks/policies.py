@@ -233,16 +233,18 @@ def check_save_and_load(policy: Policy | Maker) -> None:
 def check_layouts_agree(policy: Policy | Maker) -> None:
     """The same contexts in block, disjoint or shared form lead to the same actions.
 
-    Policies that pool actions are exempt: in the shared form they cannot tell actions apart. The
-    first batch is the published one where the policy states none, as the default depends on the
-    layout.
+    Policies that pool actions are exempt: in the shared form they cannot tell actions apart. So is
+    the shared form if the policy has a constant column, which that form lacks. The first batch is
+    the published one where the policy states none, as the default depends on the layout.
     """
     if getattr(policy, "pooling", False):
         return
     if isinstance(policy, LinearPolicy) and policy.first is None:
         policy = replace(policy, first="fixed")
     results, layouts = {}, accepted(policy)
-    if len(layouts) == 1:
+    if getattr(policy, "constant", None) is not None:
+        layouts = tuple(layout for layout in layouts if layout != "shared")
+    if len(layouts) <= 1:
         return
     vectors = np.random.default_rng(11).standard_normal((90, DIM)) / np.sqrt(DIM)
     for layout in layouts:

@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -230,9 +230,17 @@ def _first_line(kind: type) -> str:
 
 
 def _parameters(kind: type) -> str:
-    parts = []
+    parts, types = [], get_type_hints(kind)
     for name, parameter in inspect.signature(kind).parameters.items():
         default = parameter.default
         shown = "" if default is inspect.Parameter.empty else f"={default!r}"
-        parts.append(f"{name}{shown}")
+        others = [repr(word) for word in _choices(types.get(name)) if word != default]
+        parts.append(f"{name}{shown}" + (f" (or {', '.join(others)})" if others else ""))
     return ", ".join(parts)
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the words that a parameter takes, also in a union with other types."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [word for part in get_args(annotation) for word in _choices(part)]

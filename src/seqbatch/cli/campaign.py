@@ -68,7 +68,9 @@ def _words(now: "Situation") -> list[str]:
         # Suggest only a file that this campaign has used: other files would be a guess.
         known = _fits(now.listed, now)
         words += [now.listed, *reading_options(now.reading)] if known else ["YOUR-UNITS.csv"]
-        words += [] if now.left is None else ["--draw"]
+        # Units that come one at a time are not chosen at random.
+        how = "--partial" if now.spec.in_order else "--draw"
+        words += [] if now.left is None else [how]
         words += ["--out", _new_file("assignments", now.wave)]
     elif step == "sql":
         words += ["--units", "YOUR_TABLE", "--assignments", "YOUR_ASSIGNMENTS", "--write"]

@@ -66,6 +66,7 @@ def rehearse(
     files = out or []
     with kindly(as_json=as_json):
         from seqbatch.campaign import rehearse as run
+        from seqbatch.campaign.spec.toml import read_spec
         from seqbatch.document import require_format
 
         for file in files:
@@ -79,8 +80,11 @@ def rehearse(
             )  # fmt: skip
         for file in files:
             made.save(file, force=force)
+        declared = read_spec(spec)
     kept = next((file for file in files if file.suffix == ".json"), None)
     words = ["create", str(spec), *(() if kept is None else ("--rehearsal", str(kept)))]
+    if declared.masked or declared.interim == "committee":
+        words += ["--key", f"{declared.name}.key"]
     then = command(*words, store=STORE)
     if as_json:
         dump({**made.plain(), "files": [str(file) for file in files], "next": then})

@@ -155,10 +155,9 @@ def _show(found: "Validated", units: str | None) -> None:
         # The outcomes were tried in a temporary campaign, which has no units yet.
         say(f"{can}, except those that already have an action." if found.exists else f"{can}.")
     if found.left_over and not found.exists:
-        say(
-            f"The first wave has no room for {found.left_over:,} of them: assign --draw draws as "
-            "many as fit."
-        )
+        in_order = found.prepared is not None and found.prepared.now.spec.in_order
+        how = "--partial takes the first that fit" if in_order else "--draw draws as many as fit"
+        say(f"The first wave has no room for {found.left_over:,} of them: assign {how}.")
     if found.recorded is not None:
         say(
             f"Outcomes: {found.recorded.accepted:,} would be accepted, "

@@ -109,7 +109,8 @@ def findings(
         return
     present(found.document(appendix=appendix))
     if found.known and not appendix:
-        say_whole(f"Appendix: {command('findings', name, '--appendix', store=store)}")
+        words = ["findings", name, "--appendix", *(["--key", str(key)] if key else [])]
+        say_whole(f"Appendix: {command(*words, store=store)}")
 
 
 @app.command()

@@ -81,6 +81,37 @@ class PlanBody(Body):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
+Told = float | Annotated[str, Field(max_length=30)] | None
+Words = Annotated[str, Field(max_length=100)]
+
+
+class CampaignPlanBody(Body):
+    """The campaign to plan in customers, percent and money; see the planner's documentation."""
+
+    customers: int = Field(ge=1, le=100_000_000, examples=[50_000])
+    actions: (
+        Annotated[int, Field(ge=2, le=50)]
+        | Annotated[list[Words], Field(min_length=2, max_length=50)]
+    ) = Field(examples=[3])
+    base_rate: Told = Field(default=None, examples=["4%"])
+    smallest_lift: Told = Field(default=None, examples=["0.5pp"])
+    value: Told = Field(default=None, examples=["12EUR"])
+    costs: dict[Words, Told] | Told = Field(default=None, examples=[{"mail": 0.01}])
+    mean: Told = None
+    spread: Told = None
+    zeros: Told = None
+    history: list[float] | None = Field(default=None, min_length=2, max_length=100_000)
+    waves: (
+        Annotated[int, Field(ge=1, le=20)]
+        | Annotated[list[int], Field(min_length=1, max_length=20)]
+        | None
+    ) = Field(default=None, examples=[3])
+    randomised: float = Field(default=0.1, ge=0, le=1)
+    missing: float = Field(default=0.0, ge=0, lt=1)
+    delay: int = Field(default=0, ge=0, le=19)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+
+
 class SpecBody(Body):
     """A campaign's spec: the text of a TOML file, or the same content as an object."""
 

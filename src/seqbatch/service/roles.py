@@ -27,6 +27,7 @@ API: dict[tuple[str, str], str | None] = {
     ("GET", "/metrics"): "view",
     ("GET", "/v1/openapi.json"): "view",
     ("POST", "/v1/plan"): "plan",
+    ("POST", "/v1/plan/campaign"): "plan",
     ("GET", "/v1/campaigns"): "view",
     ("GET", _V1): "view",
     ("GET", f"{_V1}/status"): "view",

@@ -25,7 +25,7 @@ def test_units_add_up_by_action(store, tmp_path):
     campaign.assign(people(60, 9_000), partial=True)
     made = flow(campaign)
     assert (made.assessed, made.excluded) == (350, {"younger than 18": 40, "no consent": 15})
-    assert (made.assigned, made.other) == (180, 350 - 55 - 180)
+    assert (made.assigned, made.other, made.unscreened) == (180, 350 - 55 - 180, 0)
     campaign.export(tmp_path / "units.parquet")
     given = pl.read_parquet(tmp_path / "units.parquet")
     for arm in made.arms:
@@ -38,6 +38,16 @@ def test_units_add_up_by_action(store, tmp_path):
     assert "Assessed: 350; excluded: 55." in said
     assert "| no consent | 15 |" in said
     assert campaign.verify().sound
+
+
+def test_screenings_that_are_missing_are_counted(store, tmp_path):
+    campaign = trial(store)
+    campaign.screen(100, excluded={"no consent": 10})
+    run(campaign, sizes=(120,), value=nothing)
+    made = flow(campaign)
+    assert (made.unscreened, made.other) == (30, 0)
+    report = campaign.report(tmp_path / "report.md", appendix=True)
+    assert "screenings of at least 30 are missing" in report.read_text(encoding="utf-8")
 
 
 def test_absent_units_are_analysed(store):

@@ -71,6 +71,12 @@ class Flow:
         """Units that were assessed, but neither excluded nor assigned."""
         return max((self.assessed or 0) - sum(self.excluded.values()) - self.assigned, 0)
 
+    @property
+    def unscreened(self) -> int:
+        """Units that were excluded or assigned, but not recorded as assessed."""
+        gone = sum(self.excluded.values()) + self.assigned
+        return 0 if self.assessed is None else max(gone - self.assessed, 0)
+
 
 def screened(events: Sequence[Event]) -> tuple[int | None, dict[str, int]]:
     """Return the numbers of all recorded screenings: assessed, and excluded by rule."""
@@ -115,6 +121,12 @@ def flow(of: "Material") -> Section:
     parts: list[Part] = []
     if made.assessed is None:
         parts.append("How many units were assessed before they were assigned was not recorded.")
+    elif made.unscreened:
+        parts.append(
+            f"{made.assigned:,} units were assigned and {sum(made.excluded.values()):,} excluded, "
+            f"but only {made.assessed:,} were recorded as assessed: screenings of at least "
+            f"{made.unscreened:,} are missing."
+        )
     rows = [
         [arm.action, arm.assigned, arm.lost, arm.left_out, arm.analysed, arm.absent]
         for arm in made.arms

@@ -278,7 +278,8 @@ class Status:
     def document(self) -> Document:
         """Return the status as a document: tables, a picture, and notes."""
         drawn = [Picture(lambda: picture(self), PICTURED)] if self.actions else []
-        parts: list[Part] = [heading(self), *drawn, *self.tables(), *remarks(self)]
+        asked = [self.question] if self.question else []
+        parts: list[Part] = [*asked, heading(self), *drawn, *self.tables(), *remarks(self)]
         title = f"Status of campaign {self.name}"
         return Document(title, Section("status", "Status", parts), data=asdict(self))
 
@@ -517,9 +518,8 @@ def heading(status: Status) -> str:
     ended = condition_text(status.condition)
     where = f"wave {status.wave}" if status.condition == "open" else ended
     named = status.name if status.owner is None else f"{status.name} ({status.owner})"
-    asked = f"{status.question}\n" if status.question else ""
     return (
-        f"{asked}Campaign {named}: {where}; {counted(status.events, 'event')}. Policy "
+        f"Campaign {named}: {where}; {counted(status.events, 'event')}. Policy "
         f"{text(status.policy)}: {plainly(status.policy)}."
     )
 

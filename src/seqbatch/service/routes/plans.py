@@ -1,4 +1,4 @@
-"""The route that plans an experiment."""
+"""The routes that plan an experiment or a campaign."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from seqbatch import planning
 from seqbatch.service.access import caller
-from seqbatch.service.api_models import PlanBody, reads
+from seqbatch.service.api_models import CampaignPlanBody, PlanBody, reads
 from seqbatch.service.bodies import read_json
 from seqbatch.service.idempotency import as_json, sent
 from seqbatch.service.long_calls import planned
@@ -27,4 +27,20 @@ async def plan(request: Request) -> Response:
     body, _ = await read_json(request, PlanBody)
     options = body.model_dump()
     found = await planned(request, lambda progress: planning.plan(**options, progress=progress))
+    return sent(as_json(found.as_dict()))
+
+
+@router.post(
+    "/plan/campaign",
+    summary="Plan a campaign: customers in each wave, what is gained, and what will be found.",
+    openapi_extra=reads(CampaignPlanBody, changes=False),
+    responses={200: {"model": dict[str, Any]}, **responses(413, 415, 422, 429)},
+)
+async def plan_campaign(request: Request) -> Response:
+    """Nothing is stored."""
+    body, _ = await read_json(request, CampaignPlanBody)
+    options = body.model_dump()
+    found = await planned(
+        request, lambda progress: planning.plan_campaign(**options, progress=progress)
+    )
     return sent(as_json(found.as_dict()))
