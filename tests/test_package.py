@@ -5,7 +5,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -71,9 +70,3 @@ def clean_environment(folder, wheel):
     # Path files in there are not followed, so that the editable install stays out of sight.
     (Path(own) / "others.pth").write_text("\n".join(others), encoding="utf-8")
     return python
-
-
-def test_urls_say_that_they_are_placeholders():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["urls"]
-    assert all("placeholder" in address for address in project["urls"].values())

@@ -1,5 +1,7 @@
 """A plan in the user's terms: what each wave is worth, and what else could be done instead."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
