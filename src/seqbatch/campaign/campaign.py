@@ -19,12 +19,13 @@ from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.steps.amend import abort, amend, go_on, stop
 from seqbatch.campaign.steps.amend import adopt as adopt_proposal
 from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
-from seqbatch.campaign.steps.close import Closed, close, record_sums
+from seqbatch.campaign.steps.close import Closed, close
 from seqbatch.campaign.steps.create import Prepared, create, prepare, with_rehearsal
 from seqbatch.campaign.steps.delete import delete
 from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.steps.look import Looked, look
 from seqbatch.campaign.steps.record import record
+from seqbatch.campaign.steps.record_sums import SumsRecorded, record_sums
 from seqbatch.campaign.steps.recorded import Recorded
 from seqbatch.campaign.steps.screen import screen
 from seqbatch.campaign.steps.sign import sign
@@ -50,6 +51,7 @@ from seqbatch.campaign.views.seal import Seal, seal
 from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
 from seqbatch.campaign.views.verify import naming_damage, verify
 from seqbatch.campaign.views.verify_checks import Verified
+from seqbatch.campaign.warehouse.findings_statement import next_statement
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
 from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
@@ -784,6 +786,7 @@ class Campaign:
         what
             ``"assign"``: every unit's action, score and probabilities, as `assign` gives them.
             ``"sums"``: the sums that the campaign learns from, for :meth:`record_sums`.
+            ``"findings"``: the next sums that findings of closed waves need, likewise.
         dialect
             duckdb, postgres, spark, bigquery, snowflake or trino.
         units, assignments, outcomes
@@ -802,6 +805,10 @@ class Campaign:
             If SQL cannot express the rule; the message gives the reason.
         """
         self._require_results()
+        if what == "findings":
+            return next_statement(
+                self.store, self.name, dialect=dialect, assignments=assignments, outcomes=outcomes
+            )
         return statement(
             self.store,
             self.name,
@@ -827,8 +834,10 @@ class Campaign:
     @naming_damage
     def record_sums(
         self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
-    ) -> Closed:
-        """Close the open wave of a campaign whose rows are kept elsewhere, from the wave's sums.
+    ) -> Closed | SumsRecorded:
+        """Record sums over rows that are kept elsewhere: to close the open wave, or for findings.
+
+        Which of the two follows from the statement.
 
         Parameters
         ----------

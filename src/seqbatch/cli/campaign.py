@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 # The next command
 
 
+#: The options of a statement for findings.
+FINDINGS = ("--what", "findings", "--assignments", "YOUR_ASSIGNMENTS",
+            "--outcomes", "YOUR_OUTCOMES")  # fmt: skip
+
+
 def next_command(campaign: "Campaign", store: str, now: "Situation | None" = None) -> str | None:
     """Return the next command for a campaign; None if it is unknown.
 
@@ -72,6 +77,8 @@ def _words(now: "Situation") -> list[str]:
         how = "--partial" if now.spec.in_order else "--draw"
         words += [] if now.left is None else [how]
         words += ["--out", _new_file("assignments", now.wave)]
+    elif step == "sql" and now.condition != "open":
+        words += [*FINDINGS]
     elif step == "sql":
         words += ["--units", "YOUR_TABLE", "--assignments", "YOUR_ASSIGNMENTS", "--write"]
     elif step == "record":

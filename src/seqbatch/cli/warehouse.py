@@ -2,14 +2,27 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqbatch.cli.campaign import Force, Name, Reason, Where, Who, next_command, opened, show_closed
+from seqbatch.cli.campaign import (
+    FINDINGS,
+    Force,
+    Name,
+    Reason,
+    Where,
+    Who,
+    next_command,
+    opened,
+    show_closed,
+)
 from seqbatch.cli.console import Json, dump, say, say_files, say_next
 from seqbatch.cli.init import app
-from seqbatch.cli.messages import STORE
+from seqbatch.cli.messages import STORE, command
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.steps.record_sums import SumsRecorded
 
 __all__ = ["app"]
 
@@ -21,7 +34,11 @@ def sql(
         str | None, typer.Option(help="Table of units, as table or schema.table, to assign.")
     ] = None,
     what: Annotated[
-        str, typer.Option(help="Statement to write: assign (decisions) or sums (for record-sums).")
+        str,
+        typer.Option(
+            help="Statement to write: assign (decisions), sums (to close the wave) or findings "
+            "(sums that findings need next)."
+        ),
     ] = "assign",
     dialect: Annotated[
         str,
@@ -103,16 +120,32 @@ def record_sums(
     who: Who = None,
     as_json: Json = False,
 ) -> None:
-    """Close a wave from its sums, if its rows are kept elsewhere.
+    """Record sums over rows that are kept elsewhere: they close the wave, or are for findings.
 
     Example: seqbatch campaign record-sums spring sums.csv --statement sums-2.sql
     """
+    from seqbatch.campaign.steps.record_sums import SumsRecorded
+
     with opened(name, store, who, as_json) as campaign:
         result = campaign.record_sums(sums, statement=statement, force=force, reason=reason)
         then = next_command(campaign, store)
+        if isinstance(result, SumsRecorded) and not result.complete:
+            then = command("sql", campaign.name, *FINDINGS, store=store)
     if as_json:
         dump({**asdict(result), "next": then})
+        return
+    if isinstance(result, SumsRecorded):
+        _show_recorded(result)
+        say_next(then)
         return
     show_closed(result)
     say("Its rows are kept elsewhere; the event holds the statement and its sums.")
     say_next(then)
+
+
+def _show_recorded(result: "SumsRecorded") -> None:
+    """Say what was recorded."""
+    from seqbatch.display import enumerated
+
+    waves = enumerated([str(wave) for wave in result.waves])
+    say(f"Sums for findings recorded: {result.kind} of wave {waves} (event {result.event})")

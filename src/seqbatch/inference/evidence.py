@@ -67,6 +67,19 @@ class Evidence:
             max(self.highest, float(known.max(initial=-inf))),
         )
 
+    def merge(self, other: "Evidence") -> "Evidence":
+        """Return the evidence of both sets of units."""
+        return Evidence(
+            self.statistics.merge(other.statistics),
+            self.gone.merge(other.gone),
+            self.cubes + other.cubes,
+            self.zeros + other.zeros,
+            self.ones + other.ones,
+            self.logs + other.logs,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
+
     def without(self, other: "Evidence") -> "Evidence":
         """Return the evidence without units that are part of it; the extremes are unchanged."""
         return replace(

@@ -78,24 +78,34 @@ class ReturnModel:
         earlier, before
             The evidence and the model of the waves before it; None for the first wave.
         """
-        made = cls.by_action(evidence)
-        missing = (evidence.gone.count > 0) & (evidence.statistics.dim > 1)
-        if not missing.any():
-            return made
-        curvature, target = made.curvature.copy(), made.target.copy()
-        starts = {}
+        curvature, target, starts = cls.begun(evidence, earlier=earlier, before=before)
+        if starts:
+            for piece in pieces(wave):
+                for action, start in starts.items():
+                    H, c = _newton(piece, action, start)
+                    curvature[action] += H
+                    target[action] += c
+        return cls.of_sums(evidence, curvature, target)
+
+    @classmethod
+    def begun(
+        cls, evidence: Evidence, *, earlier: Evidence | None, before: "ReturnModel | None"
+    ) -> tuple[Floats, Floats, dict[int, Floats]]:
+        """Return the sums H and c of earlier waves, and where each Newton step starts, by action.
+
+        There is a step for every action with missing outcomes. The parameters are those of
+        :meth:`fitted`.
+        """
+        K, P = evidence.statistics.moment.shape
+        curvature, target, starts = np.zeros((K, P, P)), np.zeros((K, P)), {}
+        missing = (evidence.gone.count > 0) & (P > 1)
         for action in np.flatnonzero(missing).tolist():
             starts[action] = _start(evidence, action)
             if before is not None and before.missing[action]:
                 curvature[action], target[action] = before.curvature[action], before.target[action]
             elif earlier is not None:
                 curvature[action], target[action] = _all_back(earlier.statistics.gram[action])
-        for piece in pieces(wave):
-            for action, start in starts.items():
-                H, c = _newton(piece, action, start)
-                curvature[action] += H
-                target[action] += c
-        return cls.of_sums(evidence, curvature, target)
+        return curvature, target, starts
 
     @classmethod
     def of_sums(cls, evidence: Evidence, curvature: Floats, target: Floats) -> "ReturnModel":

@@ -274,14 +274,45 @@ def judge_next_rule(
     arguments.number("level", level, above=0, at_most=1 - 1e-9)
     summary, waves = summaries[-1], statistics_by_wave(summaries)
     inside = _folds(last, summary.evidence)
-    judges = [_Judge.of(summary, waves, fold, among=among, less=less, over=over) for fold in inside]
-    judged: list[_Judged | None] = [None] * FOLDS
+    judges = [
+        RuleJudge.of(
+            summary.evidence,
+            waves,
+            fold,
+            charges=summary.charges,
+            among=among,
+            less=less,
+            over=over,
+        )
+        for fold in inside
+    ]
+    judged: list[JudgedRule | None] = [None] * FOLDS
     for rows, folds in _in_folds(last):
         for fold, judge in enumerate(judges):
             made, before = judge.judged(rows.some(folds == fold), summary), judged[fold]
             judged[fold] = made if before is None else before.merge(made)
     done = [one for one in judged if one is not None]
-    whole = reduce(_Judged.merge, done)
+    return next_rule_of(
+        done, summaries, level=level, less=less, among=among, planned=planned, over=over
+    )
+
+
+def next_rule_of(
+    done: Sequence[JudgedRule],
+    summaries: Sequence[WaveSummary],
+    *,
+    level: float = 0.95,
+    less: bool = False,
+    among: Bools | None = None,
+    planned: float | None = None,
+    over: int = 0,
+) -> NextRule:
+    """Return the rule, and its gain from the sums over each fold of the last wave.
+
+    See :func:`judge_next_rule`.
+    """
+    summary, waves = summaries[-1], statistics_by_wave(summaries)
+    whole = reduce(JudgedRule.merge, done)
     return NextRule(
         rule=GreedyRule.fitted(waves, charges=summary.charges, among=among, less=less),
         gain=_gain(whole, done, summary, level, planned, over),
@@ -291,23 +322,41 @@ def judge_next_rule(
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
-    """Sums over evaluated units: the actions that the rule gives, and scores if supported."""
+class JudgedRule:
+    """Sums over the units of a fold.
+
+    Parameters
+    ----------
+    supported
+        The sums of the rule's contrast, over units that could have got both actions.
+    given
+        How many units the rule gives each action.
+    """
 
     supported: ScoreSums
     given: Integers
 
     @property
     def support(self) -> float:
+        """The share of units that could have got both actions."""
         return self.supported.units / int(self.given.sum())
 
-    def merge(self, other: _Judged) -> _Judged:
-        return _Judged(self.supported.merge(other.supported), self.given + other.given)
+    def merge(self, other: JudgedRule) -> JudgedRule:
+        """Return the sums over both sets of units."""
+        return JudgedRule(self.supported.merge(other.supported), self.given + other.given)
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """Rule, model and common shift fitted to all units outside a fold, and the action beside."""
+class RuleJudge:
+    """What judges the rule on the units of a fold.
+
+    Parameters
+    ----------
+    rule, model, shift
+        The rule, the model and the common shift, fitted to all units outside the fold.
+    over
+        The action that the rule is compared with.
+    """
 
     rule: GreedyRule
     model: OutcomeModel
@@ -317,33 +366,35 @@ class _Judge:
     @classmethod
     def of(
         cls,
-        summary: WaveSummary,
+        evidence: Evidence,
         waves: Sequence[Statistics],
         fold: Evidence,
         *,
+        charges: Floats,
         among: Bools | None,
         less: bool,
-        over: int,
-    ) -> _Judge:
-        model = OutcomeModel.fitted(summary.evidence.without(fold))
+        over: int = 0,
+    ) -> RuleJudge:
+        """Fit them to all evidence but a fold's; `waves` are the sums over each wave's units."""
+        model = OutcomeModel.fitted(evidence.without(fold))
         last = waves[-1].subtract(fold.statistics)
         moved = CommonShift.of(last, model)
         others = [*waves[:-1], last]
         return cls(
-            GreedyRule.fitted(others, charges=summary.charges, among=among, less=less),
+            GreedyRule.fitted(others, charges=charges, among=among, less=less),
             model,
             moved.total / (moved.outcomes + 1),
             over,
         )
 
-    def judged(self, rows: Rows, summary: WaveSummary) -> _Judged:
+    def judged(self, rows: Rows, summary: WaveSummary) -> JudgedRule:
         """Score the rule on units of the fold; those without support are only counted."""
         wanted = self.rule.actions(rows.features, rows.eligible)
         given = np.bincount(wanted, minlength=rows.actions_number)
         supported = supports(rows.probabilities, wanted, np.full_like(wanted, self.over))
         contrast = _over(wanted[supported], self.over)
         sums = sums_over(rows.some(supported), self.model, self.shift, summary, contrast)
-        return _Judged(sums, given)
+        return JudgedRule(sums, given)
 
 
 def sums_over(
@@ -372,8 +423,8 @@ def sums_over(
 
 
 def _gain(
-    whole: _Judged,
-    folds: Sequence[_Judged],
+    whole: JudgedRule,
+    folds: Sequence[JudgedRule],
     summary: WaveSummary,
     level: float,
     planned: float | None,

@@ -217,7 +217,12 @@ class WaveSummary:
 
 def statistics_by_wave(summaries: Sequence[WaveSummary]) -> tuple[Statistics, ...]:
     """Return the sums over each wave's own units with outcomes."""
-    sums = [one.evidence.statistics for one in summaries]
+    return statistics_of([one.evidence for one in summaries])
+
+
+def statistics_of(evidence: Sequence[Evidence]) -> tuple[Statistics, ...]:
+    """Return the sums over each wave's own units, from the evidence after each wave."""
+    sums = [one.statistics for one in evidence]
     later = (new.subtract(old) for old, new in pairwise(sums))
     return (*sums[:1], *later)
 
@@ -295,10 +300,7 @@ def _summary(
 ) -> WaveSummary:
     actions = len(evidence.zeros)
     asked = tuple(contrasts or all_contrasts(actions))
-    model = OutcomeModel.fitted(evidence)
-    own = evidence if before is None else evidence.without(before.evidence)
-    shift = CommonShift.of(own.statistics, model)
-    usual = _usual(evidence, before)
+    fit = Fitted.of(evidence, returned, before)
     residuals = ResidualSums.zero(actions) if before is None else before.residuals
     overall: ScoreSums | None = None
     segments: dict[Segment, ScoreSums] = {}
@@ -307,9 +309,9 @@ def _summary(
     scarce = np.zeros(actions, dtype=np.int64)
     for piece in pieces(wave):
         q, back = returned.of(piece), piece.returned
-        scores = score(piece, model, q, shift)
+        scores = score(piece, fit.model, q, fit.shift)
         residuals = residuals.with_residuals(scores.residuals[back], piece.actions[back])
-        columns = ScoreColumns.of(Weighing.of(piece, asked), scores.values, q, usual=usual)
+        columns = ScoreColumns.of(Weighing.of(piece, asked), scores.values, q, usual=fit.usual)
         overall = columns.tally() if overall is None else overall.merge(columns.tally())
         features = features.merge(Moments.of(piece.features))
         joint = joint.merge(JointMoments.of(scores.values))
@@ -328,12 +330,45 @@ def _summary(
         scarce=scarce,
         features=features,
         joint=joint,
-        usual=usual,
+        usual=fit.usual,
         charges=charges,
     )
 
 
-def _usual(evidence: Evidence, before: WaveSummary | None) -> float:
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a wave's units are scored with.
+
+    Parameters
+    ----------
+    evidence
+        The evidence of waves 1 to m.
+    returned
+        The return model, as of this wave.
+    model, shift
+        The outcome model, and the wave's common shift.
+    usual
+        The usual outcome, 0 or 1, from which parts of contrasts are counted.
+    """
+
+    evidence: Evidence
+    returned: ReturnModel
+    model: OutcomeModel
+    shift: CommonShift
+    usual: float
+
+    @classmethod
+    def of(
+        cls, evidence: Evidence, returned: ReturnModel, before: WaveSummary | Fitted | None
+    ) -> Fitted:
+        """Fit the models of a wave; `before` is the wave before it."""
+        model = OutcomeModel.fitted(evidence)
+        own = evidence if before is None else evidence.without(before.evidence)
+        shift = CommonShift.of(own.statistics, model)
+        return cls(evidence, returned, model, shift, _usual(evidence, before))
+
+
+def _usual(evidence: Evidence, before: WaveSummary | Fitted | None) -> float:
     """Return the usual outcome; it is fixed by the first wave that has outcomes."""
     settled = before is not None and before.evidence.outcomes
     return before.usual if before is not None and settled else evidence.usual

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.logged_waves import ModelColumns
+from seqbatch.campaign.decide.campaign_waves import ModelColumns
 from seqbatch.campaign.views.findings_text import with_sections
 from seqbatch.campaign.views.report import report
 from seqbatch.campaign.views.report_pictures import Bar, Predicted, Share, predictions, shares

@@ -306,8 +306,7 @@ def test_what_needs_rows_is_refused(store, folder):
         lambda: campaign.record(outcomes),
         lambda: campaign.close(),
         lambda: campaign.amend(reason="x", floor=0.01),
-        lambda: campaign.findings(),
-        lambda: campaign.report(folder / "report.html"),
+        lambda: campaign.findings(boosted_trees=True),
         lambda: campaign.export(folder / "units.csv"),
     ):
         with refused("rows-elsewhere"):

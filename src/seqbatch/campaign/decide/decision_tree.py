@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import floor, isfinite, log10
 from typing import Any
 
-from seqbatch.campaign.decide.logged_waves import ModelColumns
+from seqbatch.campaign.decide.campaign_waves import ModelColumns
 from seqbatch.campaign.features.base import MISSING_LEVEL, Feature
 from seqbatch.campaign.features.boolean import BooleanFeature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature

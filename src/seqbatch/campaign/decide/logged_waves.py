@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seqbatch.campaign.decide.campaign_waves import CampaignWaves, ModelColumns
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
-from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.eligibility import Eligibility
-from seqbatch.campaign.features.encoder import Encoder
-from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.files.ids import id_columns
 from seqbatch.campaign.record.current_situation import Situation, history
 from seqbatch.campaign.record.events import utc_now
@@ -34,18 +32,16 @@ from seqbatch.campaign.record.stored_units import Piece, walk
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
 from seqbatch.inference import (
-    AmongEligible,
-    Declared,
-    Eligible,
-    Lift,
-    Mean,
+    NextRule,
     PlannedDesign,
     PlanOfShares,
     Rows,
     WaveSummary,
+    judge_next_rule,
     plan_of_shares,
     planned_units,
     share_when_assigned,
+    summarise,
 )
 from seqbatch.inference.boosted_trees import MarkedRows
 from seqbatch.inference.contrasts import Contrast
@@ -244,75 +240,13 @@ def information(shares: Sequence[float]) -> tuple[float, ...]:
 KEPT = 160 * 1024**2
 #: Units per piece. Pieces are small because intermediate results take more memory than the units.
 PIECE = 16_384
-
-
-@dataclass(frozen=True, eq=False)
-class ModelColumns:
-    """The model's columns (those that varied in the first wave) and how to standardise them.
-
-    Parameters
-    ----------
-    names
-        The column names, starting with the intercept.
-    places
-        The positions of the columns in the encoder's output.
-    mean, spread
-        The mean and standard deviation used to standardise the encoder's output.
-    scales
-        The mean and standard deviation with which the encoder had scaled each column of the file.
-    """
-
-    names: tuple[str, ...]
-    places: Integers
-    mean: Floats
-    spread: Floats
-    scales: tuple[tuple[float, float], ...]
-
-    @classmethod
-    def of(cls, encoder: Encoder, places: Integers, mean: Floats, spread: Floats) -> "ModelColumns":
-        """Return the columns at these positions of the encoder's output."""
-        names = [encoder.names[place] for place in places]
-        scales = _scales(encoder)
-        return cls(
-            names=("intercept", *names),
-            places=places,
-            mean=mean,
-            spread=spread,
-            scales=tuple(scales.get(name, (0.0, 1.0)) for name in names),
-        )
-
-    def standardised(self, encoded: Floats) -> Floats:
-        """Return the standardised columns, starting with the intercept."""
-        made = np.ones((len(encoded), 1 + len(self.places)))
-        made[:, 1:] = (encoded[:, self.places] - self.mean) / self.spread
-        return made
-
-    def own_value(self, column: int, value: float) -> float:
-        """Convert a standardised value back to the file's units; column 0 is the intercept."""
-        mean, sd = self.scales[column - 1]
-        own = mean + sd * float(self.mean[column - 1] + self.spread[column - 1] * value)
-        # Replace rounding errors around 0 with 0.
-        return 0.0 if abs(own) < 1e-12 * abs(sd) * float(self.spread[column - 1]) else own
-
-    def model_value(self, column: int, own: float) -> float:
-        """Convert a value in the file's units to the standardised one."""
-        mean, sd = self.scales[column - 1]
-        encoded = (own - mean) / sd if sd > 0 else own
-        return float((encoded - self.mean[column - 1]) / self.spread[column - 1])
-
-
-def _scales(encoder: Encoder) -> dict[str, tuple[float, float]]:
-    """Return the mean and standard deviation with which the encoder scaled numbers and dates."""
-    parts = encoder.parts.values()
-    numbers = [part.number for part in parts if isinstance(part, NumericFeature)]
-    numbers += [part.days for part in parts if isinstance(part, DateFeature)]
-    known = [(one.name, one.frozen) for one in numbers]
-    return {name: (frozen.mean, frozen.sd) for name, frozen in known if frozen is not None}
+#: The name of the draws by which units are divided into folds and samples.
+FOLDS_NAME = "samples and folds"
 
 
 @dataclass(eq=False)
-class Logged:
-    """A campaign's data for inference.
+class Logged(CampaignWaves):
+    """A campaign's waves as rows.
 
     Parameters
     ----------
@@ -347,21 +281,6 @@ class Logged:
     _clusters: dict[str, int] = field(default_factory=dict)
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
-        """The numbers of all actions, starting with the control."""
-        names = [action.name for action in self.now.actions]
-        control = self.now.spec.control
-        first = 0 if control is None else names.index(control)
-        return (first, *(number for number in range(len(names)) if number != first))
-
-    @property
-    def charges(self) -> tuple[float, ...]:
-        """The cost of each action on the scale of outcomes, starting with the control."""
-        reward = self.now.spec.reward
-        charges = reward.sign * self.now.charges[list(self.order)] / reward.scale
-        return tuple(charges.tolist())
-
-    @cached_property
     def columns(self) -> ModelColumns:
         """The model's columns, computed in one pass over the first included wave."""
         encoder = self.now.encoder()
@@ -375,6 +294,35 @@ class Logged:
         places = np.flatnonzero(spread > 1e-9 * (1 + np.abs(moments.mean)))
         return ModelColumns.of(encoder, places, moments.mean[places], spread[places])
 
+    def summaries(
+        self, contrasts: Sequence[Contrast], partitions: Sequence[Partition], *, metric: str = ""
+    ) -> tuple[WaveSummary, ...]:
+        """Return the summaries of the waves: of the objective, or of a metric before costs."""
+        waves = self.each_wave_of(metric) if metric else self.each_wave
+        charges = () if metric else self.charges
+        return summarise(waves, contrasts=contrasts, partitions=partitions, charges=charges)
+
+    def next_rule(
+        self,
+        summaries: Sequence[WaveSummary],
+        *,
+        level: float,
+        less: bool,
+        among: Bools,
+        planned: float,
+        over: int,
+    ) -> NextRule:
+        """Return the rule to run next, and its gain over one action."""
+        return judge_next_rule(
+            self.each_wave[-1],
+            summaries,
+            level=level,
+            less=less,
+            among=among,
+            planned=planned,
+            over=over,
+        )
+
     @property
     def each_wave(self) -> list["WaveRows"]:
         """The waves; each can be iterated over repeatedly."""
@@ -384,6 +332,11 @@ class Logged:
         """The waves with the values of a metric as outcomes."""
         values = self._values(self.now.spec.metrics[metric])
         return [WaveRows(self, wave, values) for wave in self.waves]
+
+    def counts_in(self, wave: int) -> tuple[int, int]:
+        """Return how many units of a wave have an outcome, and how many of them count as absent."""
+        end = sum(self.now.units[:wave])
+        return self.known.counts(end - self.now.units[wave - 1], end)
 
     def counts_of(self, metric: str) -> tuple[int, int]:
         """Return how many units have a recorded value of a metric, and a value at all."""
@@ -400,7 +353,7 @@ class Logged:
         """Return how many values of each metric were recorded in a wave."""
         end = sum(self.now.units[:wave])
         first = end - self.now.units[wave - 1]
-        known, absent = self.known.counts(first, end)
+        known, absent = self.counts_in(wave)
         counts = (~np.isnan(self._parts[first:end])).sum(axis=0).tolist()
         own = dict(zip(self.now.spec.parts, counts, strict=True))
         return {name: own.get(name, known - absent) for name in self.now.spec.metrics}
@@ -425,7 +378,7 @@ class Logged:
 
     def _hashes(self, names: Sequence[str]) -> AnyArray:
         """Return 64 bits of each name; the draws of the campaign have another key."""
-        return draws(0, "samples and folds", names).lot
+        return draws(0, FOLDS_NAME, names).lot
 
     def _rows(self, number: int, *, marked: bool) -> Rows:
         """Return the units of a chunk, and cache them if there is room."""
@@ -496,44 +449,6 @@ class Logged:
         if metric.wait is None:
             return True
         return self.at - datetime.fromisoformat(self.reader.event(assignment).at) >= metric.wait
-
-    @property
-    def restricted(self) -> bool:
-        """Whether eligibility rules exclude some units from some actions."""
-        return bool(self.now.spec.eligible)
-
-    def partitions(self) -> list[Partition]:
-        """Return partitions of the units by eligibility, also within each column of segments."""
-        if not self.restricted:
-            return []
-        others = range(1, len(self.order))
-        return [
-            *self.eligibility(),
-            *(self.within(name, a) for name in self.segments for a in others),
-        ]
-
-    def eligibility(self) -> list[Partition]:
-        """Return partitions of the units by eligibility, one for each mean and each lift."""
-        if not self.restricted:
-            return []
-        places = range(len(self.order))
-        return [*(Eligible((a,)) for a in places), *(Eligible((0, a)) for a in places if a)]
-
-    def within(self, segment: str, action: int) -> Partition:
-        """Return the partition by a column of segments for the lift of an action."""
-        declared = Declared(segment)
-        return AmongEligible(declared, (0, action)) if self.restricted else declared
-
-    def segment(self, contrast: Contrast) -> Segment | None:
-        """Return the segment of units eligible for a mean or a lift; None for all units."""
-        if not self.restricted:
-            return None
-        match contrast:
-            case Mean(action):
-                return Eligible((action,)), True
-            case Lift(action):
-                return Eligible((0, action)), True
-        return None
 
     def _eligible(self, given: pa.Table) -> Bools | None:
         """Return which units are eligible for which actions, by the rules and not the policy."""
@@ -680,5 +595,5 @@ def _waiting(reader: Reader, now: Situation, known: Newest, at: datetime) -> tup
 
 def marks_of(names: Sequence[str]) -> Integers:
     """Return 52 bits of a hash of each name, as any database computes it; folds go by them."""
-    made = draws(0, "samples and folds", names, by="md5", lots=False).randomised
+    made = draws(0, FOLDS_NAME, names, by="md5", lots=False).randomised
     return np.ldexp(made, 52).astype(np.int64)

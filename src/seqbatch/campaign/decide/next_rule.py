@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from seqbatch.campaign.decide.campaign_waves import ModelColumns
 from seqbatch.campaign.decide.decision_tree import OwnTree
-from seqbatch.campaign.decide.logged_waves import ModelColumns
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.boolean import NO, YES, BooleanFeature
 from seqbatch.campaign.features.categorical import OTHER, HashedFeature, LevelsFeature

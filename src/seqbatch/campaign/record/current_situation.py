@@ -133,6 +133,8 @@ class Situation:
     marks
         The sums of the marks of all units of closed waves, if rows are kept elsewhere: four numbers
         that tell whether a table of assignments has exactly these units.
+    summed
+        Whether all sums that findings need were recorded, if rows are kept elsewhere.
     looked
         The waves after which the key holder of a masked campaign took the look, or after which the
         campaign was continued without it.
@@ -175,6 +177,7 @@ class Situation:
     explored: float = 0.0
     history: Document | None = None
     marks: tuple[int, ...] = (0, 0, 0, 0)
+    summed: bool = False
     looked: tuple[int, ...] = ()
 
     @property
@@ -550,7 +553,10 @@ def _after(now: Situation, event: Event) -> Situation:
                 stop=_stop(now, payload.get("stopping")),
                 proposal=payload.get("proposal"),
                 explored=0.0,
+                summed=False,
             )
+        case "sums":
+            return replace(now, summed=payload["complete"])
         case "look":
             looked, verdict = (*now.looked, payload["wave"]), payload["verdict"]
             return replace(now, looked=looked, stop=STOP if verdict == STOP else "")
@@ -644,6 +650,7 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         # Adopted sizes depend on outcomes, so they do not change the waves' fixed shares.
         declared=now.declared if "adopted" in payload or "sizes" not in payload else sizes,
         explored=float(payload.get("explored", now.explored)),
+        summed=False,
         proposal=None if relearns(payload) else now.proposal,
         floor=float(payload.get("floor", now.floor)),
     )

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +13,6 @@ from seqbatch.campaign.decide.stopping import KeptSums, LookTaken, inflated, loo
 from seqbatch.campaign.decide.wave_doubts import UNRECORDED, mostly_missing, unrecorded, waited_for
 from seqbatch.campaign.features.encoder import learn
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
-from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.codec import pack_state, unpack_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.decisions import EarlierDecisions
@@ -24,8 +21,6 @@ from seqbatch.campaign.record.outcomes import Absentees, Ledger, News, absences,
 from seqbatch.campaign.record.store import Change, Event, OutcomeChunk, StateRecord, Store
 from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.measure import Measure
-from seqbatch.campaign.warehouse.statement import learned_elsewhere, marked, wrong_statement
-from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
 from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray
 from seqbatch.display import sentence
@@ -36,9 +31,8 @@ from seqbatch.planning.replanning import Proposal
 # Close a wave; checks, event and answer are the same for rows and for sums.
 
 
-#: Remedies that close an incomplete wave, from its rows or from sums.
+#: What closes an incomplete wave.
 BY_FORCE = Remedy("close", force=True, reason=...)
-SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
 #: The fields that count units by action, and the name of their sums.
 COUNTED = ("assigned", "observed", "absent", "expected")
 ALL = "all actions"
@@ -325,7 +319,8 @@ def _clipped(learned: LearnedFeatures | None) -> dict[str, int]:
     return {name: number.clipped for name, number in numbers.items() if number.clipped}
 
 
-def _require_reason(needed: bool, why: str) -> None:
+def require_reason(needed: bool, why: str) -> None:
+    """Refuse a close that needs a reason and has none."""
     if needed and not why.strip():
         rule = "given when a wave is closed by force or without learning from it"
         raise InvalidArgumentError("reason", rule, repr(why))
@@ -350,7 +345,7 @@ def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
         )
 
 
-def _closed(
+def closed_with(
     change: Change,
     logbook: Logbook,
     now: Situation,
@@ -397,7 +392,7 @@ def close(
     why: str,
 ) -> Closed:
     """Close the open wave from its rows, in one transaction; repeat the answer if it is closed."""
-    _require_reason(force or skip, why)
+    require_reason(force or skip, why)
     with store.change(name) as change:
         now = current(change)
         # If the first answer was lost, a repeated call returns it again and closes nothing.
@@ -409,7 +404,7 @@ def close(
         kernels.compiling.load_early()
         at = logbook.now()
         evidence = RowEvidence.of(change, now, at=at, skip=skip)
-        return _closed(change, logbook, now, evidence, force=force, skip=skip, at=at, why=why)
+        return closed_with(change, logbook, now, evidence, force=force, skip=skip, at=at, why=why)
 
 
 def _refuse_wrong_wave(now: Situation, wave: int | None) -> None:
@@ -643,141 +638,3 @@ class RowEvidence:
             change.index_outcomes(made.event, numbers, np.zeros_like(numbers), values)
             hashes.append(made.hash)
         return hashes
-
-
-# ----------------------------------------------------------------------
-# Evidence from sums that a data warehouse computed over rows it keeps.
-
-
-#: The most bytes of a statement; the widest model needs a few million.
-LONGEST = 1 << 26
-
-
-def record_sums(
-    store: Store,
-    name: str,
-    logbook: Logbook,
-    sums: Source,
-    *,
-    statement: str | Path,
-    force: bool,
-    why: str,
-) -> Closed:
-    """Close the open wave with the result of an SQL statement of sums, in one transaction."""
-    _require_reason(force, why)
-    text = _read(Path(statement))
-    with sums, store.change(name) as change:
-        now = current(change)
-        _require_elsewhere(now)
-        evidence = SumEvidence.of(change, now, sums, text)
-        at = logbook.now()
-        return _closed(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
-
-
-def _read(path: Path) -> str:
-    rule = "the file of the statement that was run"
-    try:
-        if path.is_file() and path.stat().st_size <= LONGEST:
-            return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        advice = f"Save it as UTF-8: byte {error.start:,} is not."
-        raise InvalidArgumentError("statement", f"{rule}, in UTF-8", path, advice) from None
-    except OSError as error:
-        raise InvalidArgumentError("statement", rule, path, f"{error.strerror}.") from None
-    raise InvalidArgumentError("statement", rule, path)
-
-
-def _require_elsewhere(now: Situation) -> None:
-    if now.spec.rows != "elsewhere":
-        raise CampaignStateError(
-            f"campaign {now.name} keeps its rows here: record its outcomes, and close its wave. "
-            'Sums are for campaigns that declare rows = "elsewhere".',
-            code="rows-here",
-        )
-    now.require_open()
-
-
-@dataclass(frozen=True)
-class SumEvidence:
-    """The result of an SQL statement of sums.
-
-    Parameters
-    ----------
-    now, state
-        The campaign's state, and the policy's state when the wave opened.
-    statement, rows
-        The executed statement, and the rows of its result.
-    """
-
-    now: Situation
-    state: Any
-    statement: str
-    rows: list[Row]
-
-    @classmethod
-    def of(cls, change: Change, now: Situation, sums: Source, statement: str) -> "SumEvidence":
-        """Read the result of a statement; refuse statements not made for the open wave."""
-        record = change.last_state()
-        assert record is not None
-        state = unpack_state(record.content, now)
-        if problem := wrong_statement(now, statement):
-            raise InvalidArgumentError(
-                "statement",
-                f"the statement that you ran for wave {now.wave} of campaign {now.name}",
-                f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement "
-                "again, run it, and record its result.",
-                remedies=[Remedy("sql", what="sums", assignments=..., outcomes=...)],
-            )
-        return cls(now, state, statement, read_rows(sums, now, state, marked(statement)))
-
-    @cached_property
-    def counts(self) -> Counts:
-        """The wave's units and outcomes by action."""
-        return wave_sums(self.rows, self.now, self.state).counts
-
-    @property
-    def units(self) -> int:
-        """Units of the wave."""
-        return int(self.counts.assigned.sum())
-
-    @property
-    def outcomes(self) -> int:
-        """Those of them with an outcome, absent ones included."""
-        return int(self.counts.known.sum())
-
-    @property
-    def by_force(self) -> Remedy:
-        """What closes the wave as it is."""
-        return SUMS_BY_FORCE
-
-    @property
-    def more_outcomes(self) -> str:
-        """Record more: no unit is waited for."""
-        return "Record more."
-
-    def size_problem(self, size: int) -> tuple[str, str]:
-        """Return the error code and message for sums over more or fewer units than planned."""
-        said = f"has {size:,} planned units, but the sums cover {self.units:,}."
-        return "not-as-planned", said
-
-    def refuse_doubtful(self) -> None:
-        """Accept any pattern of missing outcomes, since sums do not identify single units."""
-
-    def lesson(self) -> Lesson:
-        """Learn from the sums, and store them with the statement."""
-        made = Lesson(
-            learner=self.now,
-            state=learned_elsewhere(self.now, self.state, self.rows),
-            counts=self.counts,
-        )
-        rewards = self.now.spec.reward.sign * self.counts.rewards
-        beside = {
-            **made.by_action(randomised=self.counts.randomised, rewards=rewards),
-            "elsewhere": {
-                "statement": self.statement,
-                "fingerprint": marked(self.statement),
-                "sums": self.rows,
-            },
-        }
-        return replace(made, beside=beside)

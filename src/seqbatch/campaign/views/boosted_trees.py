@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seqbatch.campaign.views.tree import given_now
+from seqbatch.campaign.decide.logged_waves import Logged
 from seqbatch.inference import Interval
 from seqbatch.inference.boosted_trees import sample, trees_beside
 
@@ -34,13 +34,14 @@ class TreesAnswer:
 def trees_answer(asking: "Asking") -> TreesAnswer:
     """Compare both rules, each fitted to four fifths of the units, on the others."""
     data, last = asking.data, asking.summaries[-1]
+    assert isinstance(data, Logged)
     units = sum(one.overall.units for one in asking.summaries)
     made = trees_beside(
         [sample(data.hashed(wave), units) for wave in data.waves],
         last,
         level=asking.level,
         less=asking.less,
-        among=given_now(asking),
+        among=data.given,
         design=asking.waves[-1].design,
     )
     about = "gain of a rule by boosted trees over the rule to run next"

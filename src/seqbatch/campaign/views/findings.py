@@ -482,6 +482,9 @@ class Findings:
         The standard deviation of the logarithms of amounts; None if outcomes are not amounts.
     metrics
         All metrics, each with its means, lifts and guardrail.
+    lacking
+        What is left out because it takes the rows, which are elsewhere: "splits", "tree" and
+        "clipped" (counts of values outside their range).
     assumptions
         The assumptions, each with what would break it.
     notes
@@ -524,6 +527,7 @@ class Findings:
     spread: float | None = None
     metrics: tuple[MetricAnswer, ...] = ()
     all_equal: bool = False
+    lacking: tuple[str, ...] = ()
     assumptions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.decide.campaign_waves import CampaignWaves
 from seqbatch.campaign.decide.learning import drift_said
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
@@ -52,7 +53,8 @@ from seqbatch.campaign.views.recommendation import (
     ranked,
 )
 from seqbatch.campaign.views.selected_action import selected_answer
-from seqbatch.campaign.views.tree import given_now, tree_answer
+from seqbatch.campaign.views.tree import tree_answer
+from seqbatch.campaign.warehouse.findings_statement import require_sums, summed_waves
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
 from seqbatch.display import counted
@@ -72,7 +74,6 @@ from seqbatch.inference import (
     estimate_wave,
     gain_over_best,
     judge_bounds,
-    judge_next_rule,
     latest_lift,
     naive_lift,
     planned_units_of_next_rule,
@@ -80,12 +81,11 @@ from seqbatch.inference import (
     pool_by_size,
     simultaneous_lifts,
     strongest_splits,
-    summarise,
     verdict,
     within_segments,
 )
 from seqbatch.inference.boosted_trees import require_trees
-from seqbatch.inference.contrasts import Contrast, all_contrasts
+from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
@@ -117,7 +117,7 @@ class Asking:
         Whether outcomes are those of a yes/no metric.
     """
 
-    data: Logged
+    data: CampaignWaves
     summaries: tuple[WaveSummary, ...]
     waves: Sequence[PlannedWave]
     level: float
@@ -133,7 +133,7 @@ class Asking:
     @property
     def less(self) -> bool:
         """Whether a lower outcome is better."""
-        return self.data.now.spec.reward.sign < 0
+        return self.data.less
 
     @property
     def tail(self) -> float:
@@ -394,20 +394,19 @@ MOST_COLUMNS = 100
 
 def next_rule(asking: "Asking", found: Findings) -> RuleAnswer | None:
     """Return the best rule to run next among the actions that are still given."""
-    last, data, given = asking.summaries[-1], asking.data, given_now(asking)
+    last, data, given = asking.summaries[-1], asking.data, asking.data.given
     if not (last.evidence.statistics.count[given] > 0).any():
         return None
     design = replace(asking.waves[-1].design, units=last.overall.units)
     judge = partial(
-        judge_next_rule,
-        data.each_wave[-1],
+        data.next_rule,
         asking.summaries,
         level=asking.level,
         less=asking.less,
         among=given,
         planned=planned_units_of_next_rule(design),
     )
-    made, best, beside = judge(), best_given(found, within=True), None
+    made, best, beside = judge(over=0), best_given(found, within=True), None
     if best is not None and found.measure.better(best.interval.estimate):
         over = judge(over=asking.names.index(best.action)).gain
         beside = asking.named(
@@ -474,20 +473,21 @@ def splits(asking: "Asking") -> tuple[SplitAnswer, ...]:
         for place in range(1, len(asking.names))
         if (made := asking.in_first_wave(place)) is not None
     }
-    if not first or len(asking.data.columns.names) > MOST_COLUMNS:
+    data = asking.data
+    if not first or len(data.columns.names) > MOST_COLUMNS or not isinstance(data, Logged):
         return ()
     best = min if asking.less else max
     place = best(first, key=lambda one: first[one])
-    columns = asking.data.columns
+    columns = data.columns
     judged = strongest_splits(
-        asking.data.each_wave,
+        data.each_wave,
         Lift(place),
         labels=columns.names,
         level=asking.level,
-        charges=asking.data.charges,
+        charges=data.charges,
         planned=[wave.design for wave in asking.waves],
         fitted=asking.summaries,
-        eligible=(0, place) if asking.data.restricted else (),
+        eligible=(0, place) if data.restricted else (),
     )
     about = asking.lift_name(place)
     return tuple(
@@ -523,12 +523,20 @@ def drifts(asking: "Asking") -> tuple[DriftAnswer, ...]:
 # From a campaign's records to its findings.
 
 
-#: What sums from a warehouse do not allow.
-NO_ROWS = (
-    "There are no findings from sums yet: no means and lifts with intervals, neither of the "
-    "objective nor of another metric, no verdict about guardrails, and no rule to run next. The "
-    "status has counts and plain means of the objective."
-)
+def waves_of(
+    reader: Reader,
+    now: Situation,
+    events: Sequence[Event],
+    *,
+    segments: Sequence[str] = (),
+    at: datetime | None = None,
+) -> CampaignWaves:
+    """Return a campaign's waves for inference: as rows, or as sums if the rows are elsewhere."""
+    if now.spec.rows == "here":
+        return logged(reader, now, segments=segments, at=at)
+    made = summed_waves(now, events, at=at)
+    require_sums(made)
+    return made
 
 
 def findings(
@@ -557,10 +565,11 @@ def findings(
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = current(reader) if at_event is None else situation(events)
-        now.require_rows(NO_ROWS)
+        if boosted_trees:
+            now.require_rows("Boosted trees need them.")
         if at is None and at_event is not None:
             at = datetime.fromisoformat(events[-1].at)
-        data = logged(reader, now, segments=now.spec.report.segments, at=at)
+        data = waves_of(reader, now, events, segments=now.spec.report.segments, at=at)
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:
             return Findings(**basis)
@@ -584,12 +593,16 @@ def _history(reader: Reader, now: Situation) -> list[str]:
     return drift_said(now, now.made_policy(), unpack_state(record.content, now))
 
 
-def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) -> dict[str, Any]:
+#: What sums do not have.
+TAKES_ROWS = ("splits", "tree", "clipped")
+
+
+def _basis(
+    now: Situation, data: CampaignWaves, events: Sequence[Event], level: float
+) -> dict[str, Any]:
     """Return the parts of the findings that need no estimate."""
     names = [action.name for action in now.actions]
-    ends = np.cumsum(now.units)
-    known = [data.known.counts(int(ends[w - 1]) - now.units[w - 1], int(ends[w - 1]))
-             for w in data.waves]  # fmt: skip
+    known = [data.counts_in(wave) for wave in data.waves]
     doubts = tuple(
         doubt
         for wave in data.waves
@@ -616,6 +629,7 @@ def _basis(now: Situation, data: Logged, events: Sequence[Event], level: float) 
         "quality": quality(now, events, doubts),
         "late": _late(events),
         "stopping": _stopping(now, events),
+        "lacking": () if now.spec.rows == "here" else TAKES_ROWS,
     }
 
 
@@ -680,35 +694,20 @@ def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
     )
 
 
-def asked(data: Logged, events: Sequence[Event], level: float, *, looks: bool = False) -> Asking:
+def asked(
+    data: CampaignWaves, events: Sequence[Event], level: float, *, looks: bool = False
+) -> Asking:
     """Return the summaries of a campaign's waves; `looks` tells if a rule has looked at them."""
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
     tail = look_tail(waves, (1 - level) / 2) if looks else None
-    summaries = _summarised(data, waves)
+    summaries = _summarised(data, fixed)
     return Asking(data, summaries, waves, level, tail, data.now.spec.reward.scale)
 
 
-def _summarised(data: Logged, waves: Sequence[PlannedWave]) -> tuple[WaveSummary, ...]:
-    place = {number: place for place, number in enumerate(data.order)}
-    among = {tuple(sorted(place[number] for number in wave.active)) for wave in waves}
-    contrasts = all_contrasts(len(data.order)) + tuple(map(GainOverRandom, sorted(among)))
-    contrasts += () if data.restricted else pairs(len(data.order))
+def _summarised(data: CampaignWaves, waves: Sequence[PlannedWave]) -> tuple[WaveSummary, ...]:
     partitions = [*(Declared(name) for name in data.segments), *data.partitions()]
-    return summarise(
-        data.each_wave, contrasts=contrasts, partitions=partitions, charges=data.charges
-    )
-
-
-#: With more actions, the best one is not compared with the second: there would be too many pairs.
-MOST_PAIRED = 8
-
-
-def pairs(actions: int) -> tuple[Lift, ...]:
-    """Return the lift of each action over each earlier one, apart from the control."""
-    if actions > MOST_PAIRED:
-        return ()
-    return tuple(Lift(one, other) for one in range(2, actions) for other in range(1, one))
+    return data.summaries(data.contrasts(wave.active for wave in waves), partitions)
 
 
 def pair(one: int, other: int) -> Lift:
@@ -720,7 +719,7 @@ def pair(one: int, other: int) -> Lift:
 MANY_SCARCE = 0.01
 
 
-def _scarce(data: Logged, summaries: Sequence[WaveSummary]) -> tuple[str, ...]:
+def _scarce(data: CampaignWaves, summaries: Sequence[WaveSummary]) -> tuple[str, ...]:
     """Return the actions of which hardly any outcome came back for some kinds of units."""
     units, few = summaries[-1].evidence.assigned, np.sum([one.scarce for one in summaries], axis=0)
     names = [data.now.actions[number].name for number in data.order]
@@ -754,19 +753,13 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
             lifts=asked[name].single_lifts(),
             rail=metric.guardrail,
             guardrail=judged.get(name, ()),
-            shown=not (_is_objective(asking.data, metric) and _shows_metric(asking.data)),
+            shown=not (asking.data.is_objective(metric) and _shows_metric(asking.data)),
         )
         for name, metric in asking.data.now.spec.metrics.items()
     )
 
 
-def _is_objective(data: Logged, metric: Metric) -> bool:
-    """Whether the objective's outcomes are those of this metric alone."""
-    reward = data.now.spec.reward
-    return reward.terms == (metric,) and reward.weights[0] == reward.scale
-
-
-def _shows_metric(data: Logged) -> bool:
+def _shows_metric(data: CampaignWaves) -> bool:
     """Whether the objective's numbers are those of its metric, in its unit and before costs."""
     reward = data.now.spec.reward
     return reward.plain and not reward.less_costs
@@ -774,23 +767,21 @@ def _shows_metric(data: Logged) -> bool:
 
 def _about_metric(asking: Asking, metric: Metric) -> Asking:
     """Return the summaries of a metric; the objective's serve its own metric, before costs."""
-    if _is_objective(asking.data, metric):
+    if asking.data.is_objective(metric):
         free = np.zeros(len(asking.names))
         summaries = tuple(replace(one, charges=free) for one in asking.summaries)
     else:
-        K = len(asking.names)
-        summaries = summarise(
-            asking.data.each_wave_of(metric.name),
-            contrasts=[*map(Mean, range(K)), *map(Lift, range(1, K))],
-            partitions=asking.data.eligibility(),
+        partitions = asking.data.eligibility()
+        summaries = asking.data.summaries(
+            asking.data.plain_contrasts, partitions, metric=metric.name
         )
     yes_no = metric.kind == YES_NO
     return replace(asking, summaries=summaries, looks=None, scale=1.0, yes_no=yes_no)
 
 
-def _counts(data: Logged, metric: Metric, found: Findings) -> dict[str, int]:
+def _counts(data: CampaignWaves, metric: Metric, found: Findings) -> dict[str, int]:
     """Return how many units have a recorded value, and how many count as absent."""
-    if _is_objective(data, metric):
+    if data.is_objective(metric):
         return {"recorded": found.outcomes - found.absent, "absent": found.absent}
     recorded, known = data.counts_of(metric.name)
     return {"recorded": recorded, "absent": known - recorded}

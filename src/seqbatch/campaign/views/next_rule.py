@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from seqbatch.campaign.decide import rule_program
-from seqbatch.campaign.decide.logged_waves import logged
 from seqbatch.campaign.decide.next_rule import ExportedRule, RuleKind
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.store import Event, Reader, Store
-from seqbatch.campaign.views.findings_estimates import NO_ROWS, asked
+from seqbatch.campaign.views.findings_estimates import asked, waves_of
 from seqbatch.campaign.views.tree import FittedTree, fit_linear, fit_tree
 from seqbatch.campaign.warehouse.dialects import dialect_of
 from seqbatch.campaign.warehouse.next_rule import rule_in_sql
@@ -60,7 +59,6 @@ def next_rule(
     with store.read(name) as reader:
         events = events_until(reader.events(), at_event)
         now = situation(events)
-        now.require_rows(NO_ROWS)
         if at is None and at_event is not None:
             at = datetime.fromisoformat(events[-1].at)
         with one_thread():
@@ -75,7 +73,7 @@ def _fitted(
     reader: Reader, now: Situation, events: list[Event], kind: str, at: datetime | None
 ) -> ExportedRule:
     """Fit the rule, or refuse with the reason why there is none."""
-    data = logged(reader, now, at=at)
+    data = waves_of(reader, now, events, at=at)
     made: ExportedRule | FittedTree | str = "No wave with outcomes is closed."
     if data.waves:
         asking = asked(data, events, LEVEL)

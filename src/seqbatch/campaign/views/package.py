@@ -15,7 +15,6 @@ from typing import Any
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event, Store
-from seqbatch.campaign.views.findings_estimates import NO_ROWS
 from seqbatch.campaign.views.interim import Sight
 from seqbatch.campaign.views.protocol import protocol
 from seqbatch.campaign.views.report import report
@@ -90,7 +89,6 @@ def package(
 
 def _require_open(now: Situation, sight: Sight) -> None:
     """Refuse a package that would show what the caller may not see: results, or the seed."""
-    now.require_rows(NO_ROWS)
     sight.require_results(now)
     if not sight.shows_seed(now):
         raise CampaignStateError(

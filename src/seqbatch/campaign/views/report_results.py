@@ -7,13 +7,13 @@ from functools import cached_property
 from math import isclose, sqrt
 
 from seqbatch.campaign.decide.action_counts import SMALL
-from seqbatch.campaign.decide.logged_waves import ModelColumns, logged
+from seqbatch.campaign.decide.campaign_waves import ModelColumns
 from seqbatch.campaign.record.current_situation import Situation, events_until, situation
 from seqbatch.campaign.record.events import utc_now
 from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.views.findings import Findings
-from seqbatch.campaign.views.findings_estimates import findings
+from seqbatch.campaign.views.findings_estimates import findings, waves_of
 from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
 from seqbatch.campaign.views.interim import status_as_recorded
 from seqbatch.campaign.views.metrics import guardrail_lines, metric_notes, metric_tables
@@ -125,7 +125,7 @@ def gathered(
     features: tuple[ReportedFeature, ...] = ()
     if found.rule is not None:
         with store.read(name) as reader:
-            features = _features(now, logged(reader, now).columns)
+            features = _features(now, waves_of(reader, now, events).columns)
     return Material(
         found=found,
         status=status(store, name, at_event=last),

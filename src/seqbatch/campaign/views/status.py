@@ -131,7 +131,7 @@ def next_step(store: Store, name: str) -> Step:
     """Return the next call: assign, record, close or look; report if no wave is open.
 
     If results are withheld until the rule's stop is confirmed, it is stop. If the rows are kept
-    elsewhere, it is sql or status.
+    elsewhere, it is sql until all waves are closed and summed up.
     """
     with store.read(name) as reader:
         return step_from(current(reader))
@@ -140,7 +140,7 @@ def next_step(store: Store, name: str) -> Step:
 def step_from(now: Situation) -> Step:
     """Return the next call in a situation."""
     if now.spec.rows == "elsewhere":
-        return "sql" if now.condition == "open" else "status"
+        return "report" if now.condition != "open" and now.summed else "sql"
     if now.condition == "stopped" and now.withheld:
         return "stop"
     if now.condition != "open":

@@ -14,11 +14,11 @@ from seqbatch.campaign.decide.decision_tree import (
     path_words,
     widest,
 )
+from seqbatch.campaign.decide.logged_waves import Logged
 from seqbatch.campaign.decide.next_rule import ExportedRule, LinearScores, ordered
 from seqbatch.campaign.spec.measure import unit_word
 from seqbatch.campaign.warehouse.dialects import DuckDB
 from seqbatch.campaign.warehouse.next_rule import case_of
-from seqbatch.core.arrays import Bools
 from seqbatch.display import percent
 from seqbatch.document import Table
 from seqbatch.inference import Interval
@@ -105,13 +105,8 @@ class TreeAnswer:
 #: The most features that are searched: those by which the actions differ most.
 MOST_FEATURES = 50
 ONE_WAVE = "A tree needs two closed waves: the last one judges what the others suggest."
+NO_ROWS = "A tree needs the rows, which are kept elsewhere."
 NO_OUTCOMES = "No action that is still given has an outcome in the waves before the last."
-
-
-def given_now(asking: "Asking") -> Bools:
-    """Return which actions are still given."""
-    data = asking.data
-    return np.array([number not in data.now.retired for number in data.order])
 
 
 def fitted(asking: "Asking", summaries: Sequence[WaveSummary]) -> GreedyRule:
@@ -119,7 +114,7 @@ def fitted(asking: "Asking", summaries: Sequence[WaveSummary]) -> GreedyRule:
     return GreedyRule.fitted(
         statistics_by_wave(summaries),
         charges=np.array(asking.data.charges),
-        among=given_now(asking),
+        among=asking.data.given,
         less=asking.less,
     )
 
@@ -136,6 +131,8 @@ class FittedTree:
 def fit_tree(asking: "Asking") -> FittedTree | str:
     """Return the tree by all waves but the last, or why there is none."""
     data = asking.data
+    if not isinstance(data, Logged):
+        return NO_ROWS
     if len(asking.summaries) < 2:
         return ONE_WAVE
     fit = fitted(asking, asking.summaries[:-1])
@@ -148,7 +145,7 @@ def fit_tree(asking: "Asking") -> FittedTree | str:
     tree = distil(data.each_wave[:-1], fit.coefficients, bins, among=fit.known, less=asking.less)
     names = [
         name if given else None
-        for name, given in zip(asking.names, given_now(asking).tolist(), strict=True)
+        for name, given in zip(asking.names, asking.data.given.tolist(), strict=True)
     ]
     own = own_tree(tree, known, cuts, names)
     return FittedTree(tree, own, exported_rule(asking, own))
@@ -184,12 +181,12 @@ def exported_rule(asking: "Asking", body: LinearScores | OwnTree) -> ExportedRul
 
 def tree_answer(asking: "Asking") -> TreeAnswer:
     """Return the tree and what the last wave says about it."""
-    made = fit_tree(asking)
-    if isinstance(made, str):
-        return TreeAnswer(unknown=made)
+    made, data = fit_tree(asking), asking.data
+    if isinstance(made, str) or not isinstance(data, Logged):
+        return TreeAnswer(unknown=str(made))
     judged = judge_tree(
         made.tree,
-        asking.data.each_wave[-1],
+        data.each_wave[-1],
         asking.summaries,
         level=asking.level,
         design=asking.waves[-1].design,

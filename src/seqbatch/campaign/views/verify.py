@@ -175,6 +175,8 @@ class _Verifying:
             learns = event.kind == "amend" and relearns(event.payload)
             if learns or event.kind in ("create", "close"):
                 self._findings.guard(event.sequence, "state", lambda e=event: checks.estimate(e))
+            if event.kind == "sums":
+                self._findings.guard(event.sequence, "sums", lambda e=event: checks.sums(e))
         self._recomputed = checks.recomputed
 
     def _keyed_looks(self) -> None:

@@ -46,6 +46,7 @@ from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.signatures import Signature
+from seqbatch.campaign.warehouse.findings_statement import differing_sums
 from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
 from seqbatch.errors import StoreError
 
@@ -530,6 +531,12 @@ class StateChecks:
         if self._findings.beyond_rounding(agreement(state, kept)):
             self._findings.add(event.sequence, f"state after wave {stored.wave}",
                        "learning from the stored rows again gives different numbers")  # fmt: skip
+
+    def sums(self, event: Event) -> None:
+        """Generate the statement of sums for findings again, and compare their units."""
+        now, events = self._past.after(event.sequence - 1), self._past.events[: event.sequence - 1]
+        if problem := differing_sums(now, events, event.payload):
+            self._findings.add(event.sequence, "sums", problem)
 
     def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._past.after(event.sequence - 1)

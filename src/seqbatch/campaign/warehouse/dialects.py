@@ -19,6 +19,8 @@ class SqlDialect:
     wide: ClassVar[str] = ""
     #: The clause that ends every stage.
     fence: ClassVar[str] = ""
+    #: What makes a stage be computed once, if the fence does not.
+    once: ClassVar[str] = ""
     #: Whether the tests run statements in the database.
     tested: ClassVar[bool] = False
     #: The lock under which a wave is inserted; "" where the statement suffices.
@@ -110,6 +112,7 @@ class DuckDB(SqlDialect):
 
     name = "duckdb"
     tested = True
+    once = "MATERIALIZED "
 
     def fail(self, message: str) -> str:
         """Return an integer expression that ends the statement with a message."""

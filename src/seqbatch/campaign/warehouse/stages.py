@@ -15,13 +15,22 @@ class Stages:
     def __init__(self, sql: SqlDialect) -> None:
         self._sql = sql
         self._made: list[tuple[str, str]] = []
+        self._once = set[str]()
 
     @property
     def last(self) -> str:
         """The name of the newest stage."""
         return self._made[-1][0]
 
-    def add(self, name: str, items: Sequence[Item], *, source: str = "", after: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        items: Sequence[Item],
+        *,
+        source: str = "",
+        after: str = "",
+        once: bool = False,
+    ) -> None:
         """Add a stage.
 
         Parameters
@@ -34,14 +43,22 @@ class Stages:
             The table or stage to read; if empty, the previous stage.
         after
             The clauses after the source: joins, conditions, groups.
+        once
+            Whether the database must compute the stage before those that read it: where it puts
+            their expressions together instead, long chains of stages grow without bound.
         """
+        if once:
+            self._once.add(name)
         text = self._selected(items, source or self.last, after)
         fence = f"\n{self._sql.fence}" if self._sql.fence else ""
         self._made.append((name, text + fence))
 
     def statement(self, items: Sequence[Item], *, after: str = "") -> str:
         """Return the statement that selects these items from the last stage."""
-        stages = ",\n".join(f"{name} AS (\n{_indented(text)}\n)" for name, text in self._made)
+        stages = ",\n".join(
+            f"{name} AS {self._sql.once if name in self._once else ''}(\n{_indented(text)}\n)"
+            for name, text in self._made
+        )
         return f"WITH\n{stages}\n{self._selected(items, self.last, after)}\n"
 
     def _selected(self, items: Sequence[Item], source: str, after: str) -> str:

@@ -23,13 +23,14 @@ from seqbatch.policies.rule import Rule
 # The open wave's rule as one SQL statement: decisions, or the wave's sums.
 
 
-What = Literal["assign", "sums"]
+What = Literal["assign", "sums", "findings"]
 #: The names of a statement's stages.
 STAGES = (
     "given", "offered", "counted", "other_waves", "others", "recorded", "entered", "checked",
     "taken", "known", "drawn", "crossed", "rooted", "scored", "ranked", "picked", "weighed",
     "shared", "decided", "told", "told_once", "told_of", "judged", "rounded", "had_before",
-    "cells", "marked", "held",
+    "cells", "marked", "held", "folded", "unit", "predicted", "missed", "moved", "weighted",
+    "summed", "parts",
 )  # fmt: skip
 #: The placeholder for a statement's fingerprint while the fingerprint is computed.
 BLANK = "0" * 64
@@ -66,7 +67,7 @@ def statement(
     """
     if what not in get_args(What):
         raise InvalidArgumentError("what", f"one of {', '.join(get_args(What))}", repr(what))
-    _require_tables(units, assignments, outcomes)
+    require_tables(units, assignments, outcomes)
     sql = dialect_of(dialect)
     with store.read(name) as reader:
         now, record = current(reader), reader.last_state()
@@ -131,7 +132,9 @@ def assigning(
     about: dict[str, Any] = {"what": "assign", "units": units}
     if entry is None:
         said.append("A unit with a problem gets no action. Every unit must be in the table once.")
-        return _headed(now, sql, about, said, made.stages.statement([*items, *named("problem")]))
+        return written_for(
+            now, sql, about, said, made.stages.statement([*items, *named("problem")])
+        )
     table = entry.table
     items.insert(len(ids) + 1, (table.label, "campaign"))
     items += [(alias, column) for alias, (column, _) in table.features.items()]
@@ -140,10 +143,10 @@ def assigning(
     chosen = "CROSS JOIN checked\nWHERE verdict = 0"
     if not entry.write:
         items.append(("problem", "problem"))
-        return _headed(now, sql, about, said, made.stages.statement(items, after=chosen))
+        return written_for(now, sql, about, said, made.stages.statement(items, after=chosen))
     said.append("A second run changes nothing. Whatever is wrong ends the script with a message.")
     insert = table.inserted(made.stages.statement(items, after=chosen).rstrip())
-    return _headed(now, sql, about, said, f"{table.created()};\n{insert}{table.counted()};\n")
+    return written_for(now, sql, about, said, f"{table.created()};\n{insert}{table.counted()};\n")
 
 
 #: What to do about a unit with a problem.
@@ -163,7 +166,7 @@ def summed_up(now: Situation, table: AssignmentsTable, outcomes: str) -> str:
     said = ["What the wave teaches, by action: hand the result back with record-sums."]
     body = made.stages.statement(items, after=after)
     about = {"what": "sums", "assignments": table.name, "outcomes": outcomes}
-    blank = _headed(now, sql, about, said, body)
+    blank = written_for(now, sql, about, said, body)
     return blank.replace(BLANK, fingerprint(blank))
 
 
@@ -174,9 +177,14 @@ def fingerprint(text: str) -> str:
 
 def marked(text: str) -> str:
     """Return the fingerprint in a statement: the hash of the text without it."""
-    found = text.rpartition(" AS statement\n")[0][-65:-1]
+    found = mark_in(text)
     assert fingerprint(text.replace(found, BLANK)) == found
     return found
+
+
+def mark_in(text: str) -> str:
+    """Return what stands for the fingerprint in a statement."""
+    return text.rpartition(" AS statement\n")[0][-65:-1]
 
 
 def require_summable(now: Situation) -> None:
@@ -201,7 +209,7 @@ def require_summable(now: Situation) -> None:
         )
 
 
-def _require_tables(*tables: str | None) -> None:
+def require_tables(*tables: str | None) -> None:
     """Refuse table names that clash with the names of a statement's stages."""
     for table in tables:
         if table is not None and table.lower() in STAGES:
@@ -226,9 +234,10 @@ def header(text: str) -> dict[str, Any]:
 UNTESTED = "Not run: statements of this dialect were parsed, but not run in the database."
 
 
-def _headed(
+def written_for(
     now: Situation, sql: SqlDialect, about: dict[str, Any], said: list[str], body: str
 ) -> str:
+    """Return a statement with its header, which names the campaign, wave and event."""
     own = {"campaign": now.name, "wave": now.wave, "event": now.sequence, "hash": now.hash,
            "dialect": sql.name}  # fmt: skip
     # JSON escapes line breaks, so a name cannot end the comment.
@@ -264,7 +273,7 @@ def wrong_statement(now: Situation, text: str) -> str:
     about = header(text)
     if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
         return "is not a statement for sums that seqbatch wrote"
-    if problem := _of_another(now, about):
+    if problem := of_another(now, about):
         return problem
     require_expressible(now)
     table = AssignmentsTable(now, dialect_of(about["dialect"]), str(about.get("assignments")))
@@ -272,7 +281,7 @@ def wrong_statement(now: Situation, text: str) -> str:
     return "" if own == text else "was changed: it differs from the campaign's statement"
 
 
-def _of_another(now: Situation, about: dict[str, Any]) -> str:
+def of_another(now: Situation, about: dict[str, Any]) -> str:
     """Return which other campaign or wave a statement's header names; "" if it is the open wave."""
     name, event = about.get("campaign"), about.get("event")
     if (name, event) != (now.name, now.sequence):

@@ -14,6 +14,7 @@ from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
+from seqbatch.campaign.spec.objective import Reward
 from seqbatch.campaign.warehouse.assignments import (
     MARKS,
     AssignmentsTable,
@@ -45,11 +46,13 @@ class StoredStages:
         The campaign's situation.
     table
         The table of assignments.
+    cells
+        Whether sums may be computed by cell first.
     """
 
-    def __init__(self, now: Situation, table: AssignmentsTable) -> None:
+    def __init__(self, now: Situation, table: AssignmentsTable, *, cells: bool = True) -> None:
         self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
-        self.by_cells = len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
+        self.by_cells = cells and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
         #: The columns of the model that are passed on. If sums are computed by cell first, these
         #: are only those that define a cell, and those that vary within one.
         self.kept = self.columns.vector
@@ -167,7 +170,7 @@ def summing(
 ) -> tuple[list[Item], str]:
     """Add the stages that sum; return the final items to select, and the clauses that follow."""
     sql = table.sql
-    _judged(now, made, sql, outcomes)
+    add_outcomes(now, made, sql, outcomes, now.spec.reward)
     _rounded(now, made, sql)
     counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
     if made.by_cells:
@@ -217,9 +220,11 @@ def _counted(now: Situation, made: StoredStages, table: AssignmentsTable) -> Non
     made.stages.add("counted", named("repeated", "earlier", "altered", "told"), after=crossed)
 
 
-def _judged(now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str) -> None:
+def add_outcomes(
+    now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str, reward: Reward
+) -> None:
     """Join each unit's outcome to it: one value, within the declared range."""
-    reward, columns = now.spec.reward, list(now.spec.unit)
+    units, columns = made.stages.last, list(now.spec.unit)
     terms = [sql.as_number(sql.name_of(column)) for column in reward.columns]
     value = terms[0]
     if not reward.plain:
@@ -243,7 +248,7 @@ def _judged(now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str) 
         after=f"WHERE value IS NOT NULL GROUP BY {joined}",
     )
     one, within = "lowest = highest", "fits = 1"
-    absent = "NULL" if now.absent is None else sql.number(now.absent)
+    absent = "NULL" if reward.absent is None else sql.number(reward.absent)
     K = len(now.active)
     made.stages.add(
         "judged",
@@ -256,7 +261,7 @@ def _judged(now: Situation, made: StoredStages, sql: SqlDialect, outcomes: str) 
             ("CASE WHEN lowest < highest THEN 1 ELSE 0 END", "conflicting"),
             (f"CASE WHEN {one} AND NOT {within} THEN 1 ELSE 0 END", "outside"),
         ],
-        source="decided",
+        source=units,
         after="LEFT JOIN told_once ON id = told_id",
     )  # fmt: skip
 
@@ -272,15 +277,7 @@ def _fits(metric: Metric, value: str, sql: SqlDialect) -> str:
 
 def _rounded(now: Situation, made: StoredStages, sql: SqlDialect) -> None:
     """Round vectors, rewards and probabilities to integers."""
-    sign, half = now.spec.reward.sign, sql.number(0.5)
-    costs = " ".join(
-        f"WHEN {place} THEN {sql.number(sign * float(now.charges[number]))}"
-        for place, number in enumerate(now.active)
-    )
-    value, cap = "value", now.spec.reward.cap
-    if cap is not None:
-        value = f"CASE WHEN value > {sql.number(cap)} THEN {sql.number(cap)} ELSE value END"
-    reward = f"{sql.number(sign)} * ({value} - CASE chosen {costs} END)"
+    half = sql.number(0.5)
     chances = [
         (sql.floor(f"p{action} * {sql.number(2.0**CHANCES)} + {half}"), f"e{action}")
         for action in range(len(now.active))
@@ -288,8 +285,25 @@ def _rounded(now: Situation, made: StoredStages, sql: SqlDialect) -> None:
     numbers = [name if name in made.kept else None for name in made.columns.vector]
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
     own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
-    whole = whole_numbers(now, sql, [*numbers, reward])
+    whole = whole_numbers(now, sql, [*numbers, net_of_costs(now, sql)])
     made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS, *MARKS), *chances, *whole])
+
+
+def counted_value(reward: Reward, sql: SqlDialect) -> str:
+    """Return a value as it counts: at most the cap."""
+    if (cap := reward.cap) is None:
+        return "value"
+    return f"CASE WHEN value > {sql.number(cap)} THEN {sql.number(cap)} ELSE value END"
+
+
+def net_of_costs(now: Situation, sql: SqlDialect) -> str:
+    """Return a unit's reward, from which the policy learns."""
+    sign, value = now.spec.reward.sign, counted_value(now.spec.reward, sql)
+    costs = " ".join(
+        f"WHEN {place} THEN {sql.number(sign * float(now.charges[number]))}"
+        for place, number in enumerate(now.active)
+    )
+    return f"{sql.number(sign)} * ({value} - CASE chosen {costs} END)"
 
 
 # ----------------------------------------------------------------------
