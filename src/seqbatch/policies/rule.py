@@ -57,6 +57,16 @@ class Decision:
     prices
         What one more unit of each action would be worth under limits, in units of scores, shape
         (K,); None without limits, and where the policy draws actions at random.
+    samples
+        The number of posterior draws or bootstrap models behind the probabilities; None where none
+        are drawn. The probabilities with which actions are drawn are exact in either case.
+
+    Examples
+    --------
+    >>> shares, one = np.array([[0.25, 0.75]]), np.ones((1, 2))
+    >>> decision = Decision(np.array([1]), shares, one, one, None, np.array([0]), samples=100)
+    >>> decision.errors.round(3)
+    array([[0.043, 0.043]])
     """
 
     actions: Integers
@@ -69,9 +79,19 @@ class Decision:
     rules: NDArray[np.str_] | None = None
     candidates: Bools | None = None
     prices: Floats | None = None
+    samples: int | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the probabilities, as estimates of those that an action is best.
+
+        Infinitely many draws would give the latter. 0 where nothing is drawn.
+        """
+        p = self.probabilities
+        return np.zeros_like(p) if self.samples is None else np.sqrt(p * (1 - p) / self.samples)
 
 
 @dataclass(frozen=True)
@@ -270,6 +290,7 @@ class Rule:
             stages=ranking.stages,
             rules=ranking.rules,
             candidates=self.candidates(contexts, ranking),
+            samples=None if self.samples is None else len(self.samples),
         )
 
     def rank(self, contexts: Contexts) -> Ranking:
