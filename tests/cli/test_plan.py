@@ -192,6 +192,26 @@ def test_past_orders_say_what_a_customer_spends(tmp_path):
     assert "--zeros must be given" in run(*words, *asked[:4], code=2).stderr
     wrong = ("--history", str(file), "--column", "price")
     assert "(order, amount)" in run(*words, *wrong, code=2).stderr
+    # The orders are numbered: only the amounts may be outcomes.
+    guessed = run(*words, *asked[:2], *asked[4:], "--json")
+    assert json.loads(guessed.stdout) == values
+    assert "column amount" in guessed.stderr
+    file.write_text("price;amount\n9,5;20,50\n7;1.099,00\n3;45,00\n")
+    assert "several" in run(*words, *asked[:2], *asked[4:], code=2).stderr
+
+
+def test_the_example_of_a_plan_works_as_people_type_it():
+    typed = (
+        "plan --customers 50000 --base-rate 4 % --smallest-lift 0.5 pp --value 12 EUR "
+        "--cost mail=0.01 --waves 2 --json"
+    )
+    values = json.loads(run(*typed.split()).stdout)
+    assert values["actions"] == ["none", "mail"]
+    assert (values["value"], values["currency"]) == (12.0, "EUR")
+    assert (values["base_rate"], values["smallest_lift"]) == (0.04, 0.005)
+    # The first options are those of a campaign.
+    shown = run("plan", "--help").stdout
+    assert shown.index("--customers") < shown.index("For researchers") < shown.index("--kappa")
 
 
 def test_options_of_the_two_kinds_of_plan_are_kept_apart():

@@ -57,7 +57,7 @@ def test_money_is_shown_with_the_digits_that_matter():
         ({"base_rate": None}, "base_rate"),
         ({"base_rate": None, "mean": 80}, "spread"),
         ({"mean": 80}, "mean"),
-        ({"value": "12"}, "value"),
+        ({"value": "12 EUR a year"}, "value"),
         ({"costs": {"mail": 0.08}}, "value"),
         ({"costs": {"a": 1, "b": 1, "c": 1}, "value": "12EUR"}, "cost"),
         ({"actions": ["none", "mail"], "costs": {"call": 1}, "value": "12EUR"}, "cost"),
@@ -107,6 +107,15 @@ def test_costs_are_known_by_name_or_one_for_all_actions():
     assert terms.worthwhile == (1,)
     assert terms.unprofitable == (2,)
     assert list(terms.worlds()) == [((0.0, 0.005 - 0.0025, -0.01), 1.0)]
+
+
+def test_actions_and_currencies_may_be_left_to_the_costs():
+    of = partial(CampaignTerms.of, customers=1_000, base_rate="4%", smallest_lift="0.5pp")
+    assert of().actions == ("none", "action 1")
+    assert of(value=12, costs={"mail": "0.08EUR", "call": 1}).actions == ("none", "mail", "call")
+    assert of(value=12, costs={"mail": "0.08EUR"}).currency == "EUR"
+    bare = of(value=30.0)
+    assert (bare.value, bare.currency, bare.money(2.0)) == (30.0, "", 60.0)
 
 
 def test_alternatives_follow_by_hand():

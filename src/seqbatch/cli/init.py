@@ -167,15 +167,20 @@ def init(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec that fits a file of units.
+    """Write a commented spec that fits a file of units; with a plan, also its truth to rehearse.
 
     Example: seqbatch campaign init units.csv --actions "none,offer A" --maximise revenue
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign.files.reading import Source
+        from seqbatch.campaign.rehearsal.example_truth import truth_beside, write_example
+        from seqbatch.campaign.rehearsal.rehearsal import rehearsable
         from seqbatch.campaign.spec.template import write_spec
+        from seqbatch.output_files import require_target
 
-        file = None
+        truth, file = truth_beside(out), None
+        if plan:
+            require_target(truth, force=force)
         if units is not None:
             file = Source(
                 units,
@@ -199,6 +204,9 @@ def init(
                 columns=None if columns is None else names_in(columns),
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
+        if made.assumed is not None:
+            write_example(truth, rehearsable(out).now, made.assumed, force=force)
+    written = str(out) if made.assumed is None else f"{out} and {truth}"
     files = [] if units is None or units == "-" else [units, *reading_options(made.draft.reading)]
     then = command("validate", str(out), *files, store=STORE)
     say_read_as(made.read_as)
@@ -213,7 +221,7 @@ def init(
         return
     _show_draft(made)
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
-    say(f"Wrote {out}.{f' Check these columns first: {unsure}.' if unsure else ''}")
+    say(f"Wrote {written}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)
 
 

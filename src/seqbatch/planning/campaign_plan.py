@@ -253,7 +253,7 @@ class CampaignPlan:
 def plan_campaign(
     *,
     customers: int,
-    actions: int | Sequence[str],
+    actions: int | Sequence[str] | None = None,
     base_rate: float | str | None = None,
     smallest_lift: float | str | None = None,
     value: float | str | None = None,
@@ -278,13 +278,15 @@ def plan_campaign(
     customers
         The number of customers; each gets one action.
     actions
-        The number of actions, one of which is the control; or their names, the control first.
+        The number of actions, one of which is the control; or their names, the control first. The
+        default is the control and the actions that have a cost, or one action.
     base_rate
         For a yes/no outcome: the share of customers who say yes without any action, as "4%".
     smallest_lift
         The smallest lift that would matter to you: "0.5pp" with a base rate, "0.50EUR" with a mean.
     value
-        With a base rate: what one yes is worth, as "12EUR".
+        With a base rate: what one yes is worth, as "12EUR"; a number alone is in the currency of
+        the costs.
     costs
         What an action costs for each customer who gets it: ``{"mail": "0.08EUR"}``, or one cost
         for all actions but the control.

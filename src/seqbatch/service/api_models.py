@@ -92,7 +92,8 @@ class CampaignPlanBody(Body):
     actions: (
         Annotated[int, Field(ge=2, le=50)]
         | Annotated[list[Words], Field(min_length=2, max_length=50)]
-    ) = Field(examples=[3])
+        | None
+    ) = Field(default=None, examples=[3])
     base_rate: Told = Field(default=None, examples=["4%"])
     smallest_lift: Told = Field(default=None, examples=["0.5pp"])
     value: Told = Field(default=None, examples=["12EUR"])
