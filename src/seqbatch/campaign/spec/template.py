@@ -60,6 +60,8 @@ def planned_sizes(
         noise=scale.noise,
         randomised=spec.randomised,
         floor=spec.floor,
+        after=spec.objective.roll_out,
+        purpose="choose" if spec.objective.purpose == "choose" else "earn",
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
@@ -356,6 +358,12 @@ def _objective(choices: Choices) -> str:
             value(bool(less)),
             "true: profit, the costs of actions are subtracted",
             active=less is not None,
+        )
+        + setting(
+            "purpose",
+            value("choose" if choices.purpose == "earn" else choices.purpose),
+            "only the action chosen at the end counts; {after = 100000}: a roll-out, too",
+            active=choices.purpose != "earn",
         )
     )
 
