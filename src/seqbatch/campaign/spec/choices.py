@@ -90,7 +90,7 @@ class Choices:
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     value: float | None = None
     less_costs: bool | None = None
-    purpose: str | Mapping[str, int] | None = None
+    purpose: str | Mapping[str, int] = "earn"
     currency: str | None = None
     eligible: Mapping[str, str] = field(default_factory=dict)
     rule_columns: Mapping[str, Kind] = field(default_factory=dict)

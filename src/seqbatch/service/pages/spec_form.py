@@ -347,7 +347,7 @@ class SpecForm:
     def _money(self) -> dict[str, Any]:
         """Return what the form says about money, and when the objective counts."""
         typed = {"total": self.budget, "each_wave": self.budget_wave}
-        purpose: Any = self.purpose or None
+        purpose: Any = self.purpose or "earn"
         if purpose == "both":
             purpose = {"after": _whole("units afterwards", self.afterwards, field="money")}
         return {
