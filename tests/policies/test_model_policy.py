@@ -162,7 +162,9 @@ def test_a_model_may_draw_from_its_own_posterior():
     checks.check_policy(ModelPolicy(Drawn(), explore="posterior", samples=5), layouts=("block",))
 
 
-@pytest.mark.parametrize(("model", "tolerance"), [(Mean(), 1e-9), (Plain(), 0.25)], ids=["Mean", "Plain"])
+@pytest.mark.parametrize(
+    ("model", "tolerance"), [(Mean(), 1e-9), (Plain(), 0.25)], ids=["Mean", "Plain"]
+)
 def test_ucb_adds_the_stated_width(model, tolerance):
     first, second = after_a_batch(ModelPolicy(model, explore="ucb", width=1.5, samples=60))
     for action in range(3):
