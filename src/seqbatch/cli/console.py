@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -138,15 +139,26 @@ class Visible(TyperGroup):
             return super().invoke(ctx)
 
 
+#: An option that takes an amount, with a number; and the units that may follow it.
+AMOUNT = re.compile(r"--(value|mean|spread|cost|smallest-lift|base-rate|zeros)[ =](.*=)?[\d.,]+")
+UNIT = re.compile(r"[A-Z]{3}|[€$£%]|kr|pp|points?")
+
+
 def _joined(args: list[str]) -> list[str]:
     """Join the words of an option's value, which may be typed without quotes.
 
     >>> _joined(["--dedupe", "newest-by", "updated", "--json"])
     ['--dedupe', 'newest-by updated', '--json']
+    >>> _joined(["--value", "12", "EUR", "--cost=mail=0.08", "EUR"])
+    ['--value', '12 EUR', '--cost=mail=0.08 EUR']
     """
     made: list[str] = []
     for word in args:
-        if made[-2:] == ["--dedupe", "newest-by"] and not word.startswith("-"):
+        column = made[-2:] == ["--dedupe", "newest-by"] and not word.startswith("-")
+        unit = UNIT.fullmatch(word) and any(
+            AMOUNT.fullmatch(" ".join(made[-many:])) for many in (1, 2)
+        )
+        if column or unit:
             made[-1] += f" {word}"
         else:
             made.append(word)
