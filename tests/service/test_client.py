@@ -193,7 +193,8 @@ class Page(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<html>")
 
-    do_POST = do_GET
+    def do_POST(self):
+        self.do_GET()
 
     def log_message(self, *_args):
         pass
