@@ -247,7 +247,11 @@ def create(
     for line in objective_said(now.spec):
         say(line)
     say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
-    said = *history_said(now.history, now.spec), *constraints_said(now.spec), *stopping_said(now)
+    said = (
+        *history_said(now.history, now.spec),
+        *constraints_said(now.spec, over_waves=bool(now.balanced_since)),
+        *stopping_said(now),
+    )
     for line in said:
         say(line)
     for line in unlooked(now):

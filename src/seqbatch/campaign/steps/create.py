@@ -9,7 +9,7 @@ from typing import Any
 
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.record.codec import pack_state
-from seqbatch.campaign.record.current_situation import Situation, situation
+from seqbatch.campaign.record.current_situation import OVER_WAVES, Situation, situation
 from seqbatch.campaign.record.earlier_campaign import known_actions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile, design_of
@@ -113,6 +113,8 @@ def prepare(
             payload["file"] = spec.file
             if reading := spec.reading.model_dump(exclude_none=True):
                 payload["reading"] = reading
+        if spec.in_order and policy["kind"] == "UniformRandom":
+            payload["balance"] = OVER_WAVES
         now, key = begun(payload), None
         if spec.masked:
             # Check the spec as declared, but store it with codes.

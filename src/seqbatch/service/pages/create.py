@@ -98,7 +98,7 @@ def words_of(prepared: Prepared, found: Validated, file: str, who: str) -> NewWo
         f"{counted(len(now.sizes), kind)} of {sizes} units.",
         f"{plainly(now.policy).capitalize()}.",
         *history_said(now.history, now.spec),
-        *constraints_said(now.spec),
+        *constraints_said(now.spec, over_waves=bool(now.balanced_since)),
         *stopping_said(now),
         *(f"Note: {line}." for line in unlooked(now)),
     ]
