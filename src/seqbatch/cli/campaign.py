@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seqbatch.campaign.decide.action_counts import ChiSquare
     from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
+    from seqbatch.campaign.steps.earlier import Sources
 
 
 # ----------------------------------------------------------------------
@@ -177,6 +178,16 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
             base.close()
 
 
+@contextmanager
+def stored(store: str) -> Iterator["Sources"]:
+    """Open a store only if a spec names an earlier campaign there."""
+    from seqbatch.campaign.steps.earlier import Sources
+    from seqbatch.storage import open_store
+
+    with ExitStack() as opened_stores:
+        yield Sources(lambda: opened_stores.enter_context(closing(open_store(store, create=False))))
+
+
 @app.command()
 def create(
     spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/how-to/spec.md.")],
@@ -199,14 +210,10 @@ def create(
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.campaign.steps.create import prepare
-        from seqbatch.campaign.steps.earlier import Sources
         from seqbatch.storage import defaults_of, open_store
 
         # Check the spec before opening the store, so a refused spec leaves no file behind.
-        with ExitStack() as opened_stores:
-            sources = Sources(
-                lambda: opened_stores.enter_context(closing(open_store(store, create=False)))
-            )
+        with stored(store) as sources:
             declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, rehearsal=rehearsal, who=who)
