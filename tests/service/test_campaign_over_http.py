@@ -353,6 +353,10 @@ def test_a_campaign_starts_from_an_earlier_one(service):
     later = {**SPEC, "name": "summer", "history": {"campaign": "spring"}}
     found = service.post("/v1/campaigns/validate", {"spec": later, "units": UNITS}).json()
     assert found["sound"], found
+    truths = [{"none": 0.2, "mail": 0.4, "spread": {"sd": 0.1}}]
+    asked = {"spec": later, "units": UNITS, "truths": truths, "campaigns": 1}
+    rehearsed = service.post("/v1/campaigns/rehearse", asked)
+    assert rehearsed.status_code == 200, rehearsed.text
     assert service.post("/v1/campaigns", {"spec": later}).status_code == 201
     assert service.post("/v1/campaigns/summer/assignments", {"units": UNITS}).status_code == 200
     for history, field in (({"file": "/etc/passwd"}, "file"), ({"campaign": "x"}, "campaign")):

@@ -66,6 +66,7 @@ def prepare(
     *,
     defaults: Mapping[str, str] | None = None,
     sources: Sources = NO_STORE,
+    folder: Path | None = None,
 ) -> Prepared:
     """Check a spec with its waves and its policy, before there is a store.
 
@@ -77,6 +78,8 @@ def prepare(
         The store's defaults for fields that the spec leaves out.
     sources
         Where to find the earlier campaign, if the spec names one.
+    folder
+        The folder of the spec, if it is not given as a file.
 
     Raises
     ------
@@ -84,7 +87,7 @@ def prepare(
         If the spec breaks a rule; the message quotes the offending lines.
     """
     # The text is kept for messages: an error about a grid quotes the line that sets it.
-    text, name, folder = "", "spec", Path()
+    text, name = "", "spec"
     if isinstance(spec, Mapping):
         spec = check_spec(spec)
     elif not isinstance(spec, Spec):
@@ -95,7 +98,7 @@ def prepare(
     part = "grid"
     try:
         require_planned_looks(spec)
-        earlier = earlier_campaign(spec, sources, folder=folder)
+        earlier = earlier_campaign(spec, sources, folder=folder or Path())
         sizes, planned = wave_sizes(spec)
         part = "policy"
         known = [] if earlier is None else known_actions(earlier)
