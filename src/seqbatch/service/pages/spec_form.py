@@ -45,7 +45,7 @@ FIELDS = {
 
 
 @dataclass(frozen=True)
-class ActionRow:
+class TypedAction:
     """An action: its name, its cost, and how many units may get it in each wave and in all."""
 
     name: str = ""
@@ -67,7 +67,7 @@ class ActionRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricRow:
+class TypedMetric:
     """The settings of a metric, as typed.
 
     Parameters
@@ -167,7 +167,7 @@ CONDITIONS: dict[str, tuple[str, Kind]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleRow:
+class TypedRule:
     """Who may get an action: `who` is its position, or "" for every action but the control."""
 
     place: str = ""
@@ -244,11 +244,11 @@ class SpecForm:
     unit: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     kinds: Mapping[str, Became] = field(default_factory=dict)
-    actions: Sequence[ActionRow] = tuple(ActionRow(name) for name in ACTIONS)
+    actions: Sequence[TypedAction] = tuple(TypedAction(name) for name in ACTIONS)
     control: int = 0
-    about: MetricRow = MetricRow()
-    metrics: Sequence[MetricRow] = ()
-    rules: Sequence[RuleRow] = ()
+    about: TypedMetric = TypedMetric()
+    metrics: Sequence[TypedMetric] = ()
+    rules: Sequence[TypedRule] = ()
     direction: str = "max"
     currency: str = ""
     value: str = ""
@@ -273,20 +273,20 @@ class SpecForm:
     required: str = "90"
 
     @property
-    def action_rows(self) -> list[ActionRow]:
+    def action_rows(self) -> list[TypedAction]:
         """The rows of actions, and an empty one."""
-        return [*self.actions, ActionRow()]
+        return [*self.actions, TypedAction()]
 
     @property
-    def metric_rows(self) -> list[MetricRow]:
+    def metric_rows(self) -> list[TypedMetric]:
         """The rows of further metrics, and an empty one."""
-        rows = [*self.metrics, MetricRow()]
+        rows = [*self.metrics, TypedMetric()]
         return [replace(row, place=f"-{number}") for number, row in enumerate(rows, start=1)]
 
     @property
-    def rule_rows(self) -> list[RuleRow]:
+    def rule_rows(self) -> list[TypedRule]:
         """The rows of rules, and an empty one."""
-        rows = [*self.rules, RuleRow()]
+        rows = [*self.rules, TypedRule()]
         return [replace(row, place=f"-{number}") for number, row in enumerate(rows, start=1)]
 
     def choices(self) -> Choices:
@@ -388,7 +388,7 @@ def typed(form: Form) -> SpecForm:
     """Return the typed values of a submitted form."""
     cells = [form.every(name) for name in ("action", "cost", "each_wave", "total")]
     rows = zip_longest(*cells, fillvalue="")
-    actions = [ActionRow(*(cell.strip() for cell in row)) for row in rows]
+    actions = [TypedAction(*(cell.strip() for cell in row)) for row in rows]
     control, who = form.text("control", "0"), [str(place) for place in range(len(actions))]
     used, kinds = _used(form)
     return SpecForm(
@@ -414,7 +414,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def _without_end(rows: list[ActionRow]) -> list[ActionRow]:
+def _without_end(rows: list[TypedAction]) -> list[TypedAction]:
     """Return rows without the empty ones at the end; positions before it do not change."""
     while rows and not rows[-1].filled:
         rows.pop()
@@ -427,17 +427,17 @@ def _rows(form: Form, name: str, row: Any) -> list[Any]:
     return [row(form, place) for place in places if f"{name}{place}" in there]
 
 
-def _metric(form: Form, place: str) -> MetricRow:
-    own = [name for name in MetricRow.__dataclass_fields__ if name != "place"]
+def _metric(form: Form, place: str) -> TypedMetric:
+    own = [name for name in TypedMetric.__dataclass_fields__ if name != "place"]
     made = {name: form.text(f"{name}{place}") for name in own}
     kind = made["kind"] if made["kind"] in SENSIBLE else YES_NO
-    return MetricRow(place=place, **{**made, "kind": kind})
+    return TypedMetric(place=place, **{**made, "kind": kind})
 
 
-def _rule(form: Form, place: str, actions: Sequence[str]) -> RuleRow:
+def _rule(form: Form, place: str, actions: Sequence[str]) -> TypedRule:
     who, condition = form.text(f"who{place}"), form.text(f"condition{place}")
     names = _names(form.text(f"rule{place}"))
-    return RuleRow(
+    return TypedRule(
         place=place,
         who=who if who in actions else "",
         column=names[0] if names else "",
@@ -467,7 +467,7 @@ def planned(form: Form) -> SpecForm:
         made = replace(made, randomised=share.removesuffix(".0"))
     if (count := form.text("actions")).isdigit() and 2 <= int(count[:3]) <= 50:
         names = ["nothing", *(f"offer {chr(65 + place % 26)}" for place in range(int(count) - 1))]
-        made = replace(made, actions=[ActionRow(name) for name in dict.fromkeys(names)])
+        made = replace(made, actions=[TypedAction(name) for name in dict.fromkeys(names)])
     return made
 
 
