@@ -20,7 +20,7 @@ import polars as pl
 
 from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.lab.charts import save
+from seqbatch.simulation.charts import save
 from seqbatch.pictures import COLOURS, INK
 
 ACTIONS = ("nothing", "e-mail", "letter", "call")
