@@ -1,6 +1,7 @@
 """Pages in a browser: a whole campaign at two widths, accessibility by axe, keyboard only."""
 
 import io
+import re
 
 import numpy as np
 import polars as pl
@@ -114,6 +115,32 @@ def test_a_whole_campaign(browser, service, width):
     assert tab.wrong == []
     assert [event.kind for event in made.events()] == ["create", *["assign", "record", "close"] * 2]
     assert made.situation().condition == "finished"
+
+
+def test_a_spec_that_is_edited_and_checked_twice(browser, service):
+    tab = Tab(browser, service, viewport=WIDTHS["desktop"]).sign_in()
+    page = tab.page
+    page.goto("/new")
+    page.get_by_label("File of units").set_input_files(file(customers(60), "units.csv"))
+    tab.press("Read the file")
+    page.get_by_label("Name", exact=True).fill("edited-here")
+    page.get_by_label("Column", exact=True).fill("spend")
+    tab.press("Review")
+    spec, truth = page.locator("#spec"), page.locator("#truth")
+    first = spec.input_value().strip()
+    assert len(first.splitlines()) > 20
+    for number, least in enumerate((0.2, 0.15)):
+        spec.fill(re.sub(r"(?m)^randomised = [0-9.]+", f"randomised = {least}", first))
+        truth.fill(f"{truth.input_value()}\n# look {number}")
+        tab.press("Check again")
+        assert spec.input_value() == first.replace("randomised = 0.1", f"randomised = {least}")
+        assert truth.input_value().endswith(f"\n# look {number}")
+    assert "\\r" not in truth.input_value()
+    tab.press("Create the campaign")
+    page.get_by_role("heading", name="edited-here was created").wait_for()
+    assert Campaign(service.store, "edited-here").situation().spec.randomised == 0.15
+    tab.close()
+    assert tab.wrong == []
 
 
 def pages(name):

@@ -55,10 +55,15 @@ class Form:
     Parameters
     ----------
     fields
-        Names and values, in the order of the form.
+        Names and values, in the order of the form; lines end with a line feed.
     """
 
     fields: Sequence[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Browsers send every line break as a carriage return and a line feed.
+        unix = [(name, value.replace("\r\n", "\n")) for name, value in self.fields]
+        object.__setattr__(self, "fields", unix)
 
     def text(self, name: str, default: str = "") -> str:
         """Return the value of a field, without surrounding spaces."""

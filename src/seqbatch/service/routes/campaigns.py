@@ -165,8 +165,9 @@ async def rehearse_spec(request: Request, token: Caller) -> Response:
         if body.units is not None:
             units = Source(table_of(body.units, what="units"), name="units"), hashed
         asked = RehearsalQuestion(
-            token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units
-        )
+            token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units,
+            sources_of(request.app.state.store, token),
+        )  # fmt: skip
         return rehearsals.go_on(asked, progress)
 
     made = await planned(request, run)
