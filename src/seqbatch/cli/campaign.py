@@ -25,7 +25,6 @@ from seqbatch.cli.messages import STORE, About, command, in_options, reading_opt
 from seqbatch.display import counted, sentence
 from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
-from seqbatch.policies import registry
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Looked, Recorded
@@ -233,7 +232,7 @@ def create(
     from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.campaign.spec.measure import objective_said
-    from seqbatch.policies.registry import plainly
+    from seqbatch.policies.registry import plainly, text
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -248,7 +247,7 @@ def create(
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     for line in objective_said(now.spec):
         say(line)
-    say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
+    say(f"Policy {text(now.policy)}: {plainly(now.policy)}.")
     said = (
         *history_said(now.history, now.spec),
         *constraints_said(now.spec, over_waves=bool(now.balanced_since)),
@@ -587,9 +586,9 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
-    from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
+    from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
     from seqbatch.campaign.steps.close import ALL
     from seqbatch.campaign.views.status import absences, recorded_table
 
