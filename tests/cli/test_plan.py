@@ -163,7 +163,7 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
     (tmp_path / "customers.csv").write_text(
         "customer_id,age\n" + "".join(f"c{n},{n % 60 + 18}\n" for n in range(90))
     )
-    money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01")
+    money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01", "--after", "90000")
     text = run_narrow(*CAMPAIGN, *money, "--out", str(out), folder=tmp_path)
     lines = text.splitlines()
     assert len(lines) < 60
@@ -178,6 +178,7 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
     written = spec.read_text(encoding="utf-8")
     assert 'actions = ["none"' in written
     assert "value = 12" in written
+    assert "\npurpose = {after = 90000}" in written
 
 
 def test_past_orders_say_what_a_customer_spends(tmp_path):
@@ -191,6 +192,26 @@ def test_past_orders_say_what_a_customer_spends(tmp_path):
     assert "--zeros must be given" in run(*words, *asked[:4], code=2).stderr
     wrong = ("--history", str(file), "--column", "price")
     assert "(order, amount)" in run(*words, *wrong, code=2).stderr
+    # The orders are numbered: only the amounts may be outcomes.
+    guessed = run(*words, *asked[:2], *asked[4:], "--json")
+    assert json.loads(guessed.stdout) == values
+    assert "column amount" in guessed.stderr
+    file.write_text("price;amount\n9,5;20,50\n7;1.099,00\n3;45,00\n")
+    assert "several" in run(*words, *asked[:2], *asked[4:], code=2).stderr
+
+
+def test_the_example_of_a_plan_works_as_people_type_it():
+    typed = (
+        "plan --customers 50000 --base-rate 4 % --smallest-lift 0.5 pp --value 12 EUR "
+        "--cost mail=0.01 --waves 2 --json"
+    )
+    values = json.loads(run(*typed.split()).stdout)
+    assert values["actions"] == ["none", "mail"]
+    assert (values["value"], values["currency"]) == (12.0, "EUR")
+    assert (values["base_rate"], values["smallest_lift"]) == (0.04, 0.005)
+    # The first options are those of a campaign.
+    shown = run("plan", "--help").stdout
+    assert shown.index("--customers") < shown.index("For researchers") < shown.index("--kappa")
 
 
 def test_options_of_the_two_kinds_of_plan_are_kept_apart():

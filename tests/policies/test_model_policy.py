@@ -18,8 +18,9 @@ from seqbatch.checks import policies as rules
 from seqbatch.environments import Gaussian, GeneralizedLinear
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, ModelPolicy, UniformRandom
-from seqbatch.simulation import Line, simulate, sweep
+from seqbatch.simulation import Line, simulate
 from tests.refusals import refused
+from tests.studies import runs_of
 
 random = np.random.default_rng(5)
 X = random.standard_normal((300, 2))
@@ -62,6 +63,8 @@ SETTINGS = [
     (ModelPolicy(DecisionTreeRegressor(max_depth=2), explore="bootstrap", samples=3), ("block",)),
     (ModelPolicy(Plain(), explore="ucb", samples=3), ("shared", "disjoint")),
     (ModelPolicy(Mean(), explore="epsilon"), ("disjoint",)),
+    # A classifier is checked with rewards of 0 and 1.
+    (ModelPolicy(LogisticRegression()), ("block",)),
 ]
 
 
@@ -131,6 +134,8 @@ def test_thompson_logs_the_share_of_draws_and_says_how_far_it_is_off(explore):
     first, second = after_a_batch(policy, actions=2)
     share = second.probabilities[0, 1]
     assert share * samples == pytest.approx(round(share * samples))
+    assert second.errors[0, 1] == pytest.approx(np.sqrt(share * (1 - share) / samples))
+    assert not first.errors.any()
     wanted = chance_of_highest(first)
     assert 0.02 < wanted < 0.98
     assert abs(share - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / samples) + 0.01
@@ -162,7 +167,9 @@ def test_a_model_may_draw_from_its_own_posterior():
     checks.check_policy(ModelPolicy(Drawn(), explore="posterior", samples=5), layouts=("block",))
 
 
-@pytest.mark.parametrize(("model", "tolerance"), [(Mean(), 1e-9), (Plain(), 0.25)], ids=["Mean", "Plain"])
+@pytest.mark.parametrize(
+    ("model", "tolerance"), [(Mean(), 1e-9), (Plain(), 0.25)], ids=["Mean", "Plain"]
+)
 def test_ucb_adds_the_stated_width(model, tolerance):
     first, second = after_a_batch(ModelPolicy(model, explore="ucb", width=1.5, samples=60))
     for action in range(3):
@@ -225,9 +232,9 @@ def test_models_run_in_simulations_and_sweeps(tmp_path):
     regret = [simulate(kind, world, grid, seed=1).regret[-1] for kind in (policy, UniformRandom())]
     assert regret[0] < 0.4 * regret[1]
     rule = GridRule(kind="explicit", shares=(0.3, 1))
-    table = sweep(
+    table = runs_of(
         environments={"clicks": world},
-        lines={"logit": Line(policy, rule), "random": Line(UniformRandom(), rule)},
+        policies={"logit": Line(policy, rule), "random": Line(UniformRandom(), rule)},
         horizons=[400],
         trials=2,
         out=tmp_path,
@@ -242,7 +249,7 @@ def test_models_run_in_simulations_and_sweeps(tmp_path):
         (lambda: ModelPolicy(StandardScaler()), "model"),
         (lambda: ModelPolicy(object()), "model"),
         (lambda: ModelPolicy(LinearRegression(), explore="random"), "explore"),
-        (lambda: ModelPolicy(LinearRegression(), explore="posterior"), "explore"),
+        (lambda: ModelPolicy(LinearRegression(), explore="posterior"), "model"),
         (lambda: ModelPolicy(LinearRegression(), models="two"), "models"),
         (lambda: ModelPolicy(LinearRegression(), epsilon=2), "epsilon"),
         (lambda: ModelPolicy(LinearRegression(), samples=1), "samples"),

@@ -26,64 +26,52 @@ if TYPE_CHECKING:
 # Options.
 
 
-CAMPAIGN = "Your campaign"
 Customers = Annotated[
     int | None,
-    typer.Option(help="Number of customers; each gets one action.", rich_help_panel=CAMPAIGN),
+    typer.Option(help="Number of customers; each gets one action."),
 ]
 SmallestLift = Annotated[
     str | None,
     typer.Option(
-        help="Smallest lift that would matter to you: 0.5pp (percentage points), or 0.50EUR.",
-        rich_help_panel=CAMPAIGN,
+        help="Smallest lift that would matter to you: 0.5pp (percentage points), or 0.50EUR."
     ),
 ]
 Value = Annotated[
     str | None,
-    typer.Option(help="What one yes is worth, such as 12EUR.", rich_help_panel=CAMPAIGN),
+    typer.Option(help="What one yes is worth, such as 12EUR."),
 ]
 Cost = Annotated[
     list[str] | None,
     typer.Option(
         help="Cost of an action for each customer, such as mail=0.08; repeat for several. A number "
-        "alone is the cost of every action but the control.",
-        rich_help_panel=CAMPAIGN,
+        "alone is the cost of every action but the control."
     ),
 ]
 Mean = Annotated[
     str | None,
     typer.Option(
-        help="For an amount: its mean among customers who spend something, such as 80EUR.",
-        rich_help_panel=CAMPAIGN,
+        help="For an amount: its mean among customers who spend something, such as 80EUR."
     ),
 ]
 Spread = Annotated[
     str | None,
-    typer.Option(
-        help="For an amount: its standard deviation among them.", rich_help_panel=CAMPAIGN
-    ),
+    typer.Option(help="For an amount: its standard deviation among them."),
 ]
 Zeros = Annotated[
     str | None,
-    typer.Option(
-        help="For an amount: the share of customers who spend nothing, such as 96%.",
-        rich_help_panel=CAMPAIGN,
-    ),
+    typer.Option(help="For an amount: the share of customers who spend nothing, such as 96%."),
 ]
 History = Annotated[
     Path | None,
-    typer.Option(
-        help="File of past outcomes, from which rate, mean, spread and zeros are read.",
-        rich_help_panel=CAMPAIGN,
-    ),
+    typer.Option(help="File of past outcomes, from which rate, mean, spread and zeros are read."),
 ]
 Column = Annotated[
     str | None,
-    typer.Option(help="Column of the history with the outcomes.", rich_help_panel=CAMPAIGN),
+    typer.Option(help="Column of the history with the outcomes (default: the only one that fits)."),
 ]
 Details = Annotated[
     bool,
-    typer.Option("--details", help="Add the page for statisticians.", rich_help_panel=CAMPAIGN),
+    typer.Option("--details", help="Add the page for statisticians."),
 ]
 
 
@@ -95,15 +83,15 @@ def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     """Make a plan in the user's terms."""
     from seqbatch.planning import plan_campaign
 
-    actions, sizes = typed["actions"], sizes_of(typed["waves"])
-    asked = {name: typed[name] for name in ("missing", "delay", "seed")}
+    sizes = sizes_of(typed["waves"])
+    asked = {name: typed[name] for name in ("missing", "delay", "seed", "after", "purpose")}
     if typed["randomised"] is not None:
         asked["randomised"] = typed["randomised"]
     past = _past(typed)
     with advancing("planning") as progress:
         return plan_campaign(
             customers=typed["customers"],
-            actions=int(actions) if actions.isdecimal() else actions.split(","),
+            actions=actions_of(typed["actions"]),
             waves=sizes[0] if sizes is not None and len(sizes) == 1 else sizes,
             costs=costs_of(typed["cost"] or ()), history=past,
             **{name: typed[name] for name in QUESTION}, **asked, progress=progress,
@@ -112,6 +100,13 @@ def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
 
 #: The options that describe the outcome.
 QUESTION = ("base_rate", "smallest_lift", "value", "mean", "spread", "zeros")
+
+
+def actions_of(text: str | None) -> int | list[str] | None:
+    """Return the number of actions, or their names."""
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() else text.split(",")
 
 
 def costs_of(texts: Sequence[str]) -> dict[str, str] | str | None:
@@ -134,17 +129,15 @@ def _past(typed: dict[str, Any]) -> Any:
     from seqbatch.campaign.files.reading import Source
     from seqbatch.datasets.past_outcomes import past_outcomes
 
-    column = typed["column"]
-    if (typed["history"] is None) != (column is None):
-        rule = "given with --history: the column of the file with the outcomes"
-        if column is None:
-            raise InvalidArgumentError("column", rule, "none")
-        raise InvalidArgumentError("history", "given with --column", "none")
     if typed["history"] is None:
+        if typed["column"] is not None:
+            raise InvalidArgumentError("history", "given with --column", "none")
         return None
     reading = ("file_format", "delimiter", "encoding", "sheet", "skip_rows")
     file = Source(typed["history"], **{name: typed[name] for name in reading})
-    made = past_outcomes(file, column)
+    column, made = past_outcomes(file, typed["column"])
+    if typed["column"] is None:
+        say(f"seqbatch: reading the column {column} of {file.name}.", to_errors=True)
     say_read_as(file.read_as)
     return made
 
@@ -197,6 +190,8 @@ def next_command(made: "CampaignPlan") -> str:
     words += ["--less-costs"] if any(terms.costs) else []
     if terms.yes_no and terms.value is not None:
         words += ["--value", f"{terms.value:.6g}"]
+    words += ["--purpose", "choose"] if made.choosing else []
+    words += ["--after", str(made.after)] if made.after else []
     if terms.currency and (terms.yes_no or any(terms.costs)):
         words += ["--currency", terms.currency]
     return f"seqbatch campaign {shlex.join(words)}"

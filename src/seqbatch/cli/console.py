@@ -3,13 +3,14 @@
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Timer
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -24,7 +25,9 @@ from seqbatch.cli.messages import About, in_options, remedy_commands
 from seqbatch.display import visible
 from seqbatch.document import Document, Facts, Heading, Table, part_lines
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
-from seqbatch.simulation import Progress as Done
+
+if TYPE_CHECKING:
+    from seqbatch.simulation import Progress as Done
 
 #: A pipe has no width: unless COLUMNS is set, tables are as wide as needed.
 UNBOUNDED = not sys.stdout.isatty() and "COLUMNS" not in os.environ
@@ -136,15 +139,26 @@ class Visible(TyperGroup):
             return super().invoke(ctx)
 
 
+#: An option that takes an amount, with a number; and the units that may follow it.
+AMOUNT = re.compile(r"--(value|mean|spread|cost|smallest-lift|base-rate|zeros)[ =](.*=)?[\d.,]+")
+UNIT = re.compile(r"[A-Z]{3}|[€$£%]|kr|pp|points?")
+
+
 def _joined(args: list[str]) -> list[str]:
     """Join the words of an option's value, which may be typed without quotes.
 
     >>> _joined(["--dedupe", "newest-by", "updated", "--json"])
     ['--dedupe', 'newest-by updated', '--json']
+    >>> _joined(["--value", "12", "EUR", "--cost=mail=0.08", "EUR"])
+    ['--value', '12 EUR', '--cost=mail=0.08 EUR']
     """
     made: list[str] = []
     for word in args:
-        if made[-2:] == ["--dedupe", "newest-by"] and not word.startswith("-"):
+        column = made[-2:] == ["--dedupe", "newest-by"] and not word.startswith("-")
+        unit = UNIT.fullmatch(word) and any(
+            AMOUNT.fullmatch(" ".join(made[-many:])) for many in (1, 2)
+        )
+        if column or unit:
             made[-1] += f" {word}"
         else:
             made.append(word)
@@ -210,7 +224,7 @@ def plain_error(error: Exception, about: About | None = None) -> dict[str, Any]:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[Done], None]]:
+def progress(title: str) -> Iterator[Callable[["Done"], None]]:
     """Show a progress bar with the time left, on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
@@ -223,7 +237,7 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
     ) as bar:
         task = bar.add_task(escape(visible(title)), total=None)
 
-        def report(done: Done) -> None:
+        def report(done: "Done") -> None:
             bar.update(task, total=done.total, completed=done.done)
 
         yield report

@@ -45,55 +45,80 @@ if TYPE_CHECKING:
 # Options, in groups
 
 
+#: The panel of the researcher's options in the help.
+RESEARCH = "For researchers, with --units"
+
 # The experiment.
-Units = Annotated[int | None, typer.Option(help="Number of units, T.")]
+Units = Annotated[int | None, typer.Option(help="Number of units, T.", rich_help_panel=RESEARCH)]
 Actions = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="Number of actions, one of which is the control; or their names, the control first: "
-        "none,mail,call."
+        "none,mail,call (default: the control and the actions with a --cost, or 2)."
     ),
 ]
 Features = Annotated[
-    int | None, typer.Option(help="Number of features of a unit, with one model per action.")
+    int | None,
+    typer.Option(
+        help="Number of features of a unit, with one model per action.", rich_help_panel=RESEARCH
+    ),
 ]
 SampleFile = Annotated[
-    Path | None, typer.Option(help="File of units like those to come, instead of --features.")
+    Path | None,
+    typer.Option(
+        help="File of units like those to come, instead of --features.", rich_help_panel=RESEARCH
+    ),
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="Feature columns of the sample, separated by commas.")
+    str | None,
+    typer.Option(
+        help="Feature columns of the sample, separated by commas.", rich_help_panel=RESEARCH
+    ),
 ]
 Outcomes = Annotated[
     str | None,
     typer.Option(
-        help="Outcome and treatment columns of the sample, separated by commas; not features."
+        help="Outcome and treatment columns of the sample, separated by commas; not features.",
+        rich_help_panel=RESEARCH,
     ),
 ]
 Dim = Annotated[
     int | None,
-    typer.Option(help="Length of each action's vector, with one model, instead of --features."),
+    typer.Option(
+        help="Length of each action's vector, with one model, instead of --features.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 Contexts = Annotated[
-    str, typer.Option(help="Contexts: stochastic (one population) or adversarial (arbitrary).")
+    str,
+    typer.Option(
+        help="Contexts: stochastic (one population) or adversarial (arbitrary).",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 
 # Guesses about the rewards.
 Effect = Annotated[
     list[float] | None,
     typer.Option(
-        help="Gain per unit of the best action over a random one; repeat for several guesses."
+        help="Gain per unit of the best action over a random one; repeat for several guesses.",
+        rich_help_panel=RESEARCH,
     ),
 ]
 EffectSpread = Annotated[
     float | None,
     typer.Option(
         help="Uncertainty of the guess, as a factor F: two thirds of plausible effects lie between "
-        "guess/F and guess x F (1 = certain)."
+        "guess/F and guess x F (1 = certain).",
+        rich_help_panel=RESEARCH,
     ),
 ]
 Noise = Annotated[
     list[float] | None,
-    typer.Option(help="Standard deviation of the reward noise; repeat for several guesses."),
+    typer.Option(
+        help="Standard deviation of the reward noise; repeat for several guesses.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 BaseRate = Annotated[
     str | None,
@@ -104,23 +129,43 @@ BaseRate = Annotated[
 ]
 Kappa = Annotated[
     float | None,
-    typer.Option(help="Smallest divided by largest eigenvalue of the contexts' covariance."),
+    typer.Option(
+        help="Smallest divided by largest eigenvalue of the contexts' covariance.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 
 # Constraints on the batches.
 Batches = Annotated[
-    int | None, typer.Option(help="Number of batches, M (default: recommended by the planner).")
+    int | None,
+    typer.Option(
+        help="Number of batches, M (default: recommended by the planner).", rich_help_panel=RESEARCH
+    ),
 ]
 GridKind = Annotated[
-    str, typer.Option(help="Grid: tuned (to effect and noise) or paper (needs no guess).")
+    str,
+    typer.Option(
+        help="Grid: tuned (to effect and noise) or paper (needs no guess).",
+        rich_help_panel=RESEARCH,
+    ),
 ]
-MaxBatches = Annotated[int | None, typer.Option(help="Largest number of batches in the table.")]
+MaxBatches = Annotated[
+    int | None,
+    typer.Option(help="Largest number of batches in the table.", rich_help_panel=RESEARCH),
+]
 MinBatch = Annotated[
     int | None,
-    typer.Option(help="Smallest allowed batch. With a delay the default is 1% of the units."),
+    typer.Option(
+        help="Smallest allowed batch. With a delay the default is 1% of the units.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
-MaxBatch = Annotated[int | None, typer.Option(help="Largest allowed batch.")]
-FirstBatch = Annotated[int | None, typer.Option(help="Size of the first batch.")]
+MaxBatch = Annotated[
+    int | None, typer.Option(help="Largest allowed batch.", rich_help_panel=RESEARCH)
+]
+FirstBatch = Annotated[
+    int | None, typer.Option(help="Size of the first batch.", rich_help_panel=RESEARCH)
+]
 Waves = Annotated[
     str | None,
     typer.Option(
@@ -128,9 +173,16 @@ Waves = Annotated[
         "commas."
     ),
 ]
-BatchCost = Annotated[float | None, typer.Option(help="Cost of each batch, in units of reward.")]
+BatchCost = Annotated[
+    float | None,
+    typer.Option(help="Cost of each batch, in units of reward.", rich_help_panel=RESEARCH),
+]
 Within = Annotated[
-    float, typer.Option(help="Acceptable loss compared with fully online, where 0.05 is 5%.")
+    float,
+    typer.Option(
+        help="Acceptable loss compared with fully online, where 0.05 is 5%.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 
 # Assignments outside the policy's choices.
@@ -141,7 +193,10 @@ Randomised = Annotated[
     ),
 ]
 Floor = Annotated[
-    float, typer.Option(help="Minimum probability of each action for all other units.")
+    float,
+    typer.Option(
+        help="Minimum probability of each action for all other units.", rich_help_panel=RESEARCH
+    ),
 ]
 Missing = Annotated[float, typer.Option(help="Share of outcomes that will never arrive.")]
 Delay = Annotated[
@@ -150,12 +205,16 @@ Delay = Annotated[
 ]
 Eligible = Annotated[
     str | None,
-    typer.Option(help="Share of units eligible for each action, separated by commas."),
+    typer.Option(
+        help="Share of units eligible for each action, separated by commas.",
+        rich_help_panel=RESEARCH,
+    ),
 ]
 Capacity = Annotated[
     str | None,
     typer.Option(
-        help="Largest share of each batch for each action, separated by commas; 1 is no limit."
+        help="Largest share of each batch for each action, separated by commas; 1 is no limit.",
+        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -163,7 +222,8 @@ After = Annotated[
     int,
     typer.Option(
         help="Units that will get the final rule afterwards; the plan weighs both (earn now and "
-        "roll out)."
+        "roll out).",
+        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -171,7 +231,8 @@ Purpose = Annotated[
     str,
     typer.Option(
         help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
-        "end; plans for simple regret)."
+        "end; plans for simple regret).",
+        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -179,10 +240,13 @@ Purpose = Annotated[
 Detect = Annotated[
     float | None,
     typer.Option(
-        help="Lift over the control to detect; finds the smallest randomised share for it."
+        help="Lift over the control to detect; finds the smallest randomised share for it.",
+        rich_help_panel=RESEARCH,
     ),
 ]
-Power = Annotated[float, typer.Option(help="Probability of detecting that lift.")]
+Power = Annotated[
+    float, typer.Option(help="Probability of detecting that lift.", rich_help_panel=RESEARCH)
+]
 
 # Output.
 Seed = Annotated[int, typer.Option(help="Random seed; the same seed gives the same plan.")]
@@ -193,7 +257,8 @@ TradeFile = Annotated[
     Path | None,
     typer.Option(
         help="File to write (.png, .svg or .html): regret against detectable lift, by randomised "
-        "share."
+        "share.",
+        rich_help_panel=RESEARCH,
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
@@ -204,27 +269,36 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files."
 
 
 def plan(
-    actions: Actions,
     customers: Customers = None,
+    base_rate: BaseRate = None,
     smallest_lift: SmallestLift = None,
     value: Value = None,
+    actions: Actions = None,
     cost: Cost = None,
+    waves: Waves = None,
     mean: Mean = None,
     spread: Spread = None,
     zeros: Zeros = None,
     history: History = None,
     column: Column = None,
+    randomised: Randomised = None,
+    missing: Missing = 0.0,
+    delay: Delay = 0,
     details: Details = False,
-    units: Units = None,
-    features: Features = None,
-    sample: SampleFile = None,
-    columns: Columns = None,
-    outcomes: Outcomes = None,
+    seed: Seed = 0,
+    out: Out = None,
+    force: Force = False,
+    as_json: Json = False,
     file_format: Format = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     sheet: Sheet = None,
     skip_rows: SkipRows = 0,
+    units: Units = None,
+    features: Features = None,
+    sample: SampleFile = None,
+    columns: Columns = None,
+    outcomes: Outcomes = None,
     dedupe: Dedupe = None,
     dim: Dim = None,
     batches: Batches = None,
@@ -232,18 +306,13 @@ def plan(
     effect: Effect = None,
     effect_spread: EffectSpread = None,
     noise: Noise = None,
-    base_rate: BaseRate = None,
     kappa: Kappa = None,
     grid: GridKind = "tuned",
     max_batches: MaxBatches = None,
     min_batch: MinBatch = None,
     max_batch: MaxBatch = None,
     first_batch: FirstBatch = None,
-    waves: Waves = None,
-    randomised: Randomised = None,
     floor: Floor = 0.0,
-    missing: Missing = 0.0,
-    delay: Delay = 0,
     eligible: Eligible = None,
     capacity: Capacity = None,
     after: After = 0,
@@ -252,16 +321,12 @@ def plan(
     within: Within = 0.05,
     detect: Detect = None,
     power: Power = 0.8,
-    seed: Seed = 0,
-    out: Out = None,
     trade: TradeFile = None,
-    force: Force = False,
-    as_json: Json = False,
 ) -> None:
     """Plan a campaign: how many customers in each wave, what is gained, what will be found.
 
-    Example: seqbatch plan --customers 50000 --actions 3 --base-rate 4% --smallest-lift 0.5pp
-    --value 12EUR --waves 3. Researchers plan in units of reward: seqbatch plan --units 50000
+    Example: seqbatch plan --customers 50000 --base-rate 4% --smallest-lift 0.5pp --value 12 EUR
+    --cost mail=0.08 --waves 3. Researchers plan in units of reward: seqbatch plan --units 50000
     --actions 3 --features 12 --out plan.html
     """
     typed = locals()
@@ -285,7 +350,8 @@ def plan(
 BOTH = frozenset(
     {
         "actions", "base_rate", "waves", "randomised", "missing", "delay", "seed", "out", "force",
-        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows",
+        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows", "after",
+        "purpose",
     }
 )  # fmt: skip
 CAMPAIGN_OPTIONS = BOTH | {
@@ -295,7 +361,7 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within",
+    "first_batch", "floor", "eligible", "capacity", "batch_cost", "within",
     "detect", "power", "trade",
 }  # fmt: skip
 
@@ -328,8 +394,9 @@ def _asked(typed: dict[str, Any]) -> dict[str, Any]:
     names = RESEARCH_OPTIONS - apart - set(reading)
     asked = {name: typed[name] for name in names}
     actions = typed["actions"]
-    if not actions.isdecimal():
-        raise InvalidArgumentError("actions", "a whole number with --units", repr(actions))
+    if actions is None or not actions.isdecimal():
+        given = "none" if actions is None else repr(actions)
+        raise InvalidArgumentError("actions", "a whole number with --units", given)
     asked |= {
         "actions": int(actions),
         "randomised": typed["randomised"] or 0.0,

@@ -1,5 +1,6 @@
 """Past outcomes from a column of a file, for a plan."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,11 +9,15 @@ from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from seqbatch.campaign.files.profile import ColumnProfile
     from seqbatch.campaign.files.reading import Source
 
 
-def past_outcomes(file: "Source", column: str) -> Floats:
-    """Return the numbers in a column, in the format that fits the whole column."""
+def past_outcomes(file: "Source", column: str | None = None) -> tuple[str, Floats]:
+    """Return a column and its numbers, in the format that fits the whole column.
+
+    Without a name it is the only column whose numbers may be outcomes.
+    """
     from seqbatch.campaign.files.profile import chosen_number, habits_of, profile_of
 
     with file as opened:
@@ -20,6 +25,8 @@ def past_outcomes(file: "Source", column: str) -> Floats:
         if opened.ragged:
             raise opened.invalid(sorted(opened.ragged))
         habits = habits_of(columns.values(), semicolons=opened.has_semicolons)
+    if column is None:
+        column = _only(columns)
     if column not in columns:
         there = f"one of the file's columns ({', '.join(columns)})"
         raise InvalidArgumentError("column", there, repr(column))
@@ -31,4 +38,25 @@ def past_outcomes(file: "Source", column: str) -> Floats:
         advice = "Write 0 where a customer bought nothing, and leave other rows out."
         raise InvalidArgumentError("history", "a file without missing amounts", missing, advice)
     values: Floats = np.asarray(chosen_number(found, habits)[0].numbers)[found.codes]
-    return values
+    return column, values
+
+
+def _only(columns: "Mapping[str, ColumnProfile]") -> str:
+    """Return the only column whose numbers may be outcomes."""
+    fitting = [name for name, one in columns.items() if _may_be_outcome(one)]
+    if len(fitting) == 1:
+        return fitting[0]
+    some = "several of the file's columns may" if fitting else "none of the file's columns seems to"
+    rule = f"given: {some} hold the outcomes ({', '.join(fitting or columns)})"
+    raise InvalidArgumentError("column", rule, "none")
+
+
+def _may_be_outcome(column: "ColumnProfile") -> bool:
+    """Return whether a column has numbers that are neither ids, codes nor dates."""
+    from seqbatch.campaign.files.column_name import is_code, is_date, unlikely_id
+    from seqbatch.campaign.files.profile import numbers_rows
+
+    name = column.name
+    if not column.numbers or is_date(name) or is_code(name) or unlikely_id(name) == 0:
+        return False
+    return not numbers_rows(column.numbers[0].numbers, column.codes)

@@ -95,7 +95,7 @@ class CampaignTerms:
         cls,
         *,
         customers: int,
-        actions: int | Sequence[str],
+        actions: int | Sequence[str] | None = None,
         base_rate: float | str | None = None,
         smallest_lift: float | str | None = None,
         value: float | str | None = None,
@@ -128,7 +128,7 @@ class CampaignTerms:
             scale, average, currency = _of_amounts(smallest_lift, value, **amounts)
         worth = None if scale.base_rate is not None else 1.0
         if value is not None:
-            worth, currency = _worth(value)
+            worth, currency = money_of("value", value)
         names, prices, unit = _priced(actions, costs, currency)
         if any(prices) and worth is None:
             raise InvalidArgumentError(
@@ -279,9 +279,8 @@ def _read(
     if len(some) == len(values):
         if zeros is None:
             raise InvalidArgumentError(
-                "zeros", "given if the history has no zeros", "none",
-                "A file of orders has no row for a customer who ordered nothing: say which share "
-                "of customers that is, such as 96%.",
+                "zeros", "given, such as 96%: the share of customers who spend nothing", "none",
+                "The history has orders only: it has no row for a customer who ordered nothing.",
             )  # fmt: skip
     elif zeros is not None:
         rule = "left out: the history has zeros, so it tells their share"
@@ -296,16 +295,8 @@ def _read(
     return None, read
 
 
-def _worth(value: float | str) -> tuple[float, str]:
-    worth, currency = money_of("value", value)
-    if not currency:
-        rule = "an amount with its currency, such as 12EUR"
-        raise InvalidArgumentError("value", rule, value)
-    return worth, currency
-
-
 def _priced(
-    actions: int | Sequence[str],
+    actions: int | Sequence[str] | None,
     costs: Mapping[str, float | str] | float | str | None,
     currency: str,
 ) -> tuple[tuple[str, ...], tuple[float, ...], str]:
@@ -326,8 +317,10 @@ def _priced(
     return names, tuple(prices.values()), found
 
 
-def _named(actions: int | Sequence[str], costly: Sequence[str]) -> tuple[str, ...]:
+def _named(actions: int | Sequence[str] | None, costly: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the actions; those with a cost are known by name even if counted."""
+    if actions is None:
+        actions = max(1 + len(costly), 2)
     if isinstance(actions, int):
         count = arguments.integer("actions", actions, at_least=2)
         if len(costly) > count - 1:

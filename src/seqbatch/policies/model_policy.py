@@ -4,9 +4,8 @@ After each batch the model is fitted anew to all outcomes so far. The first batc
 random, and so is every other one before there is an outcome.
 
 *Probabilities are exact.* Exploration by draws uses a fixed number of them: a unit's random number
-picks one draw, and each action's probability is the share of the draws under which it is best. As
-an estimate of the probability that the action is best, given infinitely many draws, such a share p
-has the standard error sqrt(p (1 - p) / samples).
+picks one draw, and each action's probability is the share of the draws under which it is best.
+`Decision.errors` says how far such shares may be from the probability that the action is best.
 
 *Guarantee.* None: it depends on the model.
 """
@@ -152,10 +151,17 @@ class ModelPolicy:
         known = gives_deviations(self.model) or hasattr(self.model, "draws")
         if self.explore == "posterior" and not known:
             raise InvalidArgumentError(
-                "explore",
-                '"bootstrap", unless the model has predict(X, return_std=True) or draws',
-                "'posterior'",
+                "model",
+                "one with predict(X, return_std=True) or draws(X, samples, seed) for explore = "
+                '"posterior"',
+                model_text(self.model),
+                'Any model takes explore = "greedy", "epsilon", "bootstrap" or "ucb".',
             )
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether rewards must be 0 or 1, as of a classifier; the conformance checks ask."""
+        return hasattr(self.model, "predict_proba")
 
     def begin(self, problem: Problem) -> ModelState:
         """Return the state before the first unit."""
@@ -181,6 +187,7 @@ class ModelPolicy:
             actions, shares = uniformly(units, K, draws, eligible)
             unknown = np.zeros((units, K))
             return Decision(actions, shares, unknown, unknown.copy(), None, groups)
+        drawn: int | None = None
         predicted = FITTED.of(self, state).predict(contexts)
         scores, deviations = predicted.means, predicted.deviations
         if self.explore == "ucb" and deviations is not None:
@@ -189,13 +196,15 @@ class ModelPolicy:
             shares = np.zeros((units, K))
             for table in predicted.draws:
                 shares += highest(table, "lowest", draws, eligible)[1]
-            actions, shares = pick(shares / len(predicted.draws), draws)
+            drawn = len(predicted.draws)
+            actions, shares = pick(shares / drawn, draws)
         else:
             actions, shares = highest(scores, "lowest", draws, eligible)
         if self.explore == "epsilon":
             _, every = uniformly(units, K, draws, eligible)
             actions, shares = pick((1 - self.epsilon) * shares + self.epsilon * every, draws)
-        return Decision(actions, shares, scores, predicted.means.copy(), deviations, groups)
+        means = predicted.means.copy()
+        return Decision(actions, shares, scores, means, deviations, groups, samples=drawn)
 
     def learn(self, state: ModelState, feedback: Feedback) -> ModelState:
         """Keep the outcomes for the end of the batch."""
@@ -207,6 +216,12 @@ class ModelPolicy:
         # A new object even without new outcomes: models are kept by it, and seeded by the batch.
         known = replace(state.known.plus(state.new))
         return ModelState(state.problem, state.batch + 1, known, state.new.none())
+
+    def recommended(self, state: ModelState, contexts: Contexts) -> Floats:
+        """Return what units after the last batch would get: the highest prediction."""
+        positions = np.arange(len(contexts))
+        greedy = replace(self, explore="greedy")
+        return greedy.assign(state, contexts, np.zeros(len(contexts)), positions).probabilities
 
     def described(self) -> dict[str, Any]:
         """Return the parameters as plain values, with the model as text."""

@@ -28,7 +28,7 @@ class Visit:
         return self.client.get(path, **options)
 
     def send(self, path, fields, **options):
-        return self.client.post(path, data=fields, **options)
+        return self.client.post(path, data=as_sent(fields), **options)
 
     def fill(self, page, action, fields=(), *, files=None, leave=()):
         """Send the form of a page that goes to an address, with what it carries."""
@@ -36,6 +36,17 @@ class Visit:
 
     def close(self):
         self.client.close()
+
+
+def as_sent(fields):
+    """Return fields with line breaks as browsers send them."""
+
+    def broken(value):
+        if isinstance(value, list):
+            return [broken(each) for each in value]
+        return re.sub("\r?\n", "\r\n", value) if isinstance(value, str) else value
+
+    return {name: broken(value) for name, value in dict(fields).items()}
 
 
 def token(page):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from seqbatch.campaign.decide.campaign_waves import ModelColumns
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
-    ModelColumns,
     PlannedWave,
     information,
     logged,

@@ -30,7 +30,7 @@ from seqbatch.storage.transaction import SharedTransaction
 
 FORM = "application/x-www-form-urlencoded"
 #: Maximum size of a form without a file, and its maximum number of fields.
-BYTES, FIELDS = 512 << 10, 300
+BYTES, FIELDS = 512 << 10, 3_000
 #: Technical fields of every form, which are not part of its content.
 CSRF, ONCE = "csrf", "once"
 #: Ambiguous text such as 1,500: a thousands separator, or two sizes.
@@ -55,10 +55,15 @@ class Form:
     Parameters
     ----------
     fields
-        Names and values, in the order of the form.
+        Names and values, in the order of the form; lines end with a line feed.
     """
 
     fields: Sequence[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Browsers send every line break as a carriage return and a line feed.
+        unix = [(name, value.replace("\r\n", "\n")) for name, value in self.fields]
+        object.__setattr__(self, "fields", unix)
 
     def text(self, name: str, default: str = "") -> str:
         """Return the value of a field, without surrounding spaces."""
