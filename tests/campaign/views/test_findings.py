@@ -13,7 +13,6 @@ from seqbatch.inference import Guarded
 from seqbatch.storage import open_store
 from tests.campaign.record.test_absent_units import Clock
 from tests.campaign.specs import about
-from tests.campaign.warehouses import ELSEWHERE
 from tests.oracles import inference as oracle
 from tests.oracles import rare_events as rare_oracle
 from tests.refusals import refused
@@ -674,16 +673,6 @@ def test_metrics_of_every_store_are_the_same(store, tmp_path):
     lake = with_metrics(open_store(f"lake:{tmp_path / 'lake'}"), draws="md5").findings()
     here = with_metrics(store, draws="md5").findings()
     assert lake.plain()["metrics"] == here.plain()["metrics"]
-
-
-def test_sums_from_a_warehouse_say_what_they_lack(tmp_path):
-    campaign = Campaign.create(ELSEWHERE, store=open_store(tmp_path / "c.db"))
-    with refused("rows-elsewhere", match="no verdict about guardrails"):
-        campaign.findings()
-    [name] = ELSEWHERE["metrics"]
-    guarded = {**ELSEWHERE["metrics"][name], "guardrail": {"at_most": 3}}
-    with refused("invalid-spec", field="rows", match="guardrails would need the rows"):
-        Campaign.create({**ELSEWHERE, "metrics": {name: guarded}}, store=campaign.store)
 
 
 def test_lifts_of_those_who_may_get_the_action_are_compared_between_waves(store, tmp_path):

@@ -105,8 +105,6 @@ def differences(one, other, place=""):
         yield place, one, other
 
 
-#: Amounts of which some are missing; rare events; costs and an objective to minimise, of two
-#: metrics; most outcomes 1; no features.
 CASES = {
     "missing": {},
     "rare": about("bought", kind="yes/no", absent=0),
@@ -115,6 +113,14 @@ CASES = {
         "currency": "EUR",
         "metrics": {"visit": {"unit": "EUR", "range": [-10, 10], "absent": 0.25, "cap": 1.5}},
         "objective": {"minimise": "visit", "less_costs": True},
+    },
+    "metrics": {
+        "metrics": {
+            "visit": {"range": [-10, 10], "guardrail": {"at_least_control_minus": 0.2}},
+            "bonus": {"range": [0, 9], "cap": 2, "guardrail": {"at_most": 1}},
+            "bought": {"kind": "yes/no", "absent": 0, "guardrail": {"at_most": 0.2}},
+        },
+        "objective": {"maximise": "visit"},
     },
     "usual 1": about("bought", kind="yes/no", absent=1),
     "no features": {"features": {}, "policy": {"kind": "ThompsonSampling", "samples": 100}},
@@ -130,7 +136,7 @@ def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, 
         pair.afar.findings()
     pair.wave()
     steps = ["evidence", "returns", "scores"]
-    some = case in ("missing", "no constant")
+    some = case in ("missing", "no constant", "metrics")
     assert pair.sum_up() == [one for one in steps if some or one != "returns"]
     pair.require_alike()
     assert pair.afar.findings().lacking == ("splits", "tree", "clipped")

@@ -323,7 +323,7 @@ def test_what_needs_rows_is_refused(store, folder):
         ({"features": {"numeric": {"age": "learn"}}}, "age"),
         ({"features": {"date": {"since": "iso"}}}, "since"),
         ({"stopping": {"rule": "pocock"}}, "stopping"),
-        (about("visit", range=[0, 9], metrics={"calls": {}}), "metrics beside"),
+        (about("visit", range=[0, 9], metrics={"calls": {}}), "metrics.calls"),
         (about("visit", range=[0, 9], row_id="order"), "row_id"),
         (about("visit", range=[0, 9], rows="sum"), "row_id"),
         (about("visit", range=[0, 9], absent=0, after="3 days"), "waited"),

@@ -438,6 +438,7 @@ def check_elsewhere(spec: "Spec") -> None:
         return
     dates = [name for name in spec.features.learning if name in spec.features.date]
     learning = ", ".join(name for name in spec.features.learning if name not in dates)
+    unbounded = [f"metrics.{one.name}" for one in spec.metrics.values() if one.limits is None]
     reasons = {
         'draws = "md5" is required, since databases can compute it': spec.draws != "md5",
         'sums = "exact" is required': spec.sums != "exact",
@@ -446,10 +447,8 @@ def check_elsewhere(spec: "Spec") -> None:
         "number with indicator = 1": bool(learning),
         f"the scaling of days would be learned ({', '.join(dates)}); declare only other parts, "
         'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
-        "metrics beside the objective cannot be recorded": len(spec.metrics)
-        > len(spec.reward.terms),
-        "guardrails would need the rows": any(
-            metric.guardrail is not None for metric in spec.metrics.values()
+        f"metrics need bounds: declare range = [low, high] for {', '.join(unbounded)}": bool(
+            unbounded
         ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
         "clusters are not available": spec.cluster is not None,
