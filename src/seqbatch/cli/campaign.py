@@ -217,15 +217,17 @@ def create(
             declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, rehearsal=rehearsal, who=who)
-        now = campaign.situation()
+        now, warnings = campaign.situation(), [doubt.text() for doubt in declared.doubts]
         then = next_command(campaign, store, now)
         # The label hides the password of a database.
         label = base.label
         base.close()
     if as_json:
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
-        dump({**made, "next": then})
+        dump({**made, "warnings": warnings, "next": then})
         return
+    for warning in warnings:
+        say(f"seqbatch: {warning}", to_errors=True)
     from seqbatch.campaign.decide.stopping import stopping_said, unlooked
     from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
+from seqbatch.campaign.decide.policy_doubts import policy_doubts
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import OVER_WAVES, Situation, situation
 from seqbatch.campaign.record.earlier_campaign import known_actions
@@ -23,6 +24,7 @@ from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_te
 from seqbatch.campaign.steps.earlier import Sources, earlier_campaign, require_same_columns
 from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import (
+    Doubt,
     InvalidArgumentError,
     InvalidSpecError,
     StoreError,
@@ -59,6 +61,11 @@ class Prepared:
     state: bytes
     key: Key | None = None
     design: str = ""
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What may go wrong, although the spec keeps all rules."""
+        return policy_doubts(self.now)
 
 
 def prepare(

@@ -224,7 +224,8 @@ def created(
 
     def kept(base: SharedTransaction) -> StoredAnswer:
         campaign = Campaign.create(prepared, store=base, who=token.name)
-        return as_json(in_short(campaign.situation()), status=201)
+        warnings = [doubt.text() for doubt in prepared.doubts]
+        return as_json({**in_short(campaign.situation()), "warnings": warnings}, status=201)
 
     return changed(store, call, kept)
 
