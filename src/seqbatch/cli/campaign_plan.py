@@ -84,7 +84,7 @@ def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     from seqbatch.planning import plan_campaign
 
     sizes = sizes_of(typed["waves"])
-    asked = {name: typed[name] for name in ("missing", "delay", "seed")}
+    asked = {name: typed[name] for name in ("power", "missing", "delay", "seed")}
     if typed["randomised"] is not None:
         asked["randomised"] = typed["randomised"]
     past = _past(typed)
@@ -169,22 +169,23 @@ def show_campaign(made: "CampaignPlan", typed: dict[str, Any], *, as_json: bool)
 
 
 def next_command(made: "CampaignPlan") -> str:
-    """Return the command that writes a spec with this plan."""
+    """Return the command that writes a spec with this plan's waves."""
+    from seqbatch.planning.campaign_plan import RANDOMISED
+
     terms = made.terms
     words = [
-        "init", "customers.csv", "--actions", ",".join(terms.actions),
+        "init", "customers.csv", "--waves", ",".join(str(size) for size in made.sizes),
+        *([] if made.randomised == RANDOMISED else ["--randomised", f"{made.randomised:.6g}"]),
+        "--actions", ",".join(terms.actions),
         *(
             ["--maximise", "purchase", "--kind", "yes/no"]
             if terms.yes_no
             else ["--maximise", "revenue", "--kind", "amount"]
         ),
-        "--absent", "0", "--units", str(terms.customers), "--waves", str(made.waves), "--plan",
+        "--absent", "0",
     ]  # fmt: skip
-    if terms.yes_no:
-        words += ["--base-rate", f"{terms.mean:.6g}", "--smallest-lift", f"{terms.lift:.6g}"]
-    else:
-        words += ["--noise", f"{terms.scale.noise:.6g}", "--smallest-lift", f"{terms.lift:.6g}"]
-        words += ["--unit-of-measure", terms.currency] if terms.currency else []
+    if not terms.yes_no and terms.currency:
+        words += ["--unit-of-measure", terms.currency]
     for action, cost in zip(terms.actions, terms.costs, strict=True):
         words += ["--cost", f"{action}={cost:.6g}"] if cost else []
     words += ["--less-costs"] if any(terms.costs) else []

@@ -5,7 +5,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.spec.column_proposal import FEATURES, ColumnProposal
@@ -13,10 +12,10 @@ from seqbatch.campaign.spec.draft import Choices as Choices
 from seqbatch.campaign.spec.draft import Draft, draft_of
 from seqbatch.campaign.spec.feature_limit import width
 from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.spec.toml import comment, key, parse_spec, quoted, setting, value
 from seqbatch.display import counted, number
 from seqbatch.output_files import atomically, require_target
-from seqbatch.planning import plan
 from seqbatch.planning.outcome_scale import OutcomeScale
 from seqbatch.planning.result_text import reason as planned_reason
 
@@ -48,20 +47,10 @@ def planned_sizes(
     scale
         How much outcomes vary, and the smallest lift worth finding.
     """
-    spec = parse_spec(text)
-    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
-    features = encoder.dim - int(spec.features.intercept)
-    made = plan(
-        units=units,
-        actions=len(spec.actions),
-        features=features,
-        batches=waves,
-        effect=scale.lift,
-        noise=scale.noise,
-        randomised=spec.randomised,
-        floor=spec.floor,
-    )
-    size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
+    noise = {"noise": scale.noise} if scale.base_rate is None else {"base_rate": scale.base_rate}
+    wanted = {"units": units, "batches": waves, "effect": scale.lift, **noise}
+    made = planned(parse_spec(text), wanted)
+    size = f"{counted(units, 'unit')} of {counted(made.model.dim - 1, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
     [effect], spread = made.request.law.guesses, made.request.law.spread
     assumed = (
