@@ -14,12 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from benchmarks.warehouse import sample_units, spec_of
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
+from seqbatch.campaign.warehouse.wave_list import WaveList
+from seqbatch.campaign.warehouse.wave_tally import WaveTally
 from seqbatch.engine import Engine, as_completed, merge_tree, open_engine, over_batches
 from seqbatch.storage import open_store
 
@@ -48,7 +49,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 @contextmanager
 def _second_wave() -> Iterator[tuple[FrozenRule, pa.Table]]:
-    """Yield the rule of a campaign's second wave, and its units with outcomes."""
+    """Yield the rule of a campaign's second wave, and its answers with outcomes."""
     random = np.random.default_rng(0)
     first, units = sample_units(random, 2_000), sample_units(random, ROWS, 2_000)
     with TemporaryDirectory() as folder:
@@ -59,8 +60,12 @@ def _second_wave() -> Iterator[tuple[FrozenRule, pa.Table]]:
         campaign.assign(first)
         campaign.record(pa.table({"id": ids, "y": random.normal(size=2_000)}))
         campaign.close()
-        table = units.with_columns(y=pl.Series(random.normal(size=ROWS))).to_arrow()
-        yield campaign.rule(), table
+        batches = units.to_arrow().to_batches()
+        rule = campaign.rule()
+        listed = merge_tree(WaveList.merged, map(rule.listed, batches))
+        rule = rule.with_wave(listed)
+        answers = pa.Table.from_batches(map(rule.assign, batches))
+        yield rule, answers.append_column("y", pa.array(random.normal(size=ROWS)))
         store.close()
 
 

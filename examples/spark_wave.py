@@ -1,6 +1,6 @@
 """A wave on Spark: assigned and summed up by mapInArrow or by SQL, and closed here.
 
-The rows stay in Spark. Only the wave's sums come back, a few kilobytes and eight bytes for each
+The rows stay in Spark. Only the wave's sums come back, a few kilobytes and 16 bytes for each
 unit; both ways give the same sums to the last digit.
 
 Run ``python examples/spark_wave.py``; it needs pyspark and Java.
@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.warehouse.frozen_rule import WaveTally
+from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.wave_list import WaveList
+from seqbatch.campaign.warehouse.wave_tally import WaveTally
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 
@@ -57,31 +58,33 @@ def session(cores: int = 2) -> SparkSession:
     return made
 
 
-def assigned(campaign: Campaign, units: DataFrame, earlier: WaveList | None = None) -> DataFrame:
-    """Return the action of each unit of the wave, decided by seqbatch's kernels in Spark's workers.
+def entered(campaign: Campaign, units: DataFrame, earlier: WaveList | None = None) -> FrozenRule:
+    """Return the rule for the units that enter the open wave; those of earlier waves do not.
 
-    The ids come here, 24 bytes each, because only all of them tell which units enter the wave.
-    Units of earlier waves are left out.
+    The ids come here, 24 bytes each, because only all of them tell which units enter.
     """
     rule = campaign.rule()
-    if campaign.situation().spec.rows == "elsewhere":
-        ids = units.select(*campaign.situation().spec.unit).toArrow().to_batches()
-        listed = merge_tree(WaveList.merged, (WaveList.empty(), *map(rule.listed, ids)))
-        rule = rule.with_wave(listed, earlier)
+    ids = units.select(*campaign.situation().spec.unit).toArrow().to_batches()
+    listed = merge_tree(WaveList.merged, (WaveList.empty(), *map(rule.listed, ids)))
+    return rule.with_wave(listed, earlier)
+
+
+def assigned(rule: FrozenRule, units: DataFrame) -> DataFrame:
+    """Return the action of each unit, decided by seqbatch's kernels in Spark's workers."""
     empty = rule.assign(pa.RecordBatch.from_pylist([], schema=units.limit(0).toArrow().schema))
     return units.mapInArrow(rule.assign_all, _schema(units.sparkSession, empty))
 
 
-def summed(campaign: Campaign, units: DataFrame, outcomes: DataFrame, statement: str) -> pa.Table:
+def summed(rule: FrozenRule, answers: DataFrame, outcomes: DataFrame, statement: str) -> pa.Table:
     """Return the sums of the wave, as the SQL statement for sums would.
 
     An outcome that is repeated with the same value counts once; with two values it repeats its
     unit, which `record_sums` refuses.
     """
-    rule, spec = campaign.rule(), campaign.situation().spec
+    spec = rule.now.spec
     known = outcomes.select(*spec.unit, *spec.reward.columns).dropDuplicates()
-    both = units.join(known, on=list(spec.unit), how="left")
-    parts = both.mapInArrow(rule.sums_of_all, _schema(units.sparkSession, WaveTally({}).packed()))
+    both = answers.join(known, on=list(spec.unit), how="left")
+    parts = both.mapInArrow(rule.sums_of_all, _schema(answers.sparkSession, WaveTally({}).packed()))
     tallies = map(WaveTally.unpacked, parts.toArrow().to_batches())
     return rule.result(merge_tree(WaveTally.merged, (WaveTally({}), *tallies)), statement)
 
@@ -113,7 +116,8 @@ def main() -> None:
             "CASE WHEN id % 3 = 0 THEN 'north' ELSE 'south' END AS region FROM range(2000)"
         )
         units.createOrReplaceTempView("wave_1")
-        answers = assigned(campaign, units)
+        rule = entered(campaign, units)
+        answers = assigned(rule, units)
         answers.createOrReplaceTempView("answers")
         # No unit had an earlier wave. A script with --write creates this table instead.
         spark.sql("SELECT '' AS customer, 0 AS wave WHERE 1 = 0").createOrReplaceTempView(
@@ -133,7 +137,7 @@ def main() -> None:
         text = campaign.sql(what="sums", dialect="spark", assignments="roster", outcomes="visits")
         path = Path(folder) / "sums-1.sql"
         path.write_text(text, encoding="utf-8")
-        result, wanted = summed(campaign, units, outcomes, text), by_sql(spark, text)
+        result, wanted = summed(rule, answers, outcomes, text), by_sql(spark, text)
         names = result.column_names
         print(f"the same sums: {digits(result, names) == digits(wanted, names)}")
         closed = campaign.record_sums(result, statement=path)

@@ -1015,7 +1015,9 @@ def rows_elsewhere(kept):
             rule = made.campaign.rule()
             [batch] = units.to_arrow().combine_chunks().to_batches()
             listed = rule.listed(batch)
-            made.keep("assigned by the rule", rule.with_wave(listed, earlier).assign(batch))
+            rule = rule.with_wave(listed, earlier)
+            by_rule = rule.assign(batch)
+            made.keep("assigned by the rule", by_rule)
             renamed = answers.set_column(
                 answers.column_names.index("action"), "action",
                 pa.array([a.replace("it's ", "") for a in answers["action"].to_pylist()]),
@@ -1028,7 +1030,7 @@ def rows_elsewhere(kept):
             database.register("outcomes", rows.to_arrow())
             sums = database.sql(text).to_arrow_table()
             made.keep("sums in DuckDB", sums)
-            joined = units.join(rows, on="id", how="left", maintain_order="left")
+            joined = pl.DataFrame(by_rule).join(rows, on="id", how="left", maintain_order="left")
             [batch] = joined.to_arrow().combine_chunks().to_batches()
             made.keep("sums by the rule", rule.result(rule.sums(batch), text, earlier))
             earlier = listed if earlier is None else earlier.merged(listed)

@@ -84,7 +84,8 @@ def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     from seqbatch.planning import plan_campaign
 
     sizes = sizes_of(typed["waves"])
-    asked = {name: typed[name] for name in ("power", "missing", "delay", "seed")}
+    plain = ("power", "missing", "delay", "seed", "after", "purpose")
+    asked = {name: typed[name] for name in plain}
     if typed["randomised"] is not None:
         asked["randomised"] = typed["randomised"]
     past = _past(typed)
@@ -182,15 +183,20 @@ def next_command(made: "CampaignPlan") -> str:
             if terms.yes_no
             else ["--maximise", "revenue", "--kind", "amount"]
         ),
-        "--absent", "0",
+        "--absent", "0", "--plan", "--smallest-lift", f"{terms.lift:.6g}",
     ]  # fmt: skip
-    if not terms.yes_no and terms.currency:
-        words += ["--unit-of-measure", terms.currency]
+    if terms.yes_no:
+        words += ["--base-rate", f"{terms.mean:.6g}"]
+    else:
+        words += ["--noise", f"{terms.scale.noise:.6g}"]
+        words += ["--unit-of-measure", terms.currency] if terms.currency else []
     for action, cost in zip(terms.actions, terms.costs, strict=True):
         words += ["--cost", f"{action}={cost:.6g}"] if cost else []
     words += ["--less-costs"] if any(terms.costs) else []
     if terms.yes_no and terms.value is not None:
         words += ["--value", f"{terms.value:.6g}"]
+    words += ["--purpose", "choose"] if made.choosing else []
+    words += ["--after", str(made.after)] if made.after else []
     if terms.currency and (terms.yes_no or any(terms.costs)):
         words += ["--currency", terms.currency]
     return f"seqbatch campaign {shlex.join(words)}"

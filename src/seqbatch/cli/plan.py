@@ -223,7 +223,6 @@ After = Annotated[
     typer.Option(
         help="Units that will get the final rule afterwards; the plan weighs both (earn now and "
         "roll out).",
-        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -232,7 +231,6 @@ Purpose = Annotated[
     typer.Option(
         help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
         "end; plans for simple regret).",
-        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -287,6 +285,8 @@ def plan(
     column: Column = None,
     randomised: Randomised = None,
     power: Power = None,
+    after: After = 0,
+    purpose: Purpose = "earn",
     missing: Missing = 0.0,
     delay: Delay = 0,
     details: Details = False,
@@ -320,8 +320,6 @@ def plan(
     floor: Floor = 0.0,
     eligible: Eligible = None,
     capacity: Capacity = None,
-    after: After = 0,
-    purpose: Purpose = "earn",
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
@@ -354,7 +352,8 @@ def plan(
 BOTH = frozenset(
     {
         "actions", "base_rate", "waves", "randomised", "power", "missing", "delay", "seed", "out",
-        "force", "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows",
+        "force", "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows", "after",
+        "purpose",
     }
 )  # fmt: skip
 CAMPAIGN_OPTIONS = BOTH | {
@@ -364,8 +363,7 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within",
-    "detect", "trade",
+    "first_batch", "floor", "eligible", "capacity", "batch_cost", "within", "detect", "trade",
 }  # fmt: skip
 
 

@@ -337,21 +337,3 @@ def _mirrored(sums: Integers) -> Integers:
     diagonal = np.arange(sums.shape[1])
     both[:, diagonal, diagonal] = sums[:, diagonal, diagonal]
     return both
-
-
-def products_of(whole: Integers) -> NDArray[np.object_]:
-    """Return the sums of products of every two integer columns, as Python integers.
-
-    Parameters
-    ----------
-    whole
-        Integers of at most 2^BITS in absolute value, one row per unit.
-
-    >>> products_of(np.array([[2**31, 1], [2**31, -1]])).tolist()
-    [[9223372036854775808, 0], [0, 2]]
-    """
-    numbers = whole.astype(np.float64)
-    rows, last = Vectors.of(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
-    zero = ExactSums.zero(1, Scale((0,) * len(rows.columns), 0))
-    sums = zero.added(rows, last, np.zeros(len(whole), dtype=np.int64))
-    return np.asarray(sums.products[0], dtype=object)

@@ -111,6 +111,8 @@ class CampaignPlanBody(Body):
     power: Told = Field(default=None, examples=["80%"])
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=19)
+    after: int = Field(default=0, ge=0, le=10**9)
+    purpose: Literal["earn", "choose"] = "earn"
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 

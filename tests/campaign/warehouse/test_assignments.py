@@ -1,6 +1,7 @@
 """Who is in a wave: each unit once, the same units everywhere, and nothing wrong in silence."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import duckdb
 import polars as pl
@@ -11,7 +12,7 @@ import sqlglot
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.dialects import DIALECTS
-from seqbatch.campaign.warehouse.wave_list import WaveList
+from seqbatch.campaign.warehouse.wave_list import WaveList, ordered
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
@@ -105,13 +106,18 @@ def test_three_waves_of_one_table_are_those_of_a_campaign_from_files(store, shop
         listed = merge_tree(WaveList.merged, map(rule.listed, pieces(units)))
         own = rule.with_wave(listed, earlier)
         arrow = pl.concat([pl.DataFrame(own.assign(piece)) for piece in pieces(units)]).sort("id")
-        decision = ["id", "action", "score", "probability", "randomised", "p0", "p2", "part"]
-        assert arrow.select(decision).equals(mine.select(decision))
+        assert arrow["problem"].null_count() == size
+        same = {"feature_zip": pl.col("feature_zip").replace("", None)}
+        stored = [frame.with_columns(**same).select(mine.columns) for frame in (arrow, mine)]
+        assert stored[0].equals(stored[1])
 
         sums, path = sums_of(afar, shop, tmp_path, number)
         outcomes = visits(mine["id"], mine["action"], seed=number)
         entered = units.filter(pl.col("id").is_in(mine["id"].implode()))
-        found = rule.result(tallied(rule, joined(entered, outcomes)), path.read_text(), earlier)
+        # The sums are those of the answers, of which one half came from Arrow and one from SQL.
+        both = pl.concat([arrow[:90].drop("problem"), mine[90:].select(arrow.columns[:-1])])
+        answers = both.join(outcomes, on="id", how="left").to_arrow()
+        found = own.result(tallied(own, answers), path.read_text(), earlier)
         assert texts(found).equals(texts(sums).select(texts(found).columns), null_equal=True)
         before = merge_tree(WaveList.merged, map(rule.listed, pieces(entered)))
         earlier = before if earlier is None else earlier.merged(before)
@@ -328,13 +334,68 @@ def test_the_rule_refuses_what_the_script_refuses(store, tmp_path):
     assert not set(entered["id"].to_pylist()) & set(first["id"].to_pylist())
     insert(campaign, shop)
     _, path = sums_of(campaign, shop, tmp_path, 2)
-    mine = units.filter(
-        pl.col("id").is_in(entered["id"].to_pylist()[1:] + first["id"][:1].to_pylist())
-    )
-    tally = tallied(rule, joined(mine, visits(mine["id"], ["none"] * 200, seed=2)))
-    for before, column in ((earlier, "earlier"), (None, "altered")):
+    with refused("no-wave-list"):
+        rule.sums(entered)
+    own = rule.with_wave(listed, earlier)
+    answers = joined(own, units, visits(entered["id"], ["none"] * 200, seed=2))
+    tally = tallied(own, answers)
+    for before, column in ((listed, "altered"), (None, "altered")):
         with refused("invalid-rows", row=1, column=column):
             campaign.record_sums(rule.result(tally, path.read_text(), before), statement=path)
+    # The rule of a list that forgot the first wave takes its units; the sums tell.
+    wrong = replace(own, members=ordered(earlier.merged(listed).marks))
+    again = joined(wrong, pl.DataFrame(batch).filter(pl.col("id").is_in(first["id"].to_pylist())),
+                   visits(first["id"], ["none"] * 300, seed=2))  # fmt: skip
+    tally = tallied(wrong, again[:200])
+    with refused("invalid-rows", row=1, column="earlier"):
+        campaign.record_sums(rule.result(tally, path.read_text(), earlier), statement=path)
+    shop.close()
+
+
+ALTERED = {
+    "another unit's": ({"id": pl.lit("somebody")}, "id", "not-in-wave"),
+    "action": ({"action": pl.lit("a letter")}, "action", "altered"),
+    "no action": ({"action": pl.lit(None, pl.String)}, "action", "altered"),
+    "probability": ({"p1": pl.col("p1").replace_strict({}, default=0.5)}, "p1", "altered"),
+    "randomised": ({"randomised": 1 - pl.col("randomised")}, "randomised", "altered"),
+    "part": ({"part": pl.col("part") + 1}, "part", "altered"),
+    "wave": ({"wave": pl.lit(1)}, "wave", "altered"),
+    "campaign": ({"campaign": pl.lit("warm")}, "campaign", "altered"),
+    "column": ({"feature_spend": pl.col("feature_spend") / 2}, "score", "altered"),
+}
+
+
+def test_the_rule_sums_up_nobody_elses_answers(store, tmp_path):
+    """Those that the wave's own units had when they were assigned, unchanged, and each once."""
+    campaign, shop = Campaign.create(SPEC, store=store), DuckDBShop()
+    units = customers(900, seed=1)
+    shop.put("units", units)
+    wave(campaign, shop, tmp_path, 1)
+    rule, (batch,) = campaign.rule(), units.to_arrow().combine_chunks().to_batches()
+    first = roster(shop, 1).to_arrow().combine_chunks().to_batches()[0]
+    own = rule.with_wave(rule.listed(batch), rule.listed(first))
+    answers = pl.DataFrame(own.assign(batch))
+    outcomes = visits(answers["id"], ["none"] * 200, seed=2)
+
+    def summed(changed):
+        table = changed.join(outcomes, on="id", how="left").to_arrow().combine_chunks()
+        return own.sums(table.to_batches()[0])
+
+    assert sum(len(group.ids) for group in summed(answers).groups.values()) == 200
+    for change, column, problem in ALTERED.values():
+        row = answers[7:8].with_columns(**change)
+        with refused("invalid-rows", row=8, column=column, problem=problem):
+            summed(
+                pl.concat(
+                    [answers[:7], row.select(answers.columns), answers[8:]], how="vertical_relaxed"
+                )
+            )
+    with refused("invalid-rows", row=201, column="id", problem="repeated"):
+        summed(pl.concat([answers, answers[7:8]]))
+    for gone in ("score", "feature_age", "visit"):
+        with refused("invalid-rows", row=0, column=gone, problem="no-such-column"):
+            batch = answers.join(outcomes, on="id").drop(gone).to_arrow()
+            own.sums(batch.combine_chunks().to_batches()[0])
     shop.close()
 
 

@@ -11,7 +11,7 @@ from seqbatch.campaign.warehouse.sums import read_rows
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
-from tests.campaign.warehouse.test_frozen_rule import joined, tallied
+from tests.campaign.warehouse.test_frozen_rule import joined, listing, tallied
 from tests.campaign.warehouse.test_sums import assigned, here, state_of, summed
 from tests.campaign.warehouses import ELSEWHERE
 from tests.refusals import refused
@@ -50,7 +50,8 @@ class Ways:
 
     def by_arrow(self, units, outcomes, *, rows=1_000):
         """Return the rows that the rule refuses; all if the reader of its result refuses it."""
-        rule, table = self.afar.rule(), joined(units, outcomes).combine_chunks()
+        rule = listing(self.afar.rule(), self.units)
+        table = joined(rule, units, outcomes).combine_chunks()
         text = self.afar.sql(what="sums", assignments="assignments", outcomes="outcomes")
         try:
             result = rule.result(tallied(rule, table, rows=rows), text)
@@ -157,8 +158,9 @@ def test_a_unit_that_is_there_twice_is_refused_whatever_its_action(ways, changed
 
 
 def test_a_unit_with_an_outcome_in_one_batch_and_none_in_another_is_refused(ways):
-    rule, table = ways.afar.rule(), joined(ways.units, ways.outcomes)
+    rule = listing(ways.afar.rule(), ways.units)
+    table = joined(rule, ways.units, ways.outcomes)
     text = ways.afar.sql(what="sums", assignments="assignments", outcomes="outcomes")
-    unseen = joined(ways.units[:1], ways.outcomes[:0])
+    unseen = joined(rule, ways.units[:1], ways.outcomes[:0])
     both = tallied(rule, table).merged(tallied(rule, unseen))
     assert ways.refuses(rule.result(both, text), text)

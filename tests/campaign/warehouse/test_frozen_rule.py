@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.files.column_values import Problems
 from seqbatch.campaign.record.codec import agreement
-from seqbatch.campaign.warehouse.frozen_rule import WaveTally
 from seqbatch.campaign.warehouse.wave_list import WaveList
+from seqbatch.campaign.warehouse.wave_tally import WaveTally
 from seqbatch.engine import merge_tree
 from seqbatch.storage import open_store
 from tests.campaign.warehouse.test_sums import CASES, assigned, here, state_of, summed
@@ -29,9 +29,17 @@ def store(tmp_path):
     opened.close()
 
 
-def joined(units, outcomes):
-    """Return units with their outcomes beside them, as one Arrow table."""
-    return units.join(outcomes, on="id", how="left").to_arrow()
+def listing(rule, units, earlier=None):
+    """Return the rule for a wave of these units, as far as they are new."""
+    listed = merge_tree(WaveList.merged, map(rule.listed, units.to_arrow().to_batches()))
+    return rule.with_wave(listed, earlier, partial=True)
+
+
+def joined(rule, units, outcomes):
+    """Return a wave's answers with their outcomes beside them, as one Arrow table."""
+    batches = units.to_arrow().to_batches()
+    answers = pl.concat([pl.DataFrame(rule.assign(batch)) for batch in batches])
+    return answers.join(outcomes, on="id", how="left").to_arrow()
 
 
 def tallied(rule, table, *, rows=97):
@@ -74,8 +82,8 @@ def test_sums_are_those_of_the_statement_and_close_the_wave_as_rows_do(store, tm
     for count, seed in ((600, 1), (400, 2)):
         units, outcomes = assigned(afar, count, seed)
         wanted, path = summed(afar, tmp_path, units, outcomes)
-        rule = afar.rule()
-        tally = tallied(rule, joined(units, outcomes))
+        rule = listing(afar.rule(), units, earlier)
+        tally = tallied(rule, joined(rule, units, outcomes))
         result = rule.result(tally, path.read_text(), earlier)
         earlier = WaveList.empty() if earlier is None else earlier
         earlier = earlier.merged(rule.listed(units.to_arrow().to_batches()[0]))
@@ -97,8 +105,8 @@ def test_sums_are_those_of_postgres(store, tmp_path, postgres):
         return in_postgres(postgres.get_uri(), text, **tables)
 
     wanted, path = summed(campaign, tmp_path, units, outcomes, run=run, dialect="postgres")
-    rule = campaign.rule()
-    result = texts(rule.result(tallied(rule, joined(units, outcomes)), path.read_text()))
+    rule = listing(campaign.rule(), units)
+    result = texts(rule.result(tallied(rule, joined(rule, units, outcomes)), path.read_text()))
     assert result.equals(texts(wanted).select(result.columns), null_equal=True)
 
 
@@ -108,8 +116,9 @@ def test_any_cut_and_any_order_give_the_same_sums(tmp_path_factory, cuts, seed):
     if not hasattr(test_any_cut_and_any_order_give_the_same_sums, "made"):
         opened = open_store(tmp_path_factory.mktemp("cuts") / "campaigns.db")
         campaign = Campaign.create(ELSEWHERE, store=opened)
-        table = joined(*assigned(campaign, 300, 1))
-        made = campaign.rule(), table
+        units, outcomes = assigned(campaign, 300, 1)
+        rule = listing(campaign.rule(), units)
+        made = rule, joined(rule, units, outcomes)
         test_any_cut_and_any_order_give_the_same_sums.made = made
         opened.close()
     rule, table = test_any_cut_and_any_order_give_the_same_sums.made
@@ -127,7 +136,8 @@ def test_a_unit_in_two_pieces_is_found(store, tmp_path):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)
     _, path = summed(campaign, tmp_path, units, outcomes)
-    rule, table = campaign.rule(), joined(units, outcomes)
+    rule = listing(campaign.rule(), units)
+    table = joined(rule, units, outcomes)
     twice = tallied(rule, table).merged(tallied(rule, table[:1]))
     with refused("invalid-rows", row=6, column="distinct_units", problem="repeated-units"):
         campaign.record_sums(rule.result(twice, path.read_text()), statement=path)
@@ -139,12 +149,13 @@ def test_values_beyond_the_range_are_counted_and_units_with_problems_refused(sto
     beyond = outcomes.with_columns(visit=pl.when(pl.int_range(pl.len()) < 3).then(11.0)
                                    .otherwise(pl.col("visit")))  # fmt: skip
     wanted, _ = summed(campaign, tmp_path, units, beyond)
-    rule = campaign.rule()
-    found = tallied(rule, joined(units, beyond)).table(rule.now, "")
+    rule = listing(campaign.rule(), units)
+    answers = joined(rule, units, beyond)
+    found = tallied(rule, answers).table(rule.now, "")
     assert sum(found["outside"].to_pylist()) == 3
     assert texts(found).equals(texts(wanted).select(texts(found).columns), null_equal=True)
-    unfit = joined(units.with_columns(spend=pl.lit(None, dtype=pl.Float64)), outcomes)
-    with refused("invalid-rows", row=97, problem="missing"):
+    unfit = joined(rule, units.with_columns(spend=pl.lit(None, dtype=pl.Float64)), outcomes)
+    with refused("invalid-rows", row=97, column="spend", problem="missing"):
         tallied(rule, unfit)
 
 

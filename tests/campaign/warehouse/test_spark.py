@@ -49,7 +49,7 @@ def test_decisions_are_the_same(spark, store, policy):
     wanted = in_duckdb(campaign.sql(units="units"), units=units).sort("id")
     found = {
         "sql": pl.DataFrame(spark.sql(campaign.sql(units="units", dialect="spark")).toArrow()),
-        "arrow": pl.DataFrame(spark_wave.assigned(campaign, made).toArrow()),
+        "arrow": pl.DataFrame(spark_wave.assigned(campaign.rule(), made).toArrow()),
     }
     for name, frame in found.items():
         frame = frame.sort("id")
@@ -65,7 +65,10 @@ def test_sums_are_the_same_and_close_the_wave(spark, store, tmp_path):
     tables = [shown(spark, name, frame) for name, frame in (("u", units), ("o", outcomes))]
     shown(spark, "roster", stored(campaign, units))
     text = campaign.sql(what="sums", dialect="spark", assignments="roster", outcomes="o")
-    by_sql, by_arrow = spark_wave.by_sql(spark, text), spark_wave.summed(campaign, *tables, text)
+    rule = spark_wave.entered(campaign, tables[0])
+    answers = spark_wave.assigned(rule, tables[0])
+    by_sql = spark_wave.by_sql(spark, text)
+    by_arrow = spark_wave.summed(rule, answers, tables[1], text)
     for table in (by_sql, by_arrow):
         frame = texts(table)
         assert frame.select(wanted.columns).equals(wanted, null_equal=True)

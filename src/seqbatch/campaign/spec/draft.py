@@ -75,6 +75,8 @@ class Choices:
         Of this metric, as in a spec.
     value, less_costs, currency
         What one unit of it is worth, and whether costs are subtracted, as in a spec.
+    purpose
+        What counts, as in a spec.
     randomised, floor, required_outcomes
         As in a spec; by default the floor depends on the number of actions.
     waves
@@ -116,6 +118,7 @@ class Choices:
     value: float | None = None
     less_costs: bool | None = None
     currency: str | None = None
+    purpose: str | Mapping[str, int] = "earn"
     randomised: float = 0.1
     floor: float | None = None
     required_outcomes: float = 0.9
@@ -145,7 +148,7 @@ class Choices:
         if self.base_rate is not None and self.measured != YES_NO:
             rule = f'left out if kind is "{self.kind}": it is how often a yes/no outcome is yes'
             raise InvalidArgumentError("base_rate", rule, self.base_rate)
-        if self.plan and self.sizes is None:
+        if self.plan:
             _ = self.scale
         if self.noise is not None and self.measured == YES_NO:
             rule = "left out for a yes/no outcome, which a base rate describes"
@@ -176,7 +179,10 @@ class Choices:
             "absent": self.absent, "rows": self.rows,
         }  # fmt: skip
         verb = "maximise" if self.direction == "max" else "minimise"
-        objective = {verb: self.metric, "value": self.value, "less_costs": self.less_costs}
+        objective = {
+            verb: self.metric, "value": self.value, "less_costs": self.less_costs,
+            "purpose": self.purpose,
+        }  # fmt: skip
         made = {"metrics": {self.metric: _given(metric)}, "objective": _given(objective)}
         return made if self.currency is None else {"currency": self.currency, **made}
 
@@ -191,7 +197,7 @@ class Choices:
     @property
     def limit(self) -> int | None:
         """The largest number of features; None for any."""
-        if self.max_features is None and self.plan and self.sizes is None:
+        if self.max_features is None and self.plan:
             return most_features(len(self.actions))
         return self.max_features
 

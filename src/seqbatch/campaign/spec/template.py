@@ -101,12 +101,13 @@ EXAMPLE = Draft(
 
 @dataclass(frozen=True)
 class FirstSpec:
-    """A spec to start from, the roles of its file's columns, and how the file was read."""
+    """A spec to start from, its file's columns and how it was read, and what a plan assumed."""
 
     text: str
     draft: Draft
     sizes: tuple[int, ...]
     read_as: str = ""
+    assumed: OutcomeScale | None = None
 
     @property
     def features(self) -> int:
@@ -138,17 +139,18 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
             today = choices.today or date.today()
             draft = draft_of(opened, choices, today=today)
             read_as = opened.read_as
-    total = choices.units_in_all or draft.rows
+    total, assumed = choices.units_in_all or draft.rows, None
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
         "equal waves; a plan finds better sizes",
     )
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as requested"
+        assumed = choices.scale if choices.plan else None
     elif choices.plan:
-        text = _text(choices, draft, sizes, "")
-        sizes, why = planned_sizes(text, total, choices.waves, choices.scale)
-    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
+        text, assumed = _text(choices, draft, sizes, ""), choices.scale
+        sizes, why = planned_sizes(text, total, choices.waves, assumed)
+    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as, assumed)
 
 
 def starting_spec(units: Source | Any = None, **choices: Any) -> str:
@@ -344,6 +346,12 @@ def _objective(choices: Choices) -> str:
             value(bool(less)),
             "true: profit, the costs of actions are subtracted",
             active=less is not None,
+        )
+        + setting(
+            "purpose",
+            value("choose" if choices.purpose == "earn" else choices.purpose),
+            "only the action chosen at the end counts; {after = 100000}: a roll-out, too",
+            active=choices.purpose != "earn",
         )
     )
 

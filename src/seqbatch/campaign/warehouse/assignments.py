@@ -13,7 +13,7 @@ from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.warehouse.dialects import SqlDialect
-from seqbatch.campaign.warehouse.features import Item, columns_of
+from seqbatch.campaign.warehouse.features import Item, beside, columns_of
 from seqbatch.campaign.warehouse.stages import Stages, id_of, named
 
 #: The digits of a mark, an md5 of a unit's id: where each of its four numbers begins and ends.
@@ -22,6 +22,16 @@ MARK_DIGITS = ((0, 8), (8, 16), (16, 24), (24, 32))
 MARKS = tuple(f"mark{place}" for place in range(len(MARK_DIGITS)))
 #: The columns of a decision, in the table of assignments.
 DECISION = ("action", "campaign", "wave", "score", "probability", "randomised")
+
+
+def stored_name(column: str) -> str:
+    """Return the name of a unit's column in the table of assignments."""
+    return f"feature_{column}"
+
+
+def label_of(now: Situation) -> str:
+    """Return what the column `campaign` holds: the name, and digits that its namesakes lack."""
+    return f"{now.name} {marks_key(now.spec.seed, now.name)[:12]}"
 
 
 def marks_in(sql: SqlDialect, digest: str) -> list[Item]:
@@ -59,9 +69,8 @@ class AssignmentsTable:
 
     @property
     def label(self) -> str:
-        """What the column `campaign` holds: the name, and digits that tell its namesakes apart."""
-        key = marks_key(self.now.spec.seed, self.now.name)
-        return self.sql.text(f"{self.now.name} {key[:12]}")
+        """What the column `campaign` holds, as a literal."""
+        return self.sql.text(label_of(self.now))
 
     @property
     def here(self) -> str:
@@ -90,8 +99,18 @@ class AssignmentsTable:
                 kind = "BOOLEAN"
             elif isinstance(part, DateFeature):
                 kind = "DATE"
-            made[alias] = (sql.name_of(f"feature_{name}"), kind)
+            made[alias] = (sql.name_of(stored_name(name)), kind)
         return made
+
+    @cached_property
+    def stored(self) -> dict[str, tuple[str, str]]:
+        """All columns that decisions depend on: those of the model, and of eligibility rules."""
+        sql, encoder = self.sql, self.now.encoder(wave=self.now.wave)
+        kinds = {"number": sql.double, "text": sql.string, "yes or no": "BOOLEAN"}
+        return self.features | {
+            f"r{number}": (sql.name_of(stored_name(name)), kinds[kind])
+            for number, (name, kind) in enumerate(beside(encoder).items())
+        }
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -104,7 +123,7 @@ class AssignmentsTable:
             **decision,
             **dict.fromkeys(chances, sql.double),
             "part": sql.whole,
-            **dict(self.features.values()),
+            **dict(self.stored.values()),
         }
 
     def created(self) -> str:

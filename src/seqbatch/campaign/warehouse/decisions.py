@@ -236,7 +236,7 @@ class DecisionStages:
         self.columns: SqlColumns = columns_of(encoder, sql)
         self._allowed = allowed_of(encoder, sql)
         self._entry = entry
-        self._kept = [alias for _, alias in self.columns.read] if entry else []
+        self._kept = list(entry.table.stored) if entry else []
         self.ids = [f"u{place}" for place in range(len(now.spec.unit))]
         self.stages = Stages(sql)
         self._given(units)

@@ -1,19 +1,18 @@
 """The open wave's decisions and sums on Arrow batches, for clusters such as Spark."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from seqbatch.campaign.decide.decision import decide_by
 from seqbatch.campaign.decide.draws import draws, lots, marks
-from seqbatch.campaign.decide.learning import scale_of
 from seqbatch.campaign.decide.row_verdicts import outside
 from seqbatch.campaign.features.eligibility import BesideColumn
-from seqbatch.campaign.files.column_values import Problems, reasoned
+from seqbatch.campaign.files.column_values import Problems, as_column, reasoned, undictionaried
 from seqbatch.campaign.files.ids import id_columns, read_ids
 from seqbatch.campaign.files.number_format import read_numbers
 from seqbatch.campaign.record.codec import unpack_state
@@ -22,21 +21,18 @@ from seqbatch.campaign.record.decisions import Decided
 from seqbatch.campaign.record.events import current
 from seqbatch.campaign.record.outcomes import weighted
 from seqbatch.campaign.record.store import Store
-from seqbatch.campaign.warehouse.assignments import MARKS
+from seqbatch.campaign.warehouse.assignments import DECISION, label_of, stored_name
 from seqbatch.campaign.warehouse.decisions import rule_of
 from seqbatch.campaign.warehouse.features import beside, briefly
 from seqbatch.campaign.warehouse.statement import marked, require_summable
-from seqbatch.campaign.warehouse.sums import CHANCES, RESULT_COUNTS, names_of
 from seqbatch.campaign.warehouse.wave_list import (
-    NOBODY,
     WaveList,
     count_repeated,
     held,
-    mark_sums,
     ordered,
 )
-from seqbatch.core.arrays import AnyArray, Bools, Floats, Integers
-from seqbatch.core.exact_sums import products_of
+from seqbatch.campaign.warehouse.wave_tally import Outcomes, WaveTally
+from seqbatch.core.arrays import AnyArray
 from seqbatch.engine import merge_tree
 from seqbatch.errors import (
     CampaignStateError,
@@ -48,165 +44,48 @@ from seqbatch.errors import (
 from seqbatch.policies.rule import Rule
 
 # ----------------------------------------------------------------------
-# Sums over units and outcomes, computed by piece and merged.
-#
-# The sums are integers: they depend neither on the order of rows nor on how rows are split.
+# The rows that are summed up: the answers that `assign` returned, with outcomes beside them.
 
 
-#: An action's index among the active ones, a part of the evidence, whether outcomes are known.
-Key = tuple[int, int, int]
-#: The columns of a result that are not sums.
-APART = (
-    "action", "part", "seen", "distinct_units", "earlier", "altered", "told", *MARKS, "statement",
-)  # fmt: skip
-#: The columns of a tally that is sent between processes.
-SCHEMA = pa.schema(
-    {
-        "place": pa.int64(),
-        "part": pa.int64(),
-        "seen": pa.int64(),
-        "sums": pa.list_(pa.string()),
-        "ids": pa.binary(),
-    }
-)
-
-
-@dataclass(frozen=True)
-class GroupTally:
-    """The sums of one group of units.
-
-    Parameters
-    ----------
-    sums
-        Python integers, in the order of a result's columns.
-    ids
-        128 bits of each unit's id, to find units that are repeated or had an earlier wave, (n, 2).
-    """
-
-    sums: NDArray[np.object_]
-    ids: AnyArray
-
-    @classmethod
-    def of(
-        cls, ids: AnyArray, counts: Integers, chances: Integers, whole: Integers
-    ) -> "GroupTally":
-        """Return the sums over rows.
-
-        Parameters
-        ----------
-        ids
-            The marks of the units.
-        counts, chances, whole
-            Counts, rounded probabilities, and the model's rounded columns followed by the reward;
-            one row per unit.
-        """
-        parts = [
-            counts.sum(axis=0).astype(object),
-            chances.sum(axis=0).astype(object),
-            _upper(products_of(chances)),
-            np.array([int(whole[:, -1].sum())], dtype=object),
-            _upper(products_of(whole)),
-        ]
-        return cls(np.concatenate(parts), ids)
-
-    def merged(self, other: "GroupTally") -> "GroupTally":
-        """Return the sums of both groups together."""
-        return GroupTally(self.sums + other.sums, np.concatenate([self.ids, other.ids]))
-
-
-@dataclass(frozen=True)
-class WaveTally:
-    """The sums over some units of a wave, by action, part of the evidence and known outcome."""
-
-    groups: dict[Key, GroupTally]
-
-    def merged(self, other: "WaveTally") -> "WaveTally":
-        """Return the sums over both sets of units together."""
-        both = dict(self.groups)
-        for key, group in other.groups.items():
-            both[key] = both[key].merged(group) if key in both else group
-        return WaveTally(both)
-
-    def packed(self) -> pa.RecordBatch:
-        """Return the tally as an Arrow batch; :meth:`unpacked` reads it back."""
-        rows = [
-            (*key, [str(each) for each in group.sums], group.ids.tobytes())
-            for key, group in self.groups.items()
-        ]
-        columns = zip(*rows, strict=True) if rows else [[]] * len(SCHEMA)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(list(column), type=field.type)
-                for column, field in zip(columns, SCHEMA, strict=True)
-            ],
-            schema=SCHEMA,
-        )
-
-    @classmethod
-    def unpacked(cls, batch: Any) -> "WaveTally":
-        """Return the tally of an Arrow batch, or of several packed tallies in one batch."""
-        tally = cls({})
-        for row in batch.to_pylist():
-            sums = np.array([int(each) for each in row["sums"]], dtype=object)
-            group = GroupTally(sums, np.frombuffer(row["ids"], dtype="<u8").reshape(-1, 2))
-            key = (row["place"], row["part"], row["seen"])
-            tally = tally.merged(cls({key: group}))
-        return tally
-
-    def ids(self) -> AnyArray:
-        """Return the marks of all units."""
-        return np.concatenate([NOBODY, *(each.ids for each in self.groups.values())])
-
-    def table(self, now: Situation, fingerprint: str, earlier: WaveList | None = None) -> pa.Table:
-        """Return the result in the same form as the SQL statement of sums, for `record_sums`."""
-        names = names_of(now)
-        added = [name for name in names if name not in APART]
-        actions = [now.actions[number].name for number in now.active]
-        rows = []
-        # As in SQL: a unit may be repeated with another action, or without its outcome.
-        ids = self.ids()
-        repeated = count_repeated(ids)
-        before = WaveList.empty() if earlier is None else earlier
-        apart = {"earlier": str(before.among(ids).sum()), "altered": str(int(before.altered(now)))}
-        # Sums begin with the units, and those without an outcome.
-        told = sum(int(group.sums[0]) - int(group.sums[1]) for group in self.groups.values())
-        apart["told"] = str(told)
-        for key in sorted(self.groups):
-            group = self.groups[key]
-            row: dict[str, str | None] = dict(zip(added, map(str, group.sums), strict=True))
-            row |= {"action": actions[key[0]], "part": str(key[1]), "seen": str(key[2])}
-            row["distinct_units"] = str(len(group.ids) - repeated)
-            row |= apart | dict(zip(MARKS, map(str, mark_sums(group.ids)), strict=True))
-            rows.append(row | {"statement": fingerprint} | _unknown(now, known=bool(key[2])))
-        kinds = [(name, pa.int64() if name in RESULT_COUNTS else pa.string()) for name in names]
-        columns = [
-            pa.array([row[name] for row in rows], type=pa.string()).cast(kind)
-            for name, kind in kinds
-        ]
-        return pa.table(columns, names=names)
-
-
-def _repeated(ids: Sequence[str], name: str) -> dict[int, RowProblem]:
+def _repeated(ids: pa.Array, marked: AnyArray, name: str) -> dict[int, RowProblem]:
     """Return the problem of each row whose unit has an earlier row."""
     first: dict[str, int] = {}
-    found = {}
-    for row, each in enumerate(ids):
+    found: dict[int, RowProblem] = {}
+    if not count_repeated(marked):
+        return found
+    for row, each in enumerate(ids.to_pylist()):
         if (earlier := first.setdefault(each, row)) != row:
             reason = f"{each!r} is in the batch twice: first in row {earlier + 1:,}"
             found[row] = RowProblem(row + 1, name, reason, "repeated")
     return found
 
 
-def _upper(products: AnyArray) -> NDArray[np.object_]:
-    """Return the products of all pairs of columns, each pair once, in the order of a result."""
-    return np.asarray(products[np.triu_indices(len(products))], dtype=object)
-
-
-def _unknown(now: Situation, *, known: bool) -> dict[str, str | None]:
-    """Return nulls for sums over unknown rewards, as a database does."""
-    last = now.encoder().dim
-    names = ["rewards", *(f"z{place}_{last}" for place in range(last + 1))]
-    return {} if known else dict.fromkeys(names)
+def _differing(now: Situation, batch: pa.RecordBatch, decided: Decided) -> dict[int, RowProblem]:
+    """Return the problem of each row whose answer is not what the rule decides for its columns."""
+    names = pa.array([action.name for action in now.actions])
+    expected = {
+        "action": names.take(pa.array(decided.actions)),
+        "wave": pa.repeat(now.wave, batch.num_rows),
+        "campaign": pa.repeat(label_of(now), batch.num_rows),
+        "score": pa.array(decided.scores),
+        "randomised": pa.array(decided.randomised.astype(np.int64)),
+        "part": pa.array(decided.groups),
+        **{
+            f"p{place}": pa.array(np.ascontiguousarray(decided.probabilities[:, number]))
+            for place, number in enumerate(now.active)
+        },
+    }
+    found: dict[int, RowProblem] = {}
+    for name, right in expected.items():
+        given = undictionaried(batch.column(name))
+        same = pc.equal(given.cast(right.type), right).fill_null(False)
+        for row in np.flatnonzero(~np.asarray(same)).tolist():
+            reason = (
+                f"must be {right[row].as_py()!r}, which the rule gives to a unit with these "
+                f"columns; received {given[row].as_py()!r}. Hand back the answers of assign"
+            )
+            found.setdefault(row, RowProblem(row + 1, name, reason, "altered"))
+    return found
 
 
 # ----------------------------------------------------------------------
@@ -237,13 +116,18 @@ class FrozenRule:
     def listed(self, batch: pa.RecordBatch) -> WaveList:
         """Return the units of a batch as a list; only the columns of their ids are read."""
         name, seed, before = self.now.name, self.now.spec.seed, self.now.units[: self.now.wave - 1]
+        ids = self._ids(batch, "no unit was listed")
+        drawn = lots(seed, name, ids, before=sum(before), by="md5")
+        return WaveList(marks(seed, name, ids), drawn)
+
+    def _ids(self, batch: pa.RecordBatch, nothing: str) -> pa.Array:
+        """Return the ids of a batch; refuse it if a unit has none."""
         ids, wrong = read_ids(batch, self.now.spec.unit)
         if wrong:
             found = [RowProblem(row + 1, *told, reasoned(told[1]).code) for row, told in
                      sorted(wrong.items())]  # fmt: skip
-            raise InvalidFileError("a batch of units", found, "no unit was listed")
-        drawn = lots(seed, name, ids, before=sum(before), by="md5")
-        return WaveList(marks(seed, name, ids), drawn)
+            raise InvalidFileError("a batch of units", found, nothing)
+        return ids
 
     def with_wave(
         self, units: WaveList, earlier: WaveList | None = None, *, partial: bool = False
@@ -287,19 +171,24 @@ class FrozenRule:
         A unit with a problem gets no action. Units that did not enter the wave are left out.
         """
         if self.members is not None:
-            entered = held(self.members, self.listed(batch).marks)
+            ids = self._ids(batch, "no unit was given an action")
+            entered = held(self.members, marks(self.now.spec.seed, self.now.name, ids))
             batch = batch.filter(pa.array(entered))
         elif self.now.spec.rows == "elsewhere":
-            raise CampaignStateError(
-                f"campaign {self.now.name} keeps its rows elsewhere: list the units that may enter "
-                f"wave {self.now.wave}, and those of earlier waves, and use the rule of with_wave",
-                code="no-wave-list",
-            )
+            raise self._unlisted()
         given, problems = self._read(batch)
         kept = np.setdiff1d(np.arange(batch.num_rows), list(problems))
         if len(kept) < batch.num_rows:
             given, _ = self._read(batch.take(pa.array(kept)))
-        return self._answers(batch, problems, kept, self._decided(given))
+        return self._answers(batch, problems, kept, given, self._decided(given))
+
+    def _unlisted(self) -> CampaignStateError:
+        return CampaignStateError(
+            f"the rule does not know which units wave {self.now.wave} of campaign {self.now.name} "
+            "has: list the units that may enter it, and those of earlier waves, and use the rule "
+            "of with_wave",
+            code="no-wave-list",
+        )
 
     def assign_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the decisions for batches; a function for Spark's mapInArrow."""
@@ -309,44 +198,64 @@ class FrozenRule:
     def sums(self, batch: pa.RecordBatch) -> WaveTally:
         """Return the sums over units and their outcomes.
 
+        Nothing is taken from the units' table: the answers hold the columns as they were when the
+        rule decided. A unit that is not in the wave is refused, and an answer that was changed.
+
         Parameters
         ----------
         batch
-            Units of the open wave, with their columns and the reward's columns, which are null if
-            the outcome is not known.
+            Rows that :meth:`assign` returned, whole, with the reward's columns beside them, which
+            are null if the outcome is not known.
         """
         require_summable(self.now)
-        now, (given, problems) = self.now, self._read(batch)
-        ids = given.column(0).to_pylist()
-        value, beyond, unread = self._outcomes(batch)
-        for row, problem in (_repeated(ids, now.spec.id_name) | unread).items():
-            problems.setdefault(row, problem)
+        if self.members is None:
+            raise self._unlisted()
+        self._require_columns(batch)
+        given, problems = self._read(self._columns_given(batch))
+        ids, now = as_column(given.column(0)), self.now
+        marked_ids = marks(now.spec.seed, now.name, ids)
+        outcomes, unread = self._outcomes(batch)
+        for found in (_repeated(ids, marked_ids, now.spec.id_name), unread):
+            problems = found | problems
+        for row in np.flatnonzero(~held(self.members, marked_ids)).tolist():
+            reason = f"{ids[row].as_py()!r} is not a unit of wave {now.wave}"
+            problems.setdefault(row, RowProblem(row + 1, now.spec.id_name, reason, "not-in-wave"))
+        if not problems:
+            decided = self._decided(given)
+            problems = _differing(now, batch, decided)
         if problems:
-            found = [problem for _, problem in sorted(problems.items())]
-            raise InvalidFileError("a batch of units", found, "no sums were computed")
-        decided = self._decided(given)
-        absent = np.isnan(value)
-        counted = np.nan if now.absent is None else now.absent
-        value = np.where(absent, counted, np.where(beyond, np.nan, value))
-        seen = ~np.isnan(value)
-        rewards = now.spec.reward.sign * now.rewards(np.where(seen, value, 0.0), decided.actions)
-        own = now.encoder(wave=now.wave).encode(given)
-        whole = scale_of(now).rounded(own, rewards)
-        scaled = decided.probabilities[:, list(now.active)] * 2.0**CHANCES
-        chances = np.floor(scaled + 0.5).astype(np.int64)
-        one, none = np.ones_like(absent), np.zeros_like(absent)
-        counts = np.column_stack([one, absent, none, beyond, decided.randomised]).astype(np.int64)
-        places = np.searchsorted(np.array(now.active), decided.actions)
-        parts = int(decided.groups.max(initial=0)) + 2
-        # One integer encodes action, part and seen: sorting rows of three takes ten times longer.
-        keys = (places * parts + decided.groups + 1) * 2 + seen
-        tally, marked_ids = WaveTally({}), marks(now.spec.seed, now.name, given.column(0))
-        for key in np.unique(keys).tolist():
-            mine = np.flatnonzero(keys == key)
-            group = GroupTally.of(marked_ids[mine], counts[mine], chances[mine], whole[mine])
-            place, part = divmod(key // 2, parts)
-            tally.groups[place, part - 1, key % 2] = group
-        return tally
+            said = [problem for _, problem in sorted(problems.items())]
+            raise InvalidFileError("a batch of answers", said, "no sums were computed")
+        return WaveTally.of(now, given, decided, outcomes, marked_ids)
+
+    def _require_columns(self, batch: pa.RecordBatch) -> None:
+        """Refuse a batch that lacks a column of the answers or of the reward, or has it twice."""
+        spec, chances = self.now.spec, [f"p{place}" for place in range(len(self.now.active))]
+        wanted = [*spec.unit, *DECISION, *chances, "part", *map(stored_name, self._columns)]
+        problems = []
+        for name in dict.fromkeys([*wanted, *spec.reward.columns]):
+            if count := len(batch.schema.get_all_field_indices(name)):
+                said, code = f"is there {count} times", "repeated"
+            else:
+                said = "is missing; give the rows that assign returned, with the outcomes"
+                code = "no-such-column"
+            if count != 1:
+                problems.append(RowProblem(0, name, said, code))
+        if problems:
+            raise InvalidFileError("a batch of answers", problems, "no sums were computed")
+
+    @property
+    def _columns(self) -> list[str]:
+        """The columns on which decisions depend: those of the model, and of eligibility rules."""
+        encoder = self.now.encoder(wave=self.now.wave)
+        return [*encoder.parts, *beside(encoder)]
+
+    def _columns_given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the units' own columns, by their own names, from the answers."""
+        names = {name: name for name in self.now.spec.unit}
+        names = {name: stored_name(name) for name in self._columns} | names
+        columns = [batch.column(stored) for stored in names.values()]
+        return pa.RecordBatch.from_arrays(columns, names=list(names))
 
     def sums_of_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the sums of one partition's batches; a function for Spark's mapInArrow."""
@@ -391,12 +300,12 @@ class FrozenRule:
         return given, found
 
     def _decided(self, given: pa.Table) -> Decided:
-        now, ids = self.now, given.column(0).to_pylist()
-        drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws)
+        now, ids = self.now, as_column(given.column(0))
+        drawn = draws(now.spec.seed, now.name, ids, by=now.spec.draws, lots=False)
         return decide_by(now, self.rule, given, drawn)
 
-    def _outcomes(self, batch: pa.RecordBatch) -> tuple[Floats, Bools, dict[int, RowProblem]]:
-        """Return outcomes (NaN if missing), which are out of range, and unreadable ones."""
+    def _outcomes(self, batch: pa.RecordBatch) -> tuple[Outcomes, dict[int, RowProblem]]:
+        """Return the outcomes, and the problems of rows whose outcome cannot be read."""
         reward = self.now.spec.reward
         terms, unread = [], dict[int, RowProblem]()
         beyond = np.zeros(batch.num_rows, dtype=np.bool_)
@@ -408,13 +317,14 @@ class FrozenRule:
             for row, reason in wrong.items():
                 unread[row] = RowProblem(row + 1, metric.column, reason, reasoned(reason).code)
         value = weighted(reward, np.column_stack(terms))
-        return value, beyond & ~np.isnan(value), unread
+        return Outcomes(value, beyond & ~np.isnan(value)), unread
 
     def _answers(
         self,
         batch: pa.RecordBatch,
         problems: dict[int, RowProblem],
         kept: Any,
+        given: pa.Table,
         decided: Decided,
     ) -> pa.RecordBatch:
         now, K = self.now, len(self.now.active)
@@ -429,6 +339,7 @@ class FrozenRule:
         made: dict[str, Any] = {
             **id_columns(read_ids(batch, now.spec.unit)[0], now.spec.unit),
             "action": names.take(actions).take(rows),
+            **({} if self.members is None else {"campaign": pa.repeat(label_of(now), len(place))}),
             "wave": pa.array(np.full(batch.num_rows, now.wave)),
             "score": pa.array(decided.scores).take(rows),
             "probability": pa.array(own).take(rows),
@@ -438,9 +349,18 @@ class FrozenRule:
                 for a in range(K)
             },
             "part": pa.array(decided.groups).take(rows),
+            **self._stored(given, rows),
             "problem": pa.array(map(said.get, range(batch.num_rows)), type=pa.string()),
         }
         return pa.RecordBatch.from_pydict(made)
+
+    def _stored(self, given: pa.Table, rows: pa.Array) -> dict[str, pa.Array]:
+        """Return the columns on which decisions depend, as answers of a wave keep them."""
+        columns = [] if self.members is None else self._columns
+        return {
+            stored_name(name): undictionaried(as_column(given.column(name))).take(rows)
+            for name in columns
+        }
 
 
 def frozen_rule(store: Store, name: str) -> FrozenRule:

@@ -134,7 +134,7 @@ def assigning(
         return _headed(now, sql, about, said, made.stages.statement([*items, *named("problem")]))
     table = entry.table
     items.insert(len(ids) + 1, (table.label, "campaign"))
-    items += [(alias, column) for alias, (column, _) in table.features.items()]
+    items += [(alias, column) for alias, (column, _) in table.stored.items()]
     about |= {"assignments": table.name, "write": entry.write, "partial": entry.partial}
     said.append(f"Units of {_plain(table.name)} get none: they had their wave.")
     chosen = "CROSS JOIN checked\nWHERE verdict = 0"

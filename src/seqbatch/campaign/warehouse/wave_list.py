@@ -57,12 +57,16 @@ def mark_sums(marks: AnyArray) -> list[int]:
 
 
 def ordered(marks: AnyArray) -> AnyArray:
-    """Return marks in one order."""
-    return marks[np.lexsort((marks[:, 1], marks[:, 0]))]
+    """Return marks in one order; each of the two words is contiguous, for fast searches."""
+    return np.asfortranarray(marks[np.lexsort((marks[:, 1], marks[:, 0]))])
 
 
 def count_repeated(marks: AnyArray) -> int:
     """Return how many marks are copies of others."""
+    firsts = np.sort(marks[:, 0])
+    # Sorting both words takes longer, and is needed only where first words are equal.
+    if not (firsts[1:] == firsts[:-1]).any():
+        return 0
     placed = ordered(marks)
     return int((placed[1:] == placed[:-1]).all(axis=1).sum())
 
@@ -70,11 +74,12 @@ def count_repeated(marks: AnyArray) -> int:
 def held(placed: AnyArray, marks: AnyArray) -> Bools:
     """Return which marks are among ordered ones."""
     found, place = np.zeros(len(marks), dtype=np.bool_), np.searchsorted(placed[:, 0], marks[:, 0])
+    rows = np.arange(len(marks))
     # Two ids may have the same first 64 bits.
-    while len(rows := np.flatnonzero(place < len(placed))):
+    while len(rows := rows[place[rows] < len(placed)]):
         rows = rows[placed[place[rows], 0] == marks[rows, 0]]
-        if not len(rows):
-            break
-        found[rows] |= placed[place[rows], 1] == marks[rows, 1]
-        place = np.where(np.isin(np.arange(len(marks)), rows), place + 1, len(placed))
+        same = placed[place[rows], 1] == marks[rows, 1]
+        found[rows[same]] = True
+        rows = rows[~same]
+        place[rows] += 1
     return found
