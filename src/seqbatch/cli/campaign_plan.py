@@ -1,7 +1,6 @@
 """A plan in the user's terms on the command line: its options, its page and the next command."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +81,7 @@ Details = Annotated[
 def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     """Make a plan in the user's terms."""
     from seqbatch.planning import plan_campaign
+    from seqbatch.planning.campaign_terms import costs_of
 
     sizes = sizes_of(typed["waves"])
     plain = ("power", "missing", "delay", "seed", "after", "purpose")
@@ -108,21 +108,6 @@ def actions_of(text: str | None) -> int | list[str] | None:
     if text is None:
         return None
     return int(text) if text.isdecimal() else text.split(",")
-
-
-def costs_of(texts: Sequence[str]) -> dict[str, str] | str | None:
-    """Return costs given as ACTION=NUMBER, or one number for every action but the control.
-
-    >>> costs_of(["mail=0.08", "call=4.50EUR"]), costs_of(["0.08"]), costs_of([])
-    ({'mail': '0.08', 'call': '4.50EUR'}, '0.08', None)
-    """
-    named = {name.strip(): cost for name, _, cost in (text.rpartition("=") for text in texts)}
-    if "" in named:
-        if len(texts) > 1:
-            rule = "one number for all actions, or ACTION=NUMBER for each, such as mail=0.08"
-            raise InvalidArgumentError("cost", rule, ", ".join(texts))
-        return named[""]
-    return dict(named) or None
 
 
 def _past(typed: dict[str, Any]) -> Any:
