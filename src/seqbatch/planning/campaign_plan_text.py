@@ -391,7 +391,7 @@ def _proof(plan: "CampaignPlan") -> str:
 # The chart: the gain by number of waves.
 
 
-WIDTH, HEIGHT = 560.0, 260.0
+WIDTH, HEIGHT = 360.0, 220.0
 
 
 def draw(plan: "CampaignPlan") -> Chart:
@@ -416,6 +416,6 @@ def draw(plan: "CampaignPlan") -> Chart:
         marks.append(TextMark(x=x.low, y=ideal, dx=4, dy=-5, text=text, colour="#555555"))
     title = gain_name(plan).removeprefix("The ").capitalize()
     lift = plan.terms.lift_text(plan.terms.lift)
-    subtitle = [f"if one action lifts by {lift}; dark: this plan; 1 wave: an A/B test"]
+    subtitle = [f"if one action lifts by {lift}", "dark: this plan; 1 wave: an A/B test"]
     panel = Panel(x=x, y=y, marks=marks, width=WIDTH, height=HEIGHT, title=title, subtitle=subtitle)
     return Chart(rows=[[panel]])
