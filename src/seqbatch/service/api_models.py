@@ -238,6 +238,9 @@ class CampaignAnswer(BaseModel):
     events: int = Field(examples=[1])
     masked: bool
     withheld: bool = Field(description="Whether only the committee may see results so far.")
+    warnings: list[str] = Field(
+        default=[], description="What may go wrong with its policy; only when it is created."
+    )
     next: str = Field(examples=["assign"])
 
 
