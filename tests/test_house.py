@@ -142,7 +142,7 @@ CUT = {
     "campaign/files/reading.py": "a library's message, of which the first line is shown",
     "campaign/record/codec.py": "a library's message, of which the first line is shown",
     "campaign/spec/toml.py": "messages of Python's TOML parser",
-    "lab/comparison.py": "a message of Python's about arguments",
+    "simulation/study_file.py": "a message of Python's about arguments",
 }
 
 

@@ -206,27 +206,28 @@ def _print_markdown(text: str) -> None:
 @app.command()
 def simulate(
     spec: Annotated[
-        Path, typer.Argument(help="TOML file that describes the comparison; see docs/lab.md.")
+        Path, typer.Argument(help="TOML file that declares the study; see docs/how-to/study.md.")
     ],
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out/simulation"),
     jobs: Jobs = 1,
     engine: OnEngine = "local",
     as_json: Json = False,
 ) -> None:
-    """Run your own comparison of policies over environments, grids and horizons.
+    """Run your own study: policies in environments, on grids, at several horizons.
 
-    Example: seqbatch simulate comparison.toml --jobs 2
+    Example: seqbatch simulate study.toml --jobs 2
     """
-    from seqbatch.lab.comparison import compare
+    from seqbatch.simulation import Study
 
     with kindly(), progress(spec.stem) as report:
-        comparison = compare(spec, out=out, jobs=jobs, engine=engine, report=report)
+        result = Study.load(spec).run(out / "run", jobs=jobs, engine=engine, report=report)
+        files = result.save(out)
     if as_json:
-        dump(comparison.summary.to_dicts())
+        dump(result.summary().to_polars().to_dicts())
         return
-    for table in comparison.tables():
+    for table in result.tables():
         show(table)
-    say_files(comparison.files)
+    say_files(files)
 
 
 def _first_line(kind: type) -> str:
