@@ -10,10 +10,10 @@ from benchmarks.progress import say
 from seqbatch.core import Contexts, Problem
 from seqbatch.core.threads import one_thread
 from seqbatch.policies import SBPE, Feedback, JointRidge, Lookahead, ThompsonSampling
-from seqbatch.policies.base import LinearPolicy
+from seqbatch.policies.base import BasePolicy
 
 #: What is timed: the policy, coefficients, actions, and the aim in seconds, if there is one.
-COSTS: dict[str, tuple[LinearPolicy, int, int, float | None]] = {
+COSTS: dict[str, tuple[BasePolicy, int, int, float | None]] = {
     "SBPE, pooled": (SBPE(estimate="pooled", constant=0, first="uniform"), 50, 5, 0.5),
     "Thompson, pooled": (
         ThompsonSampling(estimate="pooled", constant=0, scale="outcomes", first="uniform"),
@@ -39,7 +39,7 @@ def measure(runs: int) -> Measured:
     return Measured(["policy", "coefficients", "actions", "seconds", "aim", "met"], rows, ())
 
 
-def _seconds(policy: LinearPolicy, dim: int, actions: int) -> float:
+def _seconds(policy: BasePolicy, dim: int, actions: int) -> float:
     random, units = np.random.default_rng(dim), UNITS * dim * actions
     problem = Problem(ends=(units, 2 * units, 4 * units), actions=actions, dim=dim, layout="block")
     x = random.standard_normal((units, dim))
