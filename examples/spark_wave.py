@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from seqbatch.campaign import Campaign
+from seqbatch.campaign.steps.close import Closed
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.campaign.warehouse.wave_tally import WaveTally
@@ -141,6 +142,7 @@ def main() -> None:
         names = result.column_names
         print(f"the same sums: {digits(result, names) == digits(wanted, names)}")
         closed = campaign.record_sums(result, statement=path)
+        assert isinstance(closed, Closed)
         print(f"wave 1 closed: {closed.observed} of {closed.assigned}")
         store.close()
     spark.stop()
