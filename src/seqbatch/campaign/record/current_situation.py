@@ -308,6 +308,7 @@ class Situation:
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
                 "looked": tuple(plain["looked"]),
+                "marks": tuple(plain.get("marks", (0, 0, 0, 0))),
                 "waiting": _waiting(plain["waiting"]),
                 "by_stratum": _strata(plain.get("by_stratum", {})),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
