@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from itertools import accumulate
 from math import inf, isfinite
 from typing import Any
@@ -723,12 +722,7 @@ def inflated(now: Situation, *, waves: int) -> float | None:
     if rule.rule != "none" or waves < 2:
         return None
     times = sorted(set(information(planned(now).shares)[:waves]))[:MOST_LOOKS]
-    return _error_at(tuple(times), rule.alpha)
-
-
-@lru_cache(maxsize=64)
-def _error_at(times: tuple[float, ...], alpha: float) -> float:
-    return error_of_looks(times, bound=quantile(alpha / 2, float("inf")))
+    return error_of_looks(times, bound=quantile(rule.alpha / 2, float("inf")))
 
 
 def stopping_said(now: Situation) -> list[str]:
