@@ -318,8 +318,8 @@ reads the JSON of the findings. ± is the standard error.
 
 {counts}
 
-1,000 campaigns of 3 waves of 1,000 units, with 3 actions and 10 features, take {seconds:.0f} seconds
-of processor time (measured on {timed} campaigns), so {wall:.0f} seconds on two idle cores.
+1,000 campaigns of 3 waves of 1,000 units, with 3 actions and 10 features, take {seconds:.0f}
+seconds of processor time (measured on {timed} campaigns), so {wall:.0f} seconds on two idle cores.
 
 ## Type I errors
 
@@ -448,7 +448,7 @@ def _table(made: Sequence[Measured]) -> str:
 def _exact(units: int = 100) -> float:
     """Return the exact error of the test of two equal shares, with independent draws."""
     far = [count for count in range(units + 1) if (2 * count - units) ** 2 / units > QUANTILE]
-    return sum(comb(units, count) for count in far) / 2**units
+    return float(sum(comb(units, count) for count in far) / 2**units)
 
 
 def _processor() -> float:
