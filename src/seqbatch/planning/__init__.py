@@ -27,3 +27,7 @@ __all__ = [
     "plan_campaign",
     "replan",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
