@@ -767,7 +767,10 @@ def _shows_metric(data: CampaignWaves) -> bool:
 
 def _about_metric(asking: Asking, metric: Metric) -> Asking:
     """Return the summaries of a metric; the objective's serve its own metric, before costs."""
-    if asking.data.is_objective(metric):
+    if asking.data.is_objective(metric) and not any(asking.data.charges):
+        # With the estimates that were made before.
+        summaries = asking.summaries
+    elif asking.data.is_objective(metric):
         free = np.zeros(len(asking.names))
         summaries = tuple(replace(one, charges=free) for one in asking.summaries)
     else:
