@@ -28,6 +28,7 @@ from seqbatch.service.pages import (
     campaign,
     create,
     plan,
+    readings,
     rehearsal,
     rendering,
     sign_in,
@@ -96,7 +97,7 @@ FORGETTING, KEEPING = 3600.0, 1.0
 #: The routers of the dashboard.
 PAGES = (
     sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router, create.router,
-    rehearsal.router,
+    rehearsal.router, readings.router,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",
