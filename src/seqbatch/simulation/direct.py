@@ -18,6 +18,7 @@ from seqbatch.policies.choice import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
 from seqbatch.simulation.device import DEVICES, simulate_trials
 from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of, too_short
+from seqbatch.unit_log import UnitLog
 
 Method = Literal["auto", "direct", "collapsed", "device"]
 
@@ -32,6 +33,7 @@ def simulate(
     method: Method = "auto",
     device: str | None = None,
     learn_last: bool = True,
+    keep_log: bool = False,
 ) -> Trajectory:
     """Run a policy on a grid in an environment, with memory that does not grow with the units.
 
@@ -58,6 +60,9 @@ def simulate(
     learn_last
         Whether to learn from the last batch, although no decision follows. If False, the last error
         and eigenvalue are those of the batch before, and most of the work of a long run is saved.
+    keep_log
+        Whether the trajectory has the units as rows for :mod:`seqbatch.inference`; memory then
+        grows with them. For the methods ``"direct"`` and ``"auto"``, which is then direct.
 
     Examples
     --------
@@ -77,6 +82,7 @@ def simulate(
         method=method,
         device=device,
         learn_last=learn_last,
+        keep_log=keep_log,
     )[0]
 
 
@@ -89,6 +95,7 @@ def simulate_together(
     method: Method = "auto",
     device: str | None = None,
     learn_last: bool = True,
+    keep_log: bool = False,
 ) -> list[Trajectory]:
     """Run several policies and grids on one instance, drawing each unit once for all of them.
 
@@ -98,6 +105,7 @@ def simulate_together(
     require_instance(environment)
     for policy, grid in runs:
         require_playable(policy, grid)
+        _require_direct(method, grid, keep_log=keep_log)
     place = seed
     if not isinstance(place, SeedSequence):
         place = SeedSequence(arguments.integer("seed", place, at_least=0))
@@ -113,12 +121,21 @@ def simulate_together(
             policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
         )
         for number, (policy, grid) in enumerate(runs)
-        if method == "collapsed" or (method == "auto" and collapses(policy, environment))
+        if method == "collapsed"
+        or (method == "auto" and not (grid.delay or keep_log) and collapses(policy, environment))
     }
     # All other runs share one pass over the instance's units.
     rest = [run for number, run in enumerate(runs) if number not in collapsed]
-    direct = iter(_direct(rest, environment, place, marks, learn_last))
+    direct = iter(_direct(rest, environment, place, marks, learn_last, keep_log))
     return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
+
+
+def _require_direct(method: Method, grid: Grid, *, keep_log: bool) -> None:
+    """Refuse what only a simulation unit by unit can do."""
+    asked = [*["a log"] * keep_log, *["batches that overlap"] * bool(grid.delay)]
+    if asked and method in ("collapsed", "device"):
+        rule = f"'auto' or 'direct' with {' and '.join(asked)}"
+        raise InvalidArgumentError("method", rule, repr(method))
 
 
 def require_instance(environment: object) -> None:
@@ -144,11 +161,14 @@ def _direct(
     seed: SeedSequence,
     marks: Integers,
     learn_last: bool,
+    keep_log: bool,
 ) -> list[Trajectory]:
     """Feed every run with the instance's blocks until all are finished."""
     instance = environment.instance(seed)
     going = [
-        _Run(policy, problem_of(environment, grid), instance.theta, marks, learn_last)
+        _Run(
+            policy, problem_of(environment, grid), grid, instance.theta, marks, learn_last, keep_log
+        )
         for policy, grid in runs
     ]
     index = 0
@@ -171,10 +191,13 @@ class _Run:
         self,
         policy: Policy,
         problem: Problem,
+        grid: Grid,
         theta: Floats | None,
         checkpoints: Integers,
         learn_last: bool,
+        keep_log: bool,
     ) -> None:
+        self.grid, self.log = grid, UnitLog() if keep_log else None
         self.learning = problem.batches if learn_last else problem.batches - 1
         self.policy, self.problem, self.theta = policy, problem, theta
         self.state: Any = policy.begin(problem)
@@ -225,25 +248,38 @@ class _Run:
             type(self.policy).__name__, actions, decision.probabilities, contexts.eligible
         )
         gained = means[np.arange(len(actions)), actions]
-        if self.batch <= self.learning:
+        if self.batch <= self.learning or self.log is not None:
             vectors = contexts.chosen(actions)
             rewards = gained + of_actions(block.noise[rows][kept], actions)
             feedback = Feedback(vectors, actions, decision.groups, rewards)
-            if block.delay is not None:
-                feedback = self.known_now(feedback, of_actions(block.delay[rows][kept], actions))
-            self.state = self.policy.learn(self.state, feedback)
+            delay = None if block.delay is None else of_actions(block.delay[rows][kept], actions)
+            times = self.known_when(len(actions), delay)
+            if self.log is not None:
+                self.log.add(contexts, decision, wave=self.batch)
+                known = np.flatnonzero(times <= self.problem.batches)
+                self.log.know(self.seen + known, rewards[known])
+            self.learn(feedback, times)
         self.note(actions, gained, block.best[rows][kept] - gained)
         return read
 
-    def known_now(self, feedback: Feedback, delay: Floats) -> Feedback:
-        """Return the outcomes known when the batch ends; keep those that come later."""
-        ends = np.array(self.problem.ends)
-        known = self.seen + 1 + np.arange(len(delay)) + delay
-        # The first batch by whose end the outcome is known; none if it comes too late, or never.
-        batches = np.searchsorted(ends, known) + 1
-        for batch in np.unique(batches[(batches > self.batch) & (batches <= self.learning)]):
-            self.late.setdefault(int(batch), []).append(feedback.take(batches == batch))
-        return feedback.take(batches == self.batch)
+    def known_when(self, units: int, delay: Floats | None) -> Integers:
+        """Return the batch at whose end each outcome is known; M + 1 if too late, or never."""
+        last = self.problem.batches
+        batches = np.full(units, self.batch)
+        if delay is not None:
+            known = self.seen + 1 + np.arange(units) + delay
+            batches = np.searchsorted(np.array(self.problem.ends), known) + 1
+        return np.where(batches > last, batches, np.minimum(batches + self.grid.delay, last))
+
+    def learn(self, feedback: Feedback, times: Integers) -> None:
+        """Learn the outcomes that are known when the batch ends; keep those that come later."""
+        for batch in np.unique(times[(times > self.batch) & (times <= self.learning)]):
+            self.late.setdefault(int(batch), []).append(feedback.take(times == batch))
+        if self.batch <= self.learning:
+            now = times == self.batch
+            self.state = self.policy.learn(
+                self.state, feedback if now.all() else feedback.take(now)
+            )
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
         """Add to the sums, and record the regret at checkpoints that were passed."""
@@ -279,4 +315,5 @@ class _Run:
             checkpoints=self.checkpoints,
             checkpoint_regret=np.array(self.marks),
             units_read=self.read,
+            rows=None if self.log is None else self.log.units.rows(),
         )

@@ -1,7 +1,9 @@
 """The trajectory of one simulated run: regret, reward and diagnostics, batch by batch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +15,9 @@ from seqbatch.environments import Environment
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Policy
+
+if TYPE_CHECKING:
+    from seqbatch.inference import Rows
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Trajectory:
     units_read
         The number of units read from the environment: with logged data more than the last end,
         because only matching units count.
+    rows
+        The units as rows for :mod:`seqbatch.inference`, if the log was kept; None otherwise.
 
     Examples
     --------
@@ -58,6 +65,7 @@ class Trajectory:
     checkpoints: Integers
     checkpoint_regret: Floats
     units_read: int
+    rows: Rows | None = None
 
     def __repr__(self) -> str:
         batches, actions = self.counts.shape
