@@ -212,7 +212,7 @@ def test_grids_and_simulations_name_what_there_is(tmp_path):
     spec = tmp_path / "sim.toml"
     text = (
         'horizons = [60]\ntrials = 1\n[environments.e]\nkind = "Sphere"\ndim = 2\nactions = 2\n'
-        '[lines.l]\nkind = "SBPE"\ngrid = {kind = "uniform", batches = 2}\n'
+        '[policies.l]\nkind = "SBPE"\ngrid = {kind = "uniform", batches = 2}\n'
     )
     spec.write_text(text.replace("Sphere", "Spere"), encoding="utf-8")
     result = CliRunner().invoke(app, ["simulate", str(spec), "--out", "sim"])

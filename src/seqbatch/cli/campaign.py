@@ -25,13 +25,13 @@ from seqbatch.cli.messages import STORE, About, command, in_options, reading_opt
 from seqbatch.display import counted, sentence
 from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
-from seqbatch.policies import registry
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Looked, Recorded
     from seqbatch.campaign.decide.action_counts import ChiSquare
     from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
+    from seqbatch.campaign.steps.earlier import Sources
 
 
 # ----------------------------------------------------------------------
@@ -178,6 +178,16 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
             base.close()
 
 
+@contextmanager
+def stored(store: str) -> Iterator["Sources"]:
+    """Open a store only if a spec names an earlier campaign there."""
+    from seqbatch.campaign.steps.earlier import Sources
+    from seqbatch.storage import open_store
+
+    with ExitStack() as opened_stores:
+        yield Sources(lambda: opened_stores.enter_context(closing(open_store(store, create=False))))
+
+
 @app.command()
 def create(
     spec: Annotated[Path, typer.Argument(help="TOML file with the spec; see docs/how-to/spec.md.")],
@@ -200,31 +210,29 @@ def create(
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.campaign.steps.create import prepare
-        from seqbatch.campaign.steps.earlier import Sources
         from seqbatch.storage import defaults_of, open_store
 
         # Check the spec before opening the store, so a refused spec leaves no file behind.
-        with ExitStack() as opened_stores:
-            sources = Sources(
-                lambda: opened_stores.enter_context(closing(open_store(store, create=False)))
-            )
+        with stored(store) as sources:
             declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, rehearsal=rehearsal, who=who)
-        now = campaign.situation()
+        now, warnings = campaign.situation(), [doubt.text() for doubt in declared.doubts]
         then = next_command(campaign, store, now)
         # The label hides the password of a database.
         label = base.label
         base.close()
     if as_json:
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
-        dump({**made, "next": then})
+        dump({**made, "warnings": warnings, "next": then})
         return
+    for warning in warnings:
+        say(f"seqbatch: {warning}", to_errors=True)
     from seqbatch.campaign.decide.stopping import stopping_said, unlooked
     from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.campaign.spec.measure import objective_said
-    from seqbatch.policies.registry import plainly
+    from seqbatch.policies.registry import plainly, text
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -239,8 +247,12 @@ def create(
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     for line in objective_said(now.spec):
         say(line)
-    say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
-    said = *history_said(now.history, now.spec), *constraints_said(now.spec), *stopping_said(now)
+    say(f"Policy {text(now.policy)}: {plainly(now.policy)}.")
+    said = (
+        *history_said(now.history, now.spec),
+        *constraints_said(now.spec, over_waves=bool(now.balanced_since)),
+        *stopping_said(now),
+    )
     for line in said:
         say(line)
     for line in unlooked(now):
@@ -574,9 +586,9 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
-    from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
+    from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
     from seqbatch.campaign.steps.close import ALL
     from seqbatch.campaign.views.status import absences, recorded_table
 

@@ -96,6 +96,17 @@ def init(
         bool | None,
         typer.Option(help="Whether costs are subtracted from the objective (profit)."),
     ] = None,
+    purpose: Annotated[
+        str,
+        typer.Option(
+            help="Purpose: earn (what the campaign earns) or choose (one action for everybody at "
+            "the end)."
+        ),
+    ] = "earn",
+    after: Annotated[
+        int,
+        typer.Option(help="Number of units that will get the final rule afterwards (roll-out)."),
+    ] = 0,
     waves: Annotated[
         int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
     ] = None,
@@ -186,7 +197,8 @@ def init(
                 actions=[action.strip() for action in actions.split(",")],
                 **_about(maximise, minimise), unit_of_measure=unit_of_measure, absent=absent,
                 rows=rows, costs=_costs(cost or ()), currency=currency, value=value,
-                less_costs=less_costs, **({} if kind is None else {"kind": kind}), waves=waves,
+                less_costs=less_costs, purpose=purpose_of(purpose, after),
+                **({} if kind is None else {"kind": kind}), waves=waves,
                 units_in_all=total, plan=plan, base_rate=base_rate,
                 smallest_lift=smallest_lift, noise=noise, max_features=max_features,
                 columns=None if columns is None else names_in(columns),
@@ -211,6 +223,17 @@ def init(
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
     say(f"Wrote {written}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)
+
+
+def purpose_of(purpose: str, after: int) -> str | dict[str, int]:
+    """Return the purpose as in a spec.
+
+    >>> purpose_of("choose", 0), purpose_of("earn", 100_000)
+    ('choose', {'after': 100000})
+    """
+    if after and purpose != "earn":
+        raise InvalidArgumentError("purpose", '"earn" if after is given', purpose)
+    return {"after": after} if after else purpose
 
 
 def _about(maximise: str | None, minimise: str | None) -> dict[str, str]:

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from seqbatch.campaign.decide.action_counts import Counts
 from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
-from seqbatch.campaign.decide.learning import notes
-from seqbatch.campaign.decide.replanning import proposal_text
-from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.decide.wave_doubts import mostly_missing, unrecorded
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import (
@@ -20,6 +17,7 @@ from seqbatch.campaign.record.current_situation import (
     situation,
 )
 from seqbatch.campaign.record.events import canonical, current, digest
+from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.measure import Measure
@@ -27,7 +25,9 @@ from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, counted, enumerated, sentence
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, Doubt, StoreError, UnknownCampaignError
-from seqbatch.planning.replanning import Proposal
+
+if TYPE_CHECKING:
+    from seqbatch.planning.replanning import Proposal
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Status:
     clipped: dict[str, int] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
-    proposal: Proposal | None = None
+    proposal: "Proposal | None" = None
     unknown: int = 0
     logged: int = 0
     outside: dict[str, int] = field(default_factory=dict)
@@ -366,7 +366,7 @@ def _status(reader: Reader, now: Situation) -> Status:
     if now.spec.rows == "elsewhere":
         events = reader.events()
         waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
-    said = notes(now, unpack_state(record.content, now)) if now.closes else []
+    said = _learned(now, record.content) if now.closes else []
     if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
     if any(_waiting(now, one) for one in counts.values()):
@@ -402,7 +402,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         metrics=every.recorded(now),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
-        proposal=None if now.proposal is None else Proposal.of(now.proposal),
+        proposal=_proposal(now),
         unknown=now.unknown,
         logged=now.logged,
         outside=now.outside,
@@ -643,6 +643,8 @@ def remarks(status: Status) -> list[str]:
         said.insert(0, WITHHELD)
     said += [f"Note: {note}." for note in status.notes]
     if status.proposal is not None:
+        from seqbatch.campaign.decide.replanning import proposal_text
+
         said.append(proposal_text(status.proposal, status.measure))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
@@ -658,6 +660,22 @@ def remarks(status: Status) -> list[str]:
         *said,
         f"Hash of all units, decisions, outcomes and estimates: {status.state}",
     ]
+
+
+def _learned(now: Situation, state: bytes) -> list[str]:
+    """Describe what the model cannot tell, by the estimates after the last closed wave."""
+    # Imported here: an open campaign's first status needs no model.
+    from seqbatch.campaign.decide.learning import notes
+
+    return notes(now, unpack_state(state, now))
+
+
+def _proposal(now: Situation) -> "Proposal | None":
+    if now.proposal is None:
+        return None
+    from seqbatch.planning.replanning import Proposal
+
+    return Proposal.of(now.proposal)
 
 
 def rows_so_far(status: Status) -> list[str]:
