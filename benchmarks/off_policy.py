@@ -1,8 +1,8 @@
 """Off-policy estimators on adaptive logs, and beside Open Bandit Pipeline's on its own data.
 
-`python -m benchmarks.off_policy` measures coverage and writes docs/off-policy.md. With `--obp`, in an
-environment where `pip install obp==0.4.1` succeeds, it compares estimates on the data that come with
-that package, and replaces that section alone.
+`python -m benchmarks.off_policy` measures coverage and writes docs/off-policy.md. With `--obp`, in
+an environment where `pip install obp==0.4.1` succeeds, it compares estimates on the data that come
+with that package, and replaces that section alone.
 """
 
 import argparse
@@ -100,7 +100,9 @@ def coverage(trials: int) -> Iterator[str]:
                         policy, environment, grid, seed=seed, keep_log=True, learn_last=False
                     )
                     found = judged(run.rows).estimates.values() if run.rows else ()
-                    made.append([(one.low <= truth <= one.high, one.high - one.low) for one in found])
+                    made.append(
+                        [(one.low <= truth <= one.high, one.high - one.low) for one in found]
+                    )
                 covered, width = np.moveaxis(np.array(made, dtype=np.float64).mean(axis=0), -1, 0)
                 say(f"{size}, {world}, {by}")
                 cells = " | ".join(
