@@ -270,7 +270,7 @@ def test_a_log_as_a_learner_writes_it_may_lack_outcomes():
     assert full.units == own.units < 5_000
     block = full.instance(1).block(0)
     assert np.array_equal(np.isinf(block.delay), np.isnan(full.rewards).any(axis=1)[: len(block)])
-    run = simulate(RBGL(), full, grids.explicit([900, 1_800]), seed=1, keep_log=True)
+    run = simulate(RBGL(), full, grids.explicit([700, 1_400]), seed=1, keep_log=True)
     assert run.rows.returned.mean() == pytest.approx(2 / 3, abs=0.05)
     seen = run.rows.outcomes[run.rows.returned]
     assert np.array_equal(seen, run.rows.actions[run.rows.returned] + 1.0)
