@@ -9,8 +9,17 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from benchmarks.learning import choosing, earlier, exploring, first_batch, pooling
+from benchmarks.learning import (
+    choosing,
+    earlier,
+    exploring,
+    first_batch,
+    pooling,
+    readable,
+    yes_or_no,
+)
 from benchmarks.learning.table import Table
+from seqbatch.datasets import MissingDatasetError
 from seqbatch.errors import RankDeficiencyWarning
 
 PAGE = Path("docs/learning.md")
@@ -97,19 +106,48 @@ TABLES = (
             "the features'. Regret per unit."
         ),
         measure=pooling.pooled,
-        runs=60,
+        runs=200,
         quick=2,
     ),
     Table(
         name="wave-levels",
         title="Wave levels",
         text=(
-            "{runs:,} runs of each row: five waves of 800 units, a tenth of each at random, other"
-            "wise as above, with deviations of 0.1. Before each wave its level is drawn, with the "
-            "standard deviation *shock*, in units of the noise."
+            "{runs:,} runs of each row: five waves of 800 units, a tenth of each at random, "
+            "otherwise as above, with deviations of 0.1 and 0.03. Before each wave its level is "
+            "drawn, with the standard deviation *shock*, in units of the noise."
         ),
         measure=pooling.leveled,
+        runs=200,
+        quick=2,
+    ),
+    Table(
+        name="yes-or-no",
+        title="Logistic or linear, if outcomes are yes or no",
+        text=(
+            "{runs:,} runs of each row, three doubling waves. The truth is a logistic regression "
+            "of visits for each arm of Hillstrom's log, moved to a rate of *rate* on average; "
+            "what arms deviate from their mean is multiplied by *differences*. *Logistic* is "
+            "scikit-learn's `LogisticRegression()` for each action; *single* gives all units of "
+            "a wave the action with the best mean so far. All are greedy after a uniform first "
+            "wave. Regret per unit."
+        ),
+        measure=yes_or_no.measure,
         runs=60,
+        quick=2,
+    ),
+    Table(
+        name="readable",
+        title="A rule one can read",
+        text=(
+            "{runs:,} random splits of Hillstrom's log for each row: rules are fitted to *rows* "
+            "customers, and their values estimated on all others, weighted by inverse "
+            "probability. *Tree* is the best one of at most four leaves for the pooled "
+            "regression's predictions; *single* the action with the best mean. Splits of one log "
+            "overlap, which standard errors do not count: they are too small."
+        ),
+        measure=readable.measure,
+        runs=40,
         quick=2,
     ),
     Table(
@@ -154,7 +192,10 @@ def main() -> None:
     warnings.simplefilter("ignore", RankDeficiencyWarning)
     for table in TABLES:
         if not told.only or table.name in told.only:
-            made = table.section(table.quick if told.quick else table.runs)
+            try:
+                made = table.section(table.quick if told.quick else table.runs)
+            except MissingDatasetError as error:
+                raise SystemExit(f"error: {error}") from None
             print(made, flush=True)
             if not told.quick:
                 # Read again each time: several tables may be measured at once.

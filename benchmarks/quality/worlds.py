@@ -152,7 +152,8 @@ def hillstrom(outcome: str) -> LoggedExperiment:
 
 
 @cache
-def _fitted(outcome: str) -> Floats:
+def chances(outcome: str) -> Floats:
+    """Return each customer's chance of the outcome under each e-mail, by logistic models."""
     from sklearn.linear_model import LogisticRegression
 
     log = hillstrom(outcome)
@@ -166,7 +167,7 @@ def _fitted(outcome: str) -> Floats:
 
 def _customers(random: Generator, world: World) -> Units:
     outcome = "visit" if "visits" in world.name else "conversion"
-    means = _fitted(outcome)
+    means = chances(outcome)
     order = random.permutation(len(means))[: world.units]
     return _chances(random, hillstrom(outcome).features[order], means[order])
 

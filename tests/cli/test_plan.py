@@ -163,7 +163,7 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
     (tmp_path / "customers.csv").write_text(
         "customer_id,age\n" + "".join(f"c{n},{n % 60 + 18}\n" for n in range(90))
     )
-    money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01")
+    money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01", "--after", "90000")
     text = run_narrow(*CAMPAIGN, *money, "--out", str(out), folder=tmp_path)
     lines = text.splitlines()
     assert len(lines) < 60
@@ -178,6 +178,7 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
     written = spec.read_text(encoding="utf-8")
     assert 'actions = ["none"' in written
     assert "value = 12" in written
+    assert "\npurpose = {after = 90000}" in written
 
 
 def test_past_orders_say_what_a_customer_spends(tmp_path):

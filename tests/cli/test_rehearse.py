@@ -1,6 +1,7 @@
 """Rehearsing from the command line."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,45 @@ def test_a_spec_is_rehearsed_and_leads_to_its_creation():
     refused = said("rehearse", *options, code=2)
     assert refused["code"] == "invalid-truth"
     assert "spread: say how the amounts of visit vary" in refused["message"]
+
+
+SETTLED = """
+name = "settled"
+actions = ["none", "mail"]
+metrics.sale.kind = "yes/no"
+objective.maximise = "sale"
+grid.{grid}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_validate_suggests_runs_as_pasted():
+    def suggested(spec):
+        [line] = [x for x in run("validate", spec).output.splitlines() if "how often" in x]
+        return shlex.split(line.partition("seqbatch campaign ")[2])
+
+    planned = "plan = {units = 300, batches = 2, base_rate = 0.1, effect = 0.3}"
+    Path("planned.toml").write_text(SETTLED.format(grid=planned), encoding="utf-8")
+    assert suggested("planned.toml") == ["rehearse", "planned.toml"]
+    made = said("rehearse", "planned.toml", "--campaigns", "1")
+    expected = "the plan's effect: mail brings 60 more sales per 100 units"
+    assert [truth["name"] for truth in made["truths"]] == ["no action differs", expected]
+
+    Path("plain.toml").write_text(SETTLED.format(grid="sizes = [60, 60]"), encoding="utf-8")
+    words = suggested("plain.toml")
+    assert words == ["rehearse", "plain.toml", "--write-truth", "plain.truth.toml"]
+    then = shlex.split(said(*words)["next"])
+    assert then == ["seqbatch", "campaign", *words[:2], "--truth", "plain.truth.toml"]
+    made = said(*then[2:], "--campaigns", "1")
+    assert [truth["name"] for truth in made["truths"]] == ["no action differs", "an example"]
+    assert suggested("plain.toml") == then[2:]
+    assert "exists" in run(*words, code=2).output
+
+
+@pytest.mark.usefixtures("folder")
+def test_init_with_a_plan_writes_what_it_assumed():
+    options = ("--plan", "--base-rate", "10%", "--smallest-lift", "5pp", "--units", "300")
+    run("init", *options, "--waves", "2", "--actions", "none,mail", "--out", "new.toml")
+    made = said("rehearse", "new.toml", "--truth", "new.truth.toml", "--campaigns", "1")
+    assert [truth["name"] for truth in made["truths"]] == ["no action differs", "as planned"]
+    assert made["truths"][1]["true means"]["mail"] == [pytest.approx(0.15)] * 2

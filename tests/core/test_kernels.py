@@ -108,7 +108,7 @@ def test_online_updates_do_not_drift():
     theta, root = np.zeros((2, dim)), np.stack([np.eye(dim)] * 2) / np.sqrt(0.4)
     actions = np.empty(units, dtype=np.int64)
     kernels.replay_online_ucb(
-        rows, table, 0.5, 0.4, random.random(units), False, False, None,
+        rows, table, 0.5, 0.4, random.random(units), False, False, False, None,
         gram, moment, squares, count, theta, root, actions,
     )  # fmt: skip
     assert count.sum() == units

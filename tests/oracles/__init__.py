@@ -33,6 +33,11 @@ def uniform_action(options, draw):
     return options[min(int(draw * len(options)), len(options) - 1)]
 
 
+def tries(first, options, before):
+    """Whether a unit may get an action that no unit of earlier batches got; then it is random."""
+    return first is None and any(action not in before for action in options)
+
+
 def allowed(eligible, t, K):
     """The actions that unit t may get, in order; all without a table of who may get what."""
     return [a for a in range(K) if eligible is None or eligible[t][a]]

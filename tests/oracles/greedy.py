@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles import allowed, batches, best, inner, minimum_norm, uniform_action
+from tests.oracles import allowed, batches, best, inner, minimum_norm, tries, uniform_action
 
 
 def greedy_batches(x, ends, fit, *, first, ties, draws, eligible, avoid=None):
@@ -15,7 +15,8 @@ def greedy_batches(x, ends, fit, *, first, ties, draws, eligible, avoid=None):
         for t in batch:
             options = allowed(eligible, t, K)
             familiar = [a for a in options if a not in unknown]
-            if (m == 1 and first == "uniform") or not familiar:
+            lost = (m == 1 and first == "uniform") or not familiar
+            if lost or tries(first, options, actions[: batch.start]):
                 actions.append(uniform_action(options, draws[t]))
             elif m == 1 and first == "lowest":
                 actions.append(options[0])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tests.oracles import allowed, batches, best, inner, uniform_action
+from tests.oracles import allowed, batches, best, inner, tries, uniform_action
 
 
 def sbucb(x, table, ends, *, gamma, ridge, first="fixed", ties="lowest", draws=None, eligible=None):
@@ -23,7 +23,7 @@ def sbucb(x, table, ends, *, gamma, ridge, first="fixed", ties="lowest", draws=N
                 inner(x[t, a], theta) + gamma * math.sqrt(inner(x[t, a], A_inverse @ x[t, a]))
                 for a in options
             ]
-            if m == 1 and first == "uniform":
+            if (m == 1 and first == "uniform") or tries(first, options, actions[: batch.start]):
                 actions.append(uniform_action(options, draws[t]))
             else:
                 actions.append(options[best(scores, ties, draws[t])])

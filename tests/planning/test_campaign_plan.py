@@ -206,3 +206,48 @@ def test_a_cost_above_the_lifts_worth_is_told_first():
 )
 def test_the_advice_weighs_earning_and_proof(more, words):
     assert words in made(**more).advice
+
+
+TWO = {"customers": 20_000, "actions": 2, "base_rate": "10%", "smallest_lift": "1pp", "waves": 1}
+
+
+def right_of_two(each: int, lift: float = 0.01) -> float:
+    """The better of two actions looks better, by hand: the normal law of the difference."""
+    error = math.sqrt(0.1 * 0.9 * 2 / each)
+    return 0.5 * (1 + math.erf(lift / error / math.sqrt(2)))
+
+
+def test_a_roll_out_gains_by_the_right_choice():
+    plan = plan_campaign(**{**TWO, "customers": 2_000}, after=50_000, value="12EUR", costs=0.01)
+    # What it costs, a lift less.
+    assert plan.gain.right == pytest.approx(right_of_two(1_000, 0.01 - 0.01 / 12), abs=0.02)
+    assert plan.gain.later == pytest.approx(50_000 * 0.01 * plan.gain.right)
+    assert plan.gain.outcome == pytest.approx(10)
+    # Half of the campaign's customers get the action, and those of the roll-out if it looks best.
+    assert plan.gain.spent == pytest.approx(0.01 * (1_000 + 50_000 * plan.gain.right), rel=1e-6)
+    assert plan.worth(plan.gain) == pytest.approx(12 * (10 + plan.gain.later) - plan.gain.spent)
+    assert plan.worth(plan.perfect) == 52_000 * (0.12 - 0.01)
+    assert "in the roll-out" in str(plan)
+    assert f"probability of {plan.gain.right:.0%}" in str(plan)
+    assert plan.as_dict()["after"] == 50_000
+
+
+def test_a_choice_for_everybody_is_planned_by_its_probability():
+    plan = plan_campaign(**{**TWO, "customers": 2_000}, purpose="choose")
+    assert plan.gain.right == pytest.approx(right_of_two(1_000), abs=1e-3)
+    assert plan.test == plan.gain
+    assert plan.worth(plan.gain) == plan.gain.right
+    text = str(plan)
+    assert "it is chosen for everybody with a probability of 77%" in text
+    assert "you gain" not in text
+    assert plan.as_dict()["plan"] == {
+        "right": plan.gain.right, "smallest_lift": plan.gain.smallest_lift,
+        "power": plan.gain.power,
+    }  # fmt: skip
+    more = plan_campaign(
+        customers=4_000, actions=6, base_rate="10%", smallest_lift="3pp", waves=3, purpose="choose"
+    )
+    assert more.gain.right > more.test.right + 0.02
+    assert "Run these waves: they choose the right action" in more.advice
+    with refused("invalid-argument", field="purpose"):
+        plan_campaign(**TWO, purpose="choose", after=5)

@@ -1,5 +1,7 @@
 """The first batch: uniform where each action has a model of its own, unless stated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,11 +16,15 @@ from seqbatch.policies import (
     SBUCB,
     EpsilonGreedy,
     JointRidge,
+    LinUCB,
     SupSBUCB,
     ThompsonSampling,
 )
 from seqbatch.policies.history import History
 from seqbatch.simulation import simulate
+from tests.instances import actions_of, instance
+from tests.oracles import greedy
+from tests.oracles.sbucb import sbucb
 
 POLICIES = (SBUCB, SupSBUCB, SBPE, BPE, RBGL, LBGL, ThompsonSampling, EpsilonGreedy, JointRidge)
 OWN_MODELS = pytest.mark.parametrize("layout", ["block", "disjoint"])
@@ -88,3 +94,56 @@ def test_a_history_leads_the_first_batch():
     policy = RBGL(estimate="pooled", constant=0, history=before)
     learner = Learner(policy, grids.explicit([50, 100]), actions=2, dim=1, layout="block")
     assert (learner.assign(np.ones((50, 1))).actions == 1).all()
+
+
+def small_first(seed, layout, *, masked, online):
+    """A problem whose first batches hold fewer units than there are actions."""
+    case = instance(seed, layout, units=240)
+    units = len(case.table)
+    grid = grids.online(units) if online else grids.explicit([2, 4, 12, 40, units])
+    eligible = None
+    if masked:
+        # Nobody may get action 1: the others are not random for ever on its account.
+        eligible = np.random.default_rng(seed).random((units, case.actions)) < 0.6
+        eligible[:, 0], eligible[:, 1] = True, False
+    return replace(case, grid=grid, eligible=eligible)
+
+
+@pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
+@OWN_MODELS
+@pytest.mark.parametrize("masked", [False, True], ids=["everything", "eligible"])
+@pytest.mark.parametrize("online", [False, True], ids=["batches", "online"])
+def test_units_are_random_until_each_action_has_an_outcome(layout, masked, online):
+    for seed in (3, 8):
+        case = small_first(seed, layout, masked=masked, online=online)
+        chosen = {"gamma": 0.3, "ridge": 0.7, "first": None}
+        own = {"draws": case.draws, "eligible": case.eligible}
+        expected = sbucb(case.long, case.table, case.ends, **chosen, **own)
+        for policy in (SBUCB(**chosen), *([LinUCB(**chosen)] if online else [])):
+            learner = case.learner(policy)
+            replayed = learner.replay(case.contexts, case.table, eligible=case.eligible)
+            assert np.array_equal(replayed, expected)
+            assert np.array_equal(actions_of(case.run(policy, cut=not online)[1]), expected)
+        expected, _ = greedy.rbgl(case.long, case.table, case.ends, ridge=0.7, first=None, **own)
+        decisions = case.run(RBGL(ridge=0.7), cut=False)[1]
+        assert np.array_equal(actions_of(decisions), expected)
+        tried = np.concatenate([decision.probabilities for decision in decisions])[:4]
+        shares = np.ones((4, case.actions)) if not masked else case.eligible[:4].astype(float)
+        assert tried[:2] == pytest.approx(shares[:2] / shares[:2].sum(axis=1, keepdims=True))
+
+
+def test_units_stay_with_what_they_know_where_stated():
+    # Action 2 has no outcome after the first batch of 2.
+    for policy in (RBGL(first="uniform"), RBGL(unknown="avoid")):
+        shares = played(policy, "block", sizes=(2, 50))[1].probabilities
+        assert (shares.max(axis=1) == 1).all()
+    assert (played(RBGL(), "block", sizes=(2, 50))[1].probabilities == 1 / 3).all()
+
+
+def test_devices_try_every_action():
+    world = Gaussian(dim=2, actions=3, layout="block", norm=3.0)
+    grid = grids.explicit([2, 302, 900])
+    for policy in (RBGL(), SBUCB(gamma=0.5), ThompsonSampling(samples=8)):
+        run = simulate(policy, world, grid, seed=1, method="device", device="numpy")
+        assert (run.counts[1] > 70).all()
+        assert run.counts[2].max() > 250 or isinstance(policy, ThompsonSampling)

@@ -62,6 +62,8 @@ SETTINGS = [
     (ModelPolicy(DecisionTreeRegressor(max_depth=2), explore="bootstrap", samples=3), ("block",)),
     (ModelPolicy(Plain(), explore="ucb", samples=3), ("shared", "disjoint")),
     (ModelPolicy(Mean(), explore="epsilon"), ("disjoint",)),
+    # A classifier is checked with rewards of 0 and 1.
+    (ModelPolicy(LogisticRegression()), ("block",)),
 ]
 
 
@@ -131,6 +133,8 @@ def test_thompson_logs_the_share_of_draws_and_says_how_far_it_is_off(explore):
     first, second = after_a_batch(policy, actions=2)
     share = second.probabilities[0, 1]
     assert share * samples == pytest.approx(round(share * samples))
+    assert second.errors[0, 1] == pytest.approx(np.sqrt(share * (1 - share) / samples))
+    assert not first.errors.any()
     wanted = chance_of_highest(first)
     assert 0.02 < wanted < 0.98
     assert abs(share - wanted) < 4 * np.sqrt(wanted * (1 - wanted) / samples) + 0.01

@@ -102,6 +102,7 @@ def test_a_campaigns_plan_is_that_of_python(service):
     body = {
         "customers": 9_000, "actions": ["none", "mail"], "base_rate": "4%",
         "smallest_lift": "1pp", "value": "12EUR", "costs": {"mail": 0.01}, "waves": 2,
+        "after": 500,
     }  # fmt: skip
     answer = service.post("/v1/plan/campaign", body, role="viewer")
     assert answer.status_code == 200, answer.text

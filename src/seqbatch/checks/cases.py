@@ -241,11 +241,16 @@ def case_of(
     dim: int,
     scale: float = 1.0,
 ) -> Case:
-    """Return a case with these contexts, on a grid that the policy accepts."""
-    rewards = scale * np.random.default_rng(13).standard_normal((len(contexts), ACTIONS))
+    """Return a case with these contexts, on a grid that the policy accepts.
+
+    Rewards are 0 or 1 if the policy has a true attribute `yes_no`.
+    """
+    numbers = np.random.default_rng(13).standard_normal((len(contexts), ACTIONS))
     for grid in (grids.explicit([40, 60, 90]), grids.online(units=90)):
         problem = Problem(ends=grid.ends, actions=ACTIONS, dim=dim, layout=layout)
         own = made(policy, problem)
+        yes_no = getattr(own, "yes_no", False)
+        rewards = (numbers > 0).astype(np.float64) if yes_no else scale * numbers
         case = Case(own, grid, layout, dim, _with_constant(own, contexts), rewards, scale)
         try:
             case.begin()

@@ -84,7 +84,7 @@ def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     from seqbatch.planning import plan_campaign
 
     sizes = sizes_of(typed["waves"])
-    asked = {name: typed[name] for name in ("missing", "delay", "seed")}
+    asked = {name: typed[name] for name in ("missing", "delay", "seed", "after", "purpose")}
     if typed["randomised"] is not None:
         asked["randomised"] = typed["randomised"]
     past = _past(typed)
@@ -190,6 +190,8 @@ def next_command(made: "CampaignPlan") -> str:
     words += ["--less-costs"] if any(terms.costs) else []
     if terms.yes_no and terms.value is not None:
         words += ["--value", f"{terms.value:.6g}"]
+    words += ["--purpose", "choose"] if made.choosing else []
+    words += ["--after", str(made.after)] if made.after else []
     if terms.currency and (terms.yes_no or any(terms.costs)):
         words += ["--currency", terms.currency]
     return f"seqbatch campaign {shlex.join(words)}"

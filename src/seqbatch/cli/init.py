@@ -96,6 +96,17 @@ def init(
         bool | None,
         typer.Option(help="Whether costs are subtracted from the objective (profit)."),
     ] = None,
+    purpose: Annotated[
+        str,
+        typer.Option(
+            help="Purpose: earn (what the campaign earns) or choose (one action for everybody at "
+            "the end)."
+        ),
+    ] = "earn",
+    after: Annotated[
+        int,
+        typer.Option(help="Number of units that will get the final rule afterwards (roll-out)."),
+    ] = 0,
     waves: Annotated[
         int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
     ] = None,
@@ -156,15 +167,20 @@ def init(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented spec that fits a file of units.
+    """Write a commented spec that fits a file of units; with a plan, also its truth to rehearse.
 
     Example: seqbatch campaign init units.csv --actions "none,offer A" --maximise revenue
     """
     with kindly(as_json=as_json):
         from seqbatch.campaign.files.reading import Source
+        from seqbatch.campaign.rehearsal.example_truth import truth_beside, write_example
+        from seqbatch.campaign.rehearsal.rehearsal import rehearsable
         from seqbatch.campaign.spec.template import write_spec
+        from seqbatch.output_files import require_target
 
-        file = None
+        truth, file = truth_beside(out), None
+        if plan:
+            require_target(truth, force=force)
         if units is not None:
             file = Source(
                 units,
@@ -181,12 +197,16 @@ def init(
                 actions=[action.strip() for action in actions.split(",")],
                 **_about(maximise, minimise), unit_of_measure=unit_of_measure, absent=absent,
                 rows=rows, costs=_costs(cost or ()), currency=currency, value=value,
-                less_costs=less_costs, **({} if kind is None else {"kind": kind}), waves=waves,
+                less_costs=less_costs, purpose=purpose_of(purpose, after),
+                **({} if kind is None else {"kind": kind}), waves=waves,
                 units_in_all=total, plan=plan, base_rate=base_rate,
                 smallest_lift=smallest_lift, noise=noise, max_features=max_features,
                 columns=None if columns is None else names_in(columns),
                 **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
+        if made.assumed is not None:
+            write_example(truth, rehearsable(out).now, made.assumed, force=force)
+    written = str(out) if made.assumed is None else f"{out} and {truth}"
     files = [] if units is None or units == "-" else [units, *reading_options(made.draft.reading)]
     then = command("validate", str(out), *files, store=STORE)
     say_read_as(made.read_as)
@@ -201,8 +221,19 @@ def init(
         return
     _show_draft(made)
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
-    say(f"Wrote {out}.{f' Check these columns first: {unsure}.' if unsure else ''}")
+    say(f"Wrote {written}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)
+
+
+def purpose_of(purpose: str, after: int) -> str | dict[str, int]:
+    """Return the purpose as in a spec.
+
+    >>> purpose_of("choose", 0), purpose_of("earn", 100_000)
+    ('choose', {'after': 100000})
+    """
+    if after and purpose != "earn":
+        raise InvalidArgumentError("purpose", '"earn" if after is given', purpose)
+    return {"after": after} if after else purpose
 
 
 def _about(maximise: str | None, minimise: str | None) -> dict[str, str]:

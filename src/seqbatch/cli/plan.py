@@ -350,7 +350,8 @@ def plan(
 BOTH = frozenset(
     {
         "actions", "base_rate", "waves", "randomised", "missing", "delay", "seed", "out", "force",
-        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows",
+        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows", "after",
+        "purpose",
     }
 )  # fmt: skip
 CAMPAIGN_OPTIONS = BOTH | {
@@ -360,7 +361,7 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "after", "purpose", "batch_cost", "within",
+    "first_batch", "floor", "eligible", "capacity", "batch_cost", "within",
     "detect", "power", "trade",
 }  # fmt: skip
 

@@ -1,7 +1,8 @@
 """The command `rehearse`: run a spec many times on simulated outcomes."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ from seqbatch.cli.campaign import (
     SkipRows,
 )
 from seqbatch.cli.console import Json, dump, kindly, present, progress, say_files, say_next
-from seqbatch.cli.messages import STORE, command
+from seqbatch.cli.messages import STORE, command, reading_options
 from seqbatch.cli.validate import app
 
 __all__ = ["app"]
@@ -31,6 +32,10 @@ def rehearse(
     truth: Annotated[
         list[Path] | None,
         typer.Option(help="TOML file that says what outcomes are like; repeat for several."),
+    ] = None,
+    write_truth: Annotated[
+        Path | None,
+        typer.Option(help="Write a truth that fits the spec, to be edited; rehearse nothing."),
     ] = None,
     campaigns: Annotated[
         int, typer.Option(min=1, help="Number of campaigns under each truth.")
@@ -64,6 +69,15 @@ def rehearse(
     Example: seqbatch campaign rehearse spec.toml --units customers.csv --truth truth.toml --jobs 2
     """
     files = out or []
+    reading: dict[str, Any] = {
+        "file_format": file_format, "delimiter": delimiter, "encoding": encoding, "sheet": sheet,
+        "skip_rows": skip_rows, "dedupe": dedupe,
+    }  # fmt: skip
+    if write_truth is not None:
+        given = {name: value for name, value in reading.items() if value}
+        drawn = [] if units is None else ["--units", str(units), *reading_options(given)]
+        _write_truth(spec, write_truth, drawn, force=force, as_json=as_json)
+        return
     with kindly(as_json=as_json):
         from seqbatch.campaign import rehearse as run
         from seqbatch.campaign.spec.toml import read_spec
@@ -74,9 +88,7 @@ def rehearse(
         with progress(f"rehearsing {spec.name}") as report:
             made = run(
                 spec, units=units, truths=truth or (), campaigns=campaigns, seed=seed, jobs=jobs,
-                engine=engine, parts=parts, report=report, file_format=file_format,
-                delimiter=delimiter, encoding=encoding, sheet=sheet, skip_rows=skip_rows,
-                dedupe=dedupe,
+                engine=engine, parts=parts, report=report, **reading,
             )  # fmt: skip
         for file in files:
             made.save(file, force=force)
@@ -91,4 +103,21 @@ def rehearse(
         return
     present(made.document())
     say_files(files)
+    say_next(then)
+
+
+def _write_truth(
+    spec: Path, out: Path, drawn: Sequence[str], *, force: bool, as_json: bool
+) -> None:
+    """Write a truth that fits a spec, and name the command that rehearses it."""
+    with kindly(as_json=as_json):
+        from seqbatch.campaign.rehearsal.example_truth import write_example
+        from seqbatch.campaign.rehearsal.rehearsal import rehearsable
+
+        write_example(out, rehearsable(spec).now, force=force)
+    then = command("rehearse", str(spec), *drawn, "--truth", str(out), store=STORE)
+    if as_json:
+        dump({"files": [str(out)], "next": then})
+        return
+    say_files([out])
     say_next(then)

@@ -96,16 +96,30 @@ def validate(
             }  # fmt: skip
             options = reading_options({name: value for name, value in read.items() if value})
             drawn = [] if units in (None, "-") else ["--units", str(units), *options]
-            plan = found.prepared.now.spec.grid.plan if found.prepared is not None else None
-            # Without a plan, only a truth says what outcomes are like.
-            drawn += () if plan else ("--truth", "truth.toml")
-            rehearse = command("rehearse", str(spec), *drawn, store=STORE)
-            say_whole(f"To see first how often it would be right: {rehearse}")
+            _lead_to_rehearsal(found, spec, drawn)
         say_next(then)
     if found.problems:
         raise typer.Exit(BAD_INPUT)
     if not found.sound:
         raise typer.Exit(FOUND)
+
+
+def _lead_to_rehearsal(found: "Validated", spec: Path, drawn: list[str]) -> None:
+    """Name the command that rehearses the spec, or the one that writes what it needs."""
+    from seqbatch.campaign.rehearsal.example_truth import truth_beside
+    from seqbatch.campaign.rehearsal.rehearsal import refusals
+    from seqbatch.campaign.rehearsal.undeclared_truths import truth_of_plan
+
+    assert found.prepared is not None
+    if refusals(found.prepared.now.spec):
+        return
+    truth, said = truth_beside(spec), "To see first how often it would be right: "
+    if truth.exists():
+        drawn += ("--truth", str(truth))
+    elif truth_of_plan(found.prepared.now) is None:
+        drawn += ("--write-truth", str(truth))
+        said = "To see first how often it would be right, write down what outcomes may be like: "
+    say_whole(f"{said}{command('rehearse', str(spec), *drawn, store=STORE)}")
 
 
 def _there(store: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -15,12 +16,14 @@ from seqbatch.chart import Chart
 from seqbatch.core import arguments
 from seqbatch.document import Document, Picture, Section, as_notebook, plain_text, write
 from seqbatch.output_files import require_target
-from seqbatch.planning.campaign_plan_text import advice, details, draw, page
+from seqbatch.planning.campaign_plan_text import advice, details, draw, gain_name, page
 from seqbatch.planning.campaign_terms import CampaignTerms
 from seqbatch.planning.detection import planned_lift, planned_power, units_needed
 from seqbatch.planning.plan import plan, silent
 from seqbatch.planning.request import Request, Sizes
 from seqbatch.planning.result import PICTURES, Plan
+from seqbatch.planning.trials.conditions import Purpose
+from seqbatch.planning.trials.exploration_sampling import ChoiceEnsemble
 from seqbatch.planning.trials.greedy_block_model import BlockEnsemble
 
 #: The largest number of waves in the table, unless more are requested.
@@ -33,25 +36,32 @@ RANDOMISED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignGain:
-    """What is gained during a campaign compared with no action for anybody.
+    """What is gained compared with no action for anybody.
 
     Parameters
     ----------
     outcome, error
-        How much more of the outcome there is if one action lifts by the stated lift and the others
-        change nothing, and the standard error of the simulation.
+        How much more of the outcome there is during the campaign if one action lifts by the stated
+        lift and the others change nothing, and the standard error of the simulation.
+    later
+        How much more of it there is in the roll-out.
+    right
+        The probability that the action with the highest worth is the one chosen at the end; None
+        if nothing is decided at the end.
     spent
-        What the actions then cost.
+        What the actions then cost, in the campaign and in the roll-out.
     lost
-        What the actions cost if none of them lifts anything.
+        What they cost if none of them lifts anything.
     smallest_lift
         The smallest lift that is found with 80% power; None if nothing is compared.
     power
         The probability that the stated lift is found.
     """
 
-    outcome: float
+    outcome: float = 0.0
     error: float = 0.0
+    later: float = 0.0
+    right: float | None = None
     spent: float = 0.0
     lost: float = 0.0
     smallest_lift: float | None = None
@@ -127,6 +137,16 @@ class CampaignPlan:
         return self.plan.model.conduct.randomised
 
     @property
+    def after(self) -> int:
+        """The number of customers of the roll-out."""
+        return self.plan.model.conduct.after
+
+    @property
+    def choosing(self) -> bool:
+        """Whether only the action that is chosen for everybody at the end counts."""
+        return self.plan.choosing
+
+    @property
     def advice(self) -> str:
         """What to do, in one sentence."""
         return advice(self)
@@ -137,9 +157,15 @@ class CampaignPlan:
         return self.again()
 
     def worth(self, gain: CampaignGain) -> float:
-        """Return a gain after costs: in money if a value is stated, otherwise of the outcome."""
-        money = self.terms.money(gain.outcome)
-        return gain.outcome if money is None else money - gain.spent
+        """Return a gain after costs: in money if a value is stated, otherwise of the outcome.
+
+        If only the choice at the end counts, it is the probability of the right one.
+        """
+        if self.choosing:
+            return gain.right or 0.0
+        outcome = gain.outcome + gain.later
+        money = self.terms.money(outcome)
+        return outcome if money is None else money - gain.spent
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
@@ -157,6 +183,8 @@ class CampaignPlan:
             "waves": self.waves,
             "sizes": list(self.sizes),
             "randomised": self.randomised,
+            "purpose": "choose" if self.choosing else "earn",
+            "after": self.after,
             "plan": self._plain(self.gain),
             "ab_test": self._plain(self.test),
             "untested": self._plain(self.blind),
@@ -170,16 +198,18 @@ class CampaignPlan:
         }
 
     def _plain(self, gain: CampaignGain) -> dict[str, float | None]:
-        money = self.terms.money(gain.outcome)
+        if self.choosing:
+            said = asdict(gain)
+            return {name: said[name] for name in ("right", "smallest_lift", "power")}
         return {
             **asdict(gain),
             "share": self.terms.share(gain.outcome),
-            "money": None if money is None else money - gain.spent,
+            "money": None if self.terms.value is None else self.worth(gain),
         }
 
     def document(self, *, with_details: bool = False) -> Document:
         """Return the page; the researcher's page follows it if wanted."""
-        drawn = Picture(self.chart, "Gain during the campaign by number of waves")
+        drawn = Picture(self.chart, f"{gain_name(self)} by number of waves")
         pictures = [drawn] if self.terms.worthwhile else []
         return Document(
             f"Plan for {self.terms.customers:,} customers",
@@ -236,6 +266,8 @@ def plan_campaign(
     randomised: float = RANDOMISED,
     missing: float = 0.0,
     delay: int = 0,
+    after: int = 0,
+    purpose: Purpose = "earn",
     seed: int = 0,
     progress: Callable[[float], None] = silent,
 ) -> CampaignPlan:
@@ -270,6 +302,12 @@ def plan_campaign(
         The share of customers in every wave that get a random action.
     missing, delay
         The share of outcomes that never arrive, and by how many waves the others are late.
+    after
+        The number of customers who get the action that looks best after the campaign: the plan
+        weighs what both gain.
+    purpose
+        ``"earn"``, or ``"choose"``: only the choice of one action for everybody afterwards counts,
+        and waves are planned for the probability that it is the right one.
     seed
         The same seed gives the same plan.
     progress
@@ -304,6 +342,8 @@ def plan_campaign(
         "randomised": randomised,
         "missing": missing,
         "delay": delay,
+        "after": after,
+        "purpose": purpose,
         "seed": seed,
     }
     made = plan(**asked, compare=False, progress=progress)
@@ -315,8 +355,8 @@ def plan_campaign(
             WaveRow(sizes=row.sizes, gain=_gain(made, terms, row.sizes)) for row in made.rows
         ),
         test=_gain(made, terms, one_wave),
-        blind=_untested(terms),
-        perfect=_perfect(terms),
+        blind=_untested(terms, after),
+        perfect=_perfect(terms, after),
         needed=units_needed(made.model, made.policy, lift=terms.lift, power=POWER),
         again=lambda: plan(**asked),
     )
@@ -324,57 +364,99 @@ def plan_campaign(
 
 def _gain(made: Plan, terms: CampaignTerms, sizes: Sizes) -> CampaignGain:
     """Return what waves of these sizes gain, in the planner's trials with the stated lift."""
-    people, outcome, squares, net = terms.customers, 0.0, 0.0, 0.0
-    for means, chance in terms.worlds():
-        lost, error, best = _simulated(made.request, terms, means, sizes)
-        outcome += chance * terms.lift * best
-        squares += (chance * error) ** 2
-        net += chance * (max(means) * people - lost)
-    nothing = tuple(-price for price in terms.prices)
-    wasted = _simulated(made.request, terms, nothing, sizes)[0] if any(terms.prices) else 0.0
-    value = terms.value or 0.0
-    return CampaignGain(
-        outcome=outcome,
-        error=squares**0.5,
-        spent=value * (outcome - net) if any(terms.costs) else 0.0,
-        lost=value * wasted,
+    found = CampaignGain(
         smallest_lift=planned_lift(made.model, sizes, made.policy, power=POWER),
         power=planned_power(made.model, sizes, made.policy, lift=terms.lift),
     )
+    ends = [(_ended(made.request, terms, means, sizes), max(means), chance)
+            for means, chance in terms.worlds()]  # fmt: skip
+    at_end = [chance * end.right for end, _, chance in ends if end.right is not None]
+    found = replace(found, right=sum(at_end) if at_end else None)
+    if made.choosing:
+        return found
+    people, after, value = terms.customers, made.model.conduct.after, terms.value or 0.0
+    outcome = terms.lift * sum(chance * end.best for end, _, chance in ends)
+    later = terms.lift * after * sum(at_end)
+    net = sum(chance * (most * (people + after) - end.lost) for end, most, chance in ends)
+    nothing = tuple(-price for price in terms.prices)
+    wasted = _ended(made.request, terms, nothing, sizes).lost if any(terms.prices) else 0.0
+    return replace(
+        found,
+        outcome=outcome,
+        error=math.hypot(*(chance * end.error for end, _, chance in ends)),
+        later=later,
+        spent=value * (outcome + later - net) if any(terms.costs) else 0.0,
+        lost=value * wasted,
+    )
 
 
-def _simulated(
-    request: Request, terms: CampaignTerms, means: Sequence[float], sizes: Sizes
-) -> tuple[float, float, float]:
-    """Return the regret with these means, its error, and the customers who get the best action.
+@dataclass(frozen=True)
+class _Ended:
+    """How the trials of one world end.
+
+    Parameters
+    ----------
+    lost, error
+        The regret in all, and its standard error.
+    best
+        The customers of the campaign who get the best action.
+    right
+        The probability that the choice at the end is the best action; None if there is none.
+    """
+
+    lost: float
+    error: float
+    best: float
+    right: float | None
+
+
+def _ended(request: Request, terms: CampaignTerms, means: Sequence[float], sizes: Sizes) -> _Ended:
+    """Simulate waves with these means.
 
     The trials are those on which grids are judged, with the estimates of the stated lift.
     """
     trials = request.judging
-    assert isinstance(trials, BlockEnsemble)
     centred = np.array(means) - np.mean(means)
-    theta = np.broadcast_to(centred[None, :, None], trials.theta.shape).copy()
-    penalty = (terms.scale.noise / request.model.spread(terms.lift)) ** 2
-    fixed = replace(
-        trials, theta=theta, noise=np.full(trials.trials, terms.scale.noise), gain=None,
-        weight=1.0, scale=1.0, strata=(0,), penalty=penalty,
-    )  # fmt: skip
-    totals = fixed.rates(sizes).totals(sizes)
+    theta = np.broadcast_to(centred, (trials.trials, len(centred)))
+    noise = np.full(trials.trials, terms.scale.noise)
+    if isinstance(trials, ChoiceEnsemble):
+        chosen = replace(trials, theta=theta, noise=noise, gain=None, weight=1.0, strata=(0,))
+        rates = chosen.rates(sizes)
+    else:
+        assert isinstance(trials, BlockEnsemble)
+        penalty = (terms.scale.noise / request.model.spread(terms.lift)) ** 2
+        fixed = replace(
+            trials, theta=theta[..., None].copy(), noise=noise, gain=None, weight=1.0, scale=1.0,
+            strata=(0,), penalty=penalty,
+        )  # fmt: skip
+        rates = fixed.rates(sizes)
+    totals = rates.totals(sizes)
     lost, error = totals.mean()
-    return lost, error, totals.best_units()
+    right = float(rates.weight @ rates.best[:, -1] / rates.weight.sum()) if rates.after else None
+    return _Ended(lost, error, totals.best_units() - rates.after * (right or 0.0), right)
 
 
-def _untested(terms: CampaignTerms) -> CampaignGain:
+def _untested(terms: CampaignTerms, after: int) -> CampaignGain:
     """Return the gain of one action for all customers, chosen without a test."""
     others = len(terms.actions) - 1
-    spent = terms.customers * sum(terms.costs) / others
-    return CampaignGain(outcome=terms.customers * terms.lift / others, spent=spent, lost=spent)
+    spent = (terms.customers + after) * sum(terms.costs) / others
+    return CampaignGain(
+        outcome=terms.customers * terms.lift / others,
+        later=after * terms.lift / others,
+        right=1 / others,
+        spent=spent,
+        lost=spent,
+    )
 
 
-def _perfect(terms: CampaignTerms) -> CampaignGain:
+def _perfect(terms: CampaignTerms, after: int) -> CampaignGain:
     """Return the gain if the action that lifts were known from the start."""
     paying = [terms.costs[place] for place in terms.worthwhile]
     if not paying:
-        return CampaignGain(outcome=0.0)
-    spent = terms.customers * sum(paying) / len(paying)
-    return CampaignGain(outcome=terms.customers * terms.lift, spent=spent)
+        return CampaignGain()
+    return CampaignGain(
+        outcome=terms.customers * terms.lift,
+        later=after * terms.lift,
+        right=1.0,
+        spent=(terms.customers + after) * sum(paying) / len(paying),
+    )

@@ -30,8 +30,11 @@ def page(plan: "CampaignPlan") -> list[Part]:
         Heading(_heading(plan)),
         _how(plan),
         _finds(plan),
-        _gains(plan),
-        _nothing(plan),
+        *(
+            [_chooses(plan)]
+            if plan.choosing
+            else [_gains(plan), *_rolled_out(plan), _nothing(plan)]
+        ),
         alternatives(plan),
         waves_table(plan),
         f"Advice: {advice(plan)}",
@@ -58,10 +61,12 @@ def _how(plan: "CampaignPlan") -> str:
     first = 1 + plan.plan.model.conduct.delay
     opening = "the first wave" if first == 1 else f"the first {first} waves"
     later = f"; {share} still get a random one" if plan.randomised else ""
-    return (
-        f"In {opening} every customer gets a random action, later the one that looks best by "
-        f"then{later}."
+    best = (
+        "mostly one that may still be the best"
+        if plan.choosing
+        else "the one that looks best by then"
     )
+    return f"In {opening} every customer gets a random action, later {best}{later}."
 
 
 def _finds(plan: "CampaignPlan") -> str:
@@ -74,14 +79,43 @@ def _finds(plan: "CampaignPlan") -> str:
     )
 
 
-def _gains(plan: "CampaignPlan") -> str:
-    terms, gain = plan.terms, plan.gain
+def _if(plan: "CampaignPlan") -> str:
+    terms = plan.terms
     dear = [terms.actions[place] for place in terms.unprofitable]
     which = f"an action other than {enumerated(dear)}" if dear else "one action"
-    text = (
-        f"If {which} lifts by {terms.lift_text(terms.lift)} and the others change nothing, you "
-        f"gain {_outcome(plan, gain)} during the campaign"
-    )
+    return f"If {which} lifts by {terms.lift_text(terms.lift)} and the others change nothing, "
+
+
+def _chooses(plan: "CampaignPlan") -> str:
+    text = f"{_if(plan)}it is chosen for everybody with a probability of {_right(plan.gain)}"
+    if plan.waves == 1:
+        return f"{text}."
+    return f"{text}; after an A/B test with as many customers, {_right(plan.test)}."
+
+
+def _right(gain: "CampaignGain") -> str:
+    if gain.right is None:
+        return ""
+    return "100%" if gain.right == 1 else _chance(gain.right)
+
+
+def _rolled_out(plan: "CampaignPlan") -> list[str]:
+    if not plan.after:
+        return []
+    return [
+        f"The roll-out gives {plan.after:,} customers the action that looks best at the end, which "
+        f"is the right one with a probability of {_right(plan.gain)} (after an A/B test, "
+        f"{_right(plan.test)}). These figures are for waves that get what looks best; the campaign "
+        "also weighs what a wave teaches."
+    ]
+
+
+def _gains(plan: "CampaignPlan") -> str:
+    terms, gain = plan.terms, plan.gain
+    text = f"{_if(plan)}you gain {_outcome(plan, gain)} during the campaign"
+    if plan.after:
+        later = _count(gain.later) if terms.yes_no else _money(plan, gain.later)
+        text += f" and {later} in the roll-out"
     if terms.yes_no and terms.value is not None:
         text += f", worth about {_worth(plan, gain)}{_after_costs(plan)}"
     elif any(terms.costs):
@@ -107,7 +141,8 @@ def _nothing(plan: "CampaignPlan") -> str:
     lost = _money(plan, plan.gain.lost)
     other = _money(plan, plan.test.lost)
     compared = "" if plan.waves == 1 else f" (in an A/B test, {other})"
-    return f"If nothing lifts, you lose what sending costs until that shows: {lost}{compared}."
+    when = "in the campaign and the roll-out" if plan.after else "until that shows"
+    return f"If nothing lifts, you lose what sending costs {when}: {lost}{compared}."
 
 
 def _outcome(plan: "CampaignPlan", gain: "CampaignGain") -> str:
@@ -147,12 +182,16 @@ def _count(outcome: float) -> str:
 
 def _figure(plan: "CampaignPlan", worth: float) -> str:
     """Return a worth without its unit."""
+    if plan.choosing:
+        return _chance(worth)
     if plan.terms.value is None:
         return _count(worth)
     return in_money(worth, "") if worth else "0"
 
 
 def _unit(plan: "CampaignPlan") -> str:
+    if plan.choosing:
+        return "right choice"
     if plan.terms.value is None:
         return "conversions"
     return f"{plan.terms.currency or 'amount'}{_after_costs(plan)}"
@@ -169,6 +208,14 @@ def _chance(power: float) -> str:
     return "more than 99%" if power > 0.99 else f"{power:.0%}"
 
 
+def gain_name(plan: "CampaignPlan") -> str:
+    """Return what the table and the chart show."""
+    if plan.choosing:
+        return "The probability of the right choice"
+    roll_out = " and the roll-out" if plan.after else ""
+    return f"The gain during the campaign{roll_out}"
+
+
 # ----------------------------------------------------------------------
 # The tables.
 
@@ -183,16 +230,21 @@ def alternatives(plan: "CampaignPlan") -> Table:
         "perfect knowledge": plan.perfect,
     }
     columns: dict[str, Callable[[CampaignGain], str]] = {}
-    if terms.yes_no:
+    if terms.yes_no and not plan.choosing:
         columns["conversions"] = lambda gain: f"+{_count(gain.outcome)}"
-    columns["percent"] = lambda gain: f"+{100 * terms.share(gain.outcome):.2g}%"
-    if terms.value is not None:
+    if not plan.choosing:
+        columns["percent"] = lambda gain: f"+{100 * terms.share(gain.outcome):.2g}%"
+    if plan.after:
+        columns["in the roll-out"] = lambda gain: f"+{_count(gain.later)}"
+    if terms.value is not None and not plan.choosing:
         columns[_unit(plan)] = lambda gain: _figure(plan, plan.worth(gain))
-    if any(terms.costs):
+    if any(terms.costs) and not plan.choosing:
         columns["if nothing lifts"] = lambda gain: _figure(plan, -gain.lost)
+    if plan.after or plan.choosing:
+        columns["right choice"] = _right
     columns["finds the lift"] = lambda gain: "" if gain.power is None else _chance(gain.power)
     rows = [(name, *(told(gain) for told in columns.values())) for name, gain in kinds.items()]
-    title = f"The gain during the campaign, if one action lifts by {lift}"
+    title = f"{gain_name(plan)}, if one action lifts by {lift}"
     return Table(title, ("you run", *columns), rows, words=("you run",))
 
 
@@ -218,6 +270,8 @@ def waves_table(plan: "CampaignPlan") -> Table:
 
 
 def _signed(plan: "CampaignPlan", more: float) -> str:
+    if plan.choosing:
+        return f"{100 * more:+.2g} points"
     return f"{'+' * (more > 0)}{_figure(plan, float(f'{more:.2g}'))}"
 
 
@@ -246,6 +300,8 @@ def advice(plan: "CampaignPlan") -> str:
 
 def _waves_advice(plan: "CampaignPlan") -> str:
     """Return which waves to run, and what they cannot prove."""
+    if plan.choosing:
+        return _choice_advice(plan)
     lift = plan.terms.lift_text(plan.terms.lift)
     power, test = plan.gain.power or 0.0, plan.test.power or 0.0
     if not _clear_gain(plan):
@@ -255,6 +311,13 @@ def _waves_advice(plan: "CampaignPlan") -> str:
         )
     if plan.waves == 1:
         return _one_wave(plan, lift)
+    best = max(plan.rows, key=lambda row: plan.worth(row.gain))
+    better = plan.worth(best.gain) - plan.worth(plan.gain)
+    if plan.after and better > LITTLE * plan.worth(plan.perfect):
+        return (
+            f"Consider {counted(best.waves, 'wave')}, which gain about {_more(plan, better)} more "
+            "than these in the campaign and the roll-out."
+        )
     if power >= ENOUGH:
         return (
             f"Run these waves: they find a lift of {lift} with {_chance(power)} power and gain "
@@ -269,6 +332,22 @@ def _waves_advice(plan: "CampaignPlan") -> str:
     return (
         f"Run these waves to earn ({_than_test(plan)}), not to prove a lift of {lift}: that takes "
         f"an A/B test with about {_customers(plan)} customers."
+    )
+
+
+def _choice_advice(plan: "CampaignPlan") -> str:
+    """Return which waves to run if only the choice at the end counts."""
+    own, best = _right(plan.gain), max(plan.rows, key=lambda row: plan.worth(row.gain))
+    if not _clear_gain(plan):
+        return f"Run an A/B test in one wave: more waves hardly choose better than its {own}."
+    if plan.waves == 1:
+        return (
+            f"Consider {counted(best.waves, 'wave')}, which choose right with a probability of "
+            f"{_right(best.gain)} instead of {own}."
+        )
+    return (
+        f"Run these waves: they choose the right action with a probability of {own}, an A/B test "
+        f"with {_right(plan.test)}."
     )
 
 
@@ -336,7 +415,7 @@ def draw(plan: "CampaignPlan") -> Chart:
         marks.append(LineMark(points=ends, colour=GREY, width=1, dash="6 4"))
         text = f"perfect knowledge {_figure(plan, ideal)}"
         marks.append(TextMark(x=x.low, y=ideal, dx=4, dy=-5, text=text, colour="#555555"))
-    title = "Gain during the campaign"
+    title = gain_name(plan).removeprefix("The ").capitalize()
     lift = plan.terms.lift_text(plan.terms.lift)
     subtitle = [f"if one action lifts by {lift}; dark: this plan; 1 wave: an A/B test"]
     panel = Panel(x=x, y=y, marks=marks, width=WIDTH, height=HEIGHT, title=title, subtitle=subtitle)

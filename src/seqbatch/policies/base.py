@@ -281,7 +281,8 @@ class LinearPolicy(BasePolicy):
         every unit gets a uniformly random action. ``"design"``: every unit gets the action that
         teaches most (shared layout). None: ``"fixed"`` in the shared layout, and ``"uniform"`` in
         the others, where the outcomes of one action teach nothing about the others: a policy that
-        starts from theta = 0 may never try most of them.
+        starts from theta = 0 may never try most of them. With None, later batches are uniform as
+        well for units that may get an action which has no outcome yet.
     design
         The matrix of ``first="design"``, from :func:`~seqbatch.policies.design.design_of`.
     ties
@@ -336,6 +337,17 @@ class LinearPolicy(BasePolicy):
             return self.first
         return "fixed" if problem.models == 1 else "uniform"
 
+    def tries_all(self, problem: Problem) -> bool:
+        """Return whether units are assigned at random until every action has an outcome."""
+        return self.first is None and self.opening(problem) == "uniform"
+
+    def untried(self, state: State) -> Bools | None:
+        """Return the actions without outcomes that units are to try; None if there is none."""
+        if not self.tries_all(state.problem):
+            return None
+        count = sum(part.count for part in state.evidence[1:]) + state.evidence[0].count
+        return None if count.all() else count == 0
+
     @property
     def published(self) -> bool:
         """Whether the policy estimates and assigns as published; compiled loops know no more."""
@@ -360,12 +372,14 @@ class LinearPolicy(BasePolicy):
         return self.summary(state).rank
 
     def rule(self, state: State) -> Rule:
-        """Return the rule that `first` asks for in the first batch, the preference elsewhere."""
+        """Return the rule that `first` asks for at first, and the preference elsewhere."""
         preferred = self.preference(state)
         if state.batch == 1 and self.opening(state.problem) == "uniform":
             return replace(preferred, kind="uniform", epsilon=None)
         if self.last == "greedy" and 1 < state.batch == state.problem.batches:
             return self.highest(state)
+        if state.batch > 1 and (untried := self.untried(state)) is not None:
+            return replace(preferred, untried=untried)
         return self._by_design(preferred) if state.batch == 1 and self.design else preferred
 
     def _by_design(self, preferred: Rule) -> Rule:
@@ -423,6 +437,10 @@ class GreedyPolicy(LinearPolicy):
         if (known := self.familiar(state)) is None:
             return preferred
         return replace(preferred, kind="highest" if known.any() else "uniform", among=known)
+
+    def tries_all(self, problem: Problem) -> bool:
+        """Return whether units try every action: not if they are to avoid unknown ones."""
+        return self.unknown == "zero" and super().tries_all(problem)
 
     def familiar(self, state: State) -> Bools | None:
         """Return which actions have evidence; None if the distinction does not matter."""

@@ -42,7 +42,11 @@ def within(
     drawn = rounded(table.probabilities, key=key)
     prices = table.prices if table.prices_in == "score" else None
     return replace(
-        decision, actions=drawn.actions, probabilities=drawn.probabilities, prices=prices
+        decision,
+        actions=drawn.actions,
+        probabilities=drawn.probabilities,
+        prices=prices,
+        samples=None,
     )
 
 

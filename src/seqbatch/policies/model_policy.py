@@ -4,9 +4,8 @@ After each batch the model is fitted anew to all outcomes so far. The first batc
 random, and so is every other one before there is an outcome.
 
 *Probabilities are exact.* Exploration by draws uses a fixed number of them: a unit's random number
-picks one draw, and each action's probability is the share of the draws under which it is best. As
-an estimate of the probability that the action is best, given infinitely many draws, such a share p
-has the standard error sqrt(p (1 - p) / samples).
+picks one draw, and each action's probability is the share of the draws under which it is best.
+`Decision.errors` says how far such shares may be from the probability that the action is best.
 
 *Guarantee.* None: it depends on the model.
 """
@@ -157,6 +156,11 @@ class ModelPolicy:
                 "'posterior'",
             )
 
+    @property
+    def yes_no(self) -> bool:
+        """Whether rewards must be 0 or 1, as of a classifier; the conformance checks ask."""
+        return hasattr(self.model, "predict_proba")
+
     def begin(self, problem: Problem) -> ModelState:
         """Return the state before the first unit."""
         if self.models == "own" and problem.layout == "shared":
@@ -181,6 +185,7 @@ class ModelPolicy:
             actions, shares = uniformly(units, K, draws, eligible)
             unknown = np.zeros((units, K))
             return Decision(actions, shares, unknown, unknown.copy(), None, groups)
+        drawn: int | None = None
         predicted = FITTED.of(self, state).predict(contexts)
         scores, deviations = predicted.means, predicted.deviations
         if self.explore == "ucb" and deviations is not None:
@@ -189,13 +194,15 @@ class ModelPolicy:
             shares = np.zeros((units, K))
             for table in predicted.draws:
                 shares += highest(table, "lowest", draws, eligible)[1]
-            actions, shares = pick(shares / len(predicted.draws), draws)
+            drawn = len(predicted.draws)
+            actions, shares = pick(shares / drawn, draws)
         else:
             actions, shares = highest(scores, "lowest", draws, eligible)
         if self.explore == "epsilon":
             _, every = uniformly(units, K, draws, eligible)
             actions, shares = pick((1 - self.epsilon) * shares + self.epsilon * every, draws)
-        return Decision(actions, shares, scores, predicted.means.copy(), deviations, groups)
+        means = predicted.means.copy()
+        return Decision(actions, shares, scores, means, deviations, groups, samples=drawn)
 
     def learn(self, state: ModelState, feedback: Feedback) -> ModelState:
         """Keep the outcomes for the end of the batch."""

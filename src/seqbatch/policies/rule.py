@@ -25,6 +25,7 @@ EXTRAS = {
     "mixture": "each unit follows one of several rules, drawn with fixed weights",
     "exploration": "a share of the units explores at random",
     "stages": "units pass through stages until one of them decides",
+    "untried": "units that may get an action without outcomes get any of their actions",
 }
 
 
@@ -57,6 +58,16 @@ class Decision:
     prices
         What one more unit of each action would be worth under limits, in units of scores, shape
         (K,); None without limits, and where the policy draws actions at random.
+    samples
+        The number of posterior draws or bootstrap models behind the probabilities; None where none
+        are drawn, and under limits. Actions are drawn with exactly these probabilities in any case.
+
+    Examples
+    --------
+    >>> shares, one = np.array([[0.25, 0.75]]), np.ones((1, 2))
+    >>> decision = Decision(np.array([1]), shares, one, one, None, np.array([0]), samples=100)
+    >>> decision.errors.round(3)
+    array([[0.043, 0.043]])
     """
 
     actions: Integers
@@ -69,9 +80,19 @@ class Decision:
     rules: NDArray[np.str_] | None = None
     candidates: Bools | None = None
     prices: Floats | None = None
+    samples: int | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the probabilities, as estimates of those that an action is best.
+
+        Infinitely many draws would give the latter. 0 where nothing is drawn.
+        """
+        p = self.probabilities
+        return np.zeros_like(p) if self.samples is None else np.sqrt(p * (1 - p) / self.samples)
 
 
 @dataclass(frozen=True)
@@ -223,6 +244,9 @@ class Rule:
     epsilon
         The share of units that get any of their actions, each equally likely, whatever the kind;
         None where the kind decides alone.
+    untried
+        The actions without outcomes, shape (K,): a unit that may get one of them gets any of its
+        actions, each equally likely, whatever the kind. None where every unit follows the kind.
     intervals
         The parts of the evidence that outcomes enter; None where all enter part 0.
     staging
@@ -242,6 +266,7 @@ class Rule:
     among: Bools | None = None
     ties: Ties = "lowest"
     epsilon: float | None = None
+    untried: Bools | None = None
     intervals: Intervals | None = None
     staging: Staging | None = None
 
@@ -270,6 +295,7 @@ class Rule:
             stages=ranking.stages,
             rules=ranking.rules,
             candidates=self.candidates(contexts, ranking),
+            samples=None if self.samples is None else len(self.samples),
         )
 
     def rank(self, contexts: Contexts) -> Ranking:
@@ -287,13 +313,20 @@ class Rule:
     ) -> tuple[Integers, Floats]:
         """Return each unit's action and every action's probability."""
         actions, probabilities = self._choose_by_kind(contexts, ranking, draws)
-        if self.epsilon is None:
+        K, eligible = contexts.problem.actions, contexts.eligible
+        if self.epsilon is not None:
+            # Only the probabilities are used: the draw decides once, on the mixture.
+            share: float | Floats = self.epsilon / K
+            if eligible is not None:
+                share = eligible * (self.epsilon / eligible.sum(axis=1, keepdims=True))
+            actions, probabilities = pick((1 - self.epsilon) * probabilities + share, draws)
+        if self.untried is None:
             return actions, probabilities
-        # Only the probabilities are used: the draw decides once, on the mixture.
-        share: float | Floats = self.epsilon / contexts.problem.actions
-        if (eligible := contexts.eligible) is not None:
-            share = eligible * (self.epsilon / eligible.sum(axis=1, keepdims=True))
-        return pick((1 - self.epsilon) * probabilities + share, draws)
+        blind, even = uniformly(len(contexts), K, draws, eligible)
+        if eligible is None:
+            return blind, even
+        tries = (eligible & self.untried).sum(axis=1) > 0
+        return np.where(tries, blind, actions), np.where(tries[:, None], even, probabilities)
 
     def _choose_by_kind(
         self, contexts: Contexts, ranking: Ranking, draws: Floats
@@ -369,6 +402,8 @@ class Rule:
 
         None where probabilities depend on the unit.
         """
+        if self.untried is not None:
+            return (1 / actions,) * actions
         if self.kind == "fixed":
             return tuple(float(action == self.action) for action in range(actions))
         if self.kind == "mixture" and self.quadratic is None and self.weights is not None:
@@ -383,6 +418,7 @@ class Rule:
             "mixture": self.kind == "mixture",
             "exploration": self.epsilon is not None,
             "stages": self.staging is not None,
+            "untried": self.untried is not None,
         }
         return tuple(name for name, there in asked.items() if there)
 

@@ -11,7 +11,7 @@ contexts, regret is linear for every method.
 
 *Block layout.* Before any data, all widths of a unit are equal. As published (``first="fixed"``),
 the whole first batch therefore gets action 0, and usually each further batch one action, until all
-have been tried. Unless `first` is stated, the first batch is uniformly random in this layout.
+have been tried. Unless `first` is stated, units are random in this layout until all have outcomes.
 """
 
 from collections.abc import Callable
@@ -112,6 +112,7 @@ class ConfidencePolicy(LinearPolicy):
             draws=draws,
             random_ties=self.ties == "random",
             random_first=state.batch == 1 and self.opening(state.problem) == "uniform",
+            until_tried=self.tries_all(state.problem),
             eligible=contexts.eligible,
             gram=evidence.gram,
             moment=evidence.moment,

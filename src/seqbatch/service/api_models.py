@@ -110,6 +110,8 @@ class CampaignPlanBody(Body):
     randomised: float = Field(default=0.1, ge=0, le=1)
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=19)
+    after: int = Field(default=0, ge=0, le=10**9)
+    purpose: Literal["earn", "choose"] = "earn"
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 

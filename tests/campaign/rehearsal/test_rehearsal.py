@@ -81,6 +81,7 @@ def test_type_i_errors_are_those_of_hypotheses_that_hold():
     assert null["tests"]["gains of the run, each by itself"]["of"] == 3 * 4
     gained = true["estimates"]["gain of the run over none"]["truth"]
     assert gained == pytest.approx(true["earned"]["mean"] - 0.5, abs=0.03)
+    assert null["estimates"]["gain of the run over none"]["truth"] == 0
 
 
 def fact(**own):

@@ -14,7 +14,8 @@ from seqbatch.campaign.record.memory_store import MemoryStore
 from seqbatch.campaign.rehearsal.population import Population, World, population
 from seqbatch.campaign.rehearsal.rehearsal import rehearsable
 from seqbatch.campaign.rehearsal.rehearsed_campaign import START, Clock, Rehearsing
-from seqbatch.campaign.rehearsal.truth import read_truth, truths_of
+from seqbatch.campaign.rehearsal.truth import read_truth
+from seqbatch.campaign.rehearsal.undeclared_truths import truths_of
 from seqbatch.campaign.spec import masking
 from seqbatch.storage import open_store
 from tests.campaign.rehearsal.specs import (

@@ -1,18 +1,22 @@
 """What is declared of outcomes is what is drawn, and what is wrong with it is said at once."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from seqbatch.campaign.files.reading import Source
+from seqbatch.campaign.rehearsal.example_truth import write_example
 from seqbatch.campaign.rehearsal.population import World, population
-from seqbatch.campaign.rehearsal.truth import Spread, read_truth, truths_of
+from seqbatch.campaign.rehearsal.truth import Spread, read_truth
+from seqbatch.campaign.rehearsal.undeclared_truths import truths_of
 from seqbatch.campaign.spec.metrics import Metric
 from seqbatch.campaign.spec.spec import WaveGrid
 from seqbatch.campaign.steps.create import prepare
-from seqbatch.errors import InvalidSpecError
-from tests.campaign.rehearsal.specs import LIMITED, MAIL, TRIAL, listed
+from seqbatch.errors import InvalidArgumentError, InvalidSpecError
+from seqbatch.planning.outcome_scale import OutcomeScale
+from tests.campaign.rehearsal.specs import LIMITED, LOGGED, MAIL, TRIAL, listed
 
 
 def worlds(spec, truth, units):
@@ -107,6 +111,44 @@ def test_the_plan_gives_a_truth():
     assert plan.means["visit"].tolist() == [
         [pytest.approx(0.1), pytest.approx(0.16), pytest.approx(0.1)]
     ]
+    assert plan.name == "the plan's effect: mail brings 6 more visits per 100 customers"
+
+
+def test_a_plan_with_a_base_rate_gives_a_truth_whatever_a_yes_is_worth():
+    now = prepare(PROFIT).now
+    grid = WaveGrid(plan={"units": 190, "base_rate": "10%", "effect": 0.04})
+    planned = replace(now, spec=now.spec.model_copy(update={"grid": grid}))
+    null, plan = truths_of(planned, [])
+    assert null.means["visit"].tolist() == [[0.1] * 3]
+    assert plan.means["visit"].tolist() == [[0.1, pytest.approx(0.16), 0.1]]
+
+
+@pytest.mark.parametrize("spec", [MAIL, TRIAL, PROFIT, LOGGED], ids=lambda spec: spec["name"])
+def test_a_written_example_fits_its_spec(tmp_path, spec):
+    now = prepare(spec).now
+    file = tmp_path / "a.truth.toml"
+    write_example(file, now)
+    levels = {"region": ["north", "south"]}
+    made = read_truth(file, now, levels)
+    main = now.spec.reward.terms[0].name
+    better = (made.means[main] - made.means[main][:, [0]]) * now.spec.reward.sign
+    assert (better[:, 1:] > 0).all()
+    # Every setting that is commented out can be used; explanations are lines of several words.
+    text = re.sub(r"(?m)^# (?=\[|\S+ = )", "", file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
+    full = read_truth(file, now, levels)
+    assert full.missing[-1] == full.late[-1] == 0.1
+    assert len(full.segments) == ("region" in now.spec.features.categorical)
+    with pytest.raises(InvalidArgumentError, match="a new file"):
+        write_example(file, now)
+
+
+def test_a_written_example_has_what_a_plan_assumed(tmp_path):
+    now = prepare(MAIL).now
+    file = tmp_path / "a.truth.toml"
+    write_example(file, now, OutcomeScale.of(base_rate="10%", smallest_lift="5pp"))
+    assert read_truth(file, now, {}).means["visit"].tolist() == [[0.1, pytest.approx(0.15), 0.1]]
+    assert "lifted by 5 points to 15%" in file.read_text(encoding="utf-8").replace("\n# ", " ")
 
 
 @pytest.mark.parametrize(

@@ -265,20 +265,22 @@ class _Facts:
             truth = lifts[self.names.index(best.action)]
             yield "lift of the best of several", _with(best.expected, truth)
         if found.run is not None:
-            run, single = self._as_run()
+            run, gain = self._as_run()
             gained = found.run.over_actions[found.control]
             yield "mean as run", _with(found.run.value, run)
             if gained.known:
-                yield f"gain of the run over {found.control}", _with(gained, run - single)
+                yield f"gain of the run over {found.control}", _with(gained, gain)
 
     def _as_run(self) -> tuple[float, float]:
-        """Return the mean of the units as run, by probabilities, and under the control."""
-        run = single = 0.0
+        """Return the mean of the units as run, by probabilities, and its gain over the control."""
+        run = gain = 0.0
         for number, wave in enumerate(self.campaign.waves, start=1):
             own = self.world.rewards(number, wave.rows)
             run += float((wave.decided.probabilities * own).sum())
-            single += float(own[:, self.control].sum())
-        return run / self.now.assigned, single / self.now.assigned
+            # Unit by unit: where nothing differs, exactly 0.
+            over = own - own[:, [self.control]]
+            gain += float((wave.decided.probabilities * over).sum())
+        return run / self.now.assigned, gain / self.now.assigned
 
     # Guardrails.
 

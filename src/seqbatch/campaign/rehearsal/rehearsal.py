@@ -17,7 +17,8 @@ from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.rehearsal.operating_characteristics import characteristics, facts, known
 from seqbatch.campaign.rehearsal.population import World, population
 from seqbatch.campaign.rehearsal.rehearsed_campaign import Rehearsing
-from seqbatch.campaign.rehearsal.truth import Truth, read_truth, truths_of
+from seqbatch.campaign.rehearsal.truth import Truth, read_truth
+from seqbatch.campaign.rehearsal.undeclared_truths import truths_of
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, read_spec
@@ -118,8 +119,7 @@ def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
         spec = read_spec(spec)
     elif not isinstance(spec, Spec):
         spec = check_spec(spec)
-    refused = [why for holds, why in _refusals(spec) if holds]
-    if refused:
+    if refused := refusals(spec):
         raise InvalidSpecError(
             f"spec: it cannot be rehearsed. {' '.join(refused)}", code="no-rehearsal"
         )
@@ -134,8 +134,9 @@ def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
     return Prepared(named.now, named.payload, named.state, design=declared.design)
 
 
-def _refusals(spec: Spec) -> list[tuple[bool, str]]:
-    return [
+def refusals(spec: Spec) -> list[str]:
+    """Return why a spec cannot be rehearsed; empty if it can."""
+    reasons = [
         (
             spec.rows == "elsewhere",
             'With rows = "elsewhere", a database decides and adds up. Leave rows out for the '
@@ -147,6 +148,7 @@ def _refusals(spec: Spec) -> list[tuple[bool, str]]:
             "cluster out for the rehearsal, and expect wider intervals.",
         ),
     ]
+    return [why for holds, why in reasons if holds]
 
 
 def _declaration(rehearsing: Rehearsing, truths: Sequence[Truth], campaigns: int) -> list[Any]:

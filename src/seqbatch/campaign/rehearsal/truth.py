@@ -3,9 +3,8 @@
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, sqrt
+from math import isfinite
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.metrics import AMOUNT, COUNT, YES_NO, Metric
 from seqbatch.campaign.spec.toml import key
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.display import number
 from seqbatch.errors import InvalidSpecError
 
 # ----------------------------------------------------------------------
@@ -196,6 +194,8 @@ class Truth:
 
 #: The settings of a truth; all other names at the top are actions.
 SETTINGS = ("name", "metrics", "segments", "missing", "late", "spread")
+#: The control's mean in an example, by kind.
+USUAL = {YES_NO: 0.04, COUNT: 2.0, AMOUNT: 4.0}
 
 
 def read_truth(
@@ -310,7 +310,7 @@ class _Declared:
             if self.names[self.control] not in places:
                 self._say(
                     f"{self.names[self.control]}: the control's mean of {metric} is needed, such "
-                    f"as {key(self.names[self.control])} = {USUAL[self.metrics[metric].kind][0]}"
+                    f"as {key(self.names[self.control])} = {USUAL[self.metrics[metric].kind]:g}"
                 )
         elif metric in self._terms and self.names[self.control] not in places:
             self._say(
@@ -348,7 +348,7 @@ class _Declared:
             if isinstance(one, bool) or not isinstance(one, int | float) or not isfinite(one):
                 self._say(f"{place}: must be a number; received {one!r}")
                 return None
-            if problem := _outside(float(one), metric):
+            if problem := outside(float(one), metric):
                 self._say(f"{place}: {problem}")
                 return None
         return tuple(map(float, values))
@@ -456,7 +456,7 @@ class _Declared:
             if not any(place.startswith("spread") for place in self.problems):
                 self._say(
                     f"spread: say how the amounts of {metric.name} vary: {{sd = 20}}, or {{buyers "
-                    "= 0.05, log_sd = 1}}"
+                    "= 0.05, log_sd = 1}"
                 )
             return
         own = [v for one in segments for v in one.means.get(metric.name, {}).values()]
@@ -472,7 +472,7 @@ class _Declared:
                 )
 
 
-def _outside(value: float, metric: Metric) -> str:
+def outside(value: float, metric: Metric) -> str:
     """Return what is wrong with a mean."""
     if (limits := metric.limits) is not None and not limits[0] <= value <= limits[1]:
         low, high = limits
@@ -485,99 +485,3 @@ def _outside(value: float, metric: Metric) -> str:
 
 def _text(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-# ----------------------------------------------------------------------
-# The truths that need no declaration.
-
-
-NULL = "no action differs"
-#: The control's mean in an example, and that of other actions, by kind.
-USUAL = {YES_NO: ("0.04", "0.05"), COUNT: ("2", "2.5"), AMOUNT: ("4", "5")}
-
-
-def truths_of(now: Situation, declared: Sequence[Truth]) -> tuple[Truth, ...]:
-    """Return the null, the plan's effect if there is a plan with one, and the declared truths.
-
-    The null has the control's means and all else of the first declared truth, or of the plan.
-    """
-    names = [action.name for action in now.actions]
-    control = 0 if now.spec.control is None else names.index(now.spec.control)
-    plan = _of_plan(now, control)
-    if not declared and plan is None:
-        raise InvalidSpecError(
-            "spec: nothing says what outcomes are like. Declare a truth in a TOML file, such as\n"
-            f"{indent(example(now), '  ')}\nor a plan with its noise and effect in [grid.plan].",
-            code="no-truth",
-            field="truth",
-        )
-    basis = declared[0] if declared else plan
-    assert basis is not None
-    found = [basis.null_of(control, NULL)]
-    found += [plan] if plan is not None and not plan.null else []
-    return (*found, *declared)
-
-
-def example(now: Situation) -> str:
-    """Return a truth for these actions, as a TOML file."""
-    lines, terms = list[str](), now.spec.reward.terms
-    names = [action.name for action in now.actions]
-    control = names[0] if now.spec.control is None else now.spec.control
-    if any(metric.kind == AMOUNT for metric in now.spec.metrics.values()):
-        lines.append("spread = {sd = 20}")
-    for metric in terms:
-        if len(terms) > 1:
-            lines.append(f"[metrics.{key(metric.name)}]")
-        lines += [f"{key(name)} = {USUAL[metric.kind][name != control]}" for name in names]
-    return "\n".join(lines)
-
-
-def _of_plan(now: Situation, control: int) -> Truth | None:
-    """Return the truth of the plan in the spec; None without a plan that states the noise."""
-    plan, reward = now.spec.grid.plan or {}, now.spec.reward
-    noise, effect = _middle(plan.get("noise")), _middle(plan.get("effect"))
-    if noise is None or len(reward.terms) > 1:
-        return None
-    [metric], K = reward.terms, len(now.actions)
-    base = _base(metric, noise)
-    if base is None:
-        return None
-    means = {name: np.zeros((1, K)) for name in now.spec.metrics}
-    means[metric.name] = np.full((1, K), base)
-    # The plan's effect is the gain of the best action over a random one.
-    lift = 0.0 if effect is None else reward.sign * effect * K / (K - 1) / reward.scale
-    other = next(action for action in range(K) if action != control)
-    means[metric.name][0, other] += lift
-    spreads = {one.name: Spread(sd=noise) for one in now.spec.metrics.values()
-               if one.kind == AMOUNT}  # fmt: skip
-    nothing = np.full(K, float(plan.get("missing", 0.0)))
-    made = Truth(
-        name=f"the plan's effect: {now.actions[other].name} {number(lift, 3)} better",
-        means=means, spreads=spreads, missing=nothing, late=np.zeros(K), null=not lift,
-    )  # fmt: skip
-    return made if not _outside(base + lift, metric) else made.null_of(control, NULL)
-
-
-def _middle(value: Any) -> float | None:
-    """Return a number, or the middle one of several guesses."""
-    values = sorted(value) if isinstance(value, list | tuple) else [value]
-    found = values[len(values) // 2] if values else None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    return float(found)
-
-
-def _base(metric: Metric, noise: float) -> float | None:
-    """Return a mean at which outcomes have the plan's noise; None if there is none.
-
-    >>> round(_base(Metric(name="visit", kind="yes/no"), 0.19595918), 6)
-    0.04
-    """
-    if metric.kind == YES_NO:
-        return (1 - sqrt(1 - 4 * noise**2)) / 2 if 0 < noise <= 0.5 else None
-    if metric.kind != AMOUNT:
-        return noise**2
-    if metric.range is None:
-        return 0.0
-    middle = sum(metric.range) / 2
-    return middle if noise < (metric.range[1] - metric.range[0]) / 2 else None

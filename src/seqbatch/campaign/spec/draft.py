@@ -75,6 +75,8 @@ class Choices:
         Of this metric, as in a spec.
     value, less_costs, currency
         What one unit of it is worth, and whether costs are subtracted, as in a spec.
+    purpose
+        What counts, as in a spec.
     randomised, floor, required_outcomes
         As in a spec; by default the floor depends on the number of actions.
     waves
@@ -116,6 +118,7 @@ class Choices:
     value: float | None = None
     less_costs: bool | None = None
     currency: str | None = None
+    purpose: str | Mapping[str, int] = "earn"
     randomised: float = 0.1
     floor: float | None = None
     required_outcomes: float = 0.9
@@ -176,7 +179,10 @@ class Choices:
             "absent": self.absent, "rows": self.rows,
         }  # fmt: skip
         verb = "maximise" if self.direction == "max" else "minimise"
-        objective = {verb: self.metric, "value": self.value, "less_costs": self.less_costs}
+        objective = {
+            verb: self.metric, "value": self.value, "less_costs": self.less_costs,
+            "purpose": self.purpose,
+        }  # fmt: skip
         made = {"metrics": {self.metric: _given(metric)}, "objective": _given(objective)}
         return made if self.currency is None else {"currency": self.currency, **made}
 

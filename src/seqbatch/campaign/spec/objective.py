@@ -98,6 +98,11 @@ class Objective(SpecPart):
         return weights
 
     @property
+    def roll_out(self) -> int:
+        """The number of units that get the final rule afterwards, as far as they count."""
+        return self.purpose.after if isinstance(self.purpose, RollOut) else 0
+
+    @property
     def setting(self) -> str:
         """The name of the setting that names the metrics."""
         return "maximise" if self.maximise is not None else "minimise"

@@ -89,7 +89,7 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
             actions=len(spec.actions),
             randomised=spec.randomised,
             floor=spec.floor,
-            after=purpose.after if isinstance(purpose, RollOut) else 0,
+            after=spec.objective.roll_out,
             # With a vector for each unit and action there is no action for everybody to plan for.
             purpose="choose" if purpose == "choose" and not shared else "earn",
             **size,

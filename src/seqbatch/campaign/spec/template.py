@@ -60,6 +60,8 @@ def planned_sizes(
         noise=scale.noise,
         randomised=spec.randomised,
         floor=spec.floor,
+        after=spec.objective.roll_out,
+        purpose="choose" if spec.objective.purpose == "choose" else "earn",
     )
     size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
@@ -112,12 +114,13 @@ EXAMPLE = Draft(
 
 @dataclass(frozen=True)
 class FirstSpec:
-    """A spec to start from, the roles of its file's columns, and how the file was read."""
+    """A spec to start from, its file's columns and how it was read, and what a plan assumed."""
 
     text: str
     draft: Draft
     sizes: tuple[int, ...]
     read_as: str = ""
+    assumed: OutcomeScale | None = None
 
     @property
     def features(self) -> int:
@@ -149,7 +152,7 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
             today = choices.today or date.today()
             draft = draft_of(opened, choices, today=today)
             read_as = opened.read_as
-    total = choices.units_in_all or draft.rows
+    total, assumed = choices.units_in_all or draft.rows, None
     sizes, why = (
         equal_sizes(total, choices.waves or WAVES),
         "equal waves; a plan finds better sizes",
@@ -157,9 +160,9 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as requested"
     elif choices.plan:
-        text = _text(choices, draft, sizes, "")
-        sizes, why = planned_sizes(text, total, choices.waves, choices.scale)
-    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as)
+        text, assumed = _text(choices, draft, sizes, ""), choices.scale
+        sizes, why = planned_sizes(text, total, choices.waves, assumed)
+    return FirstSpec(_text(choices, draft, sizes, why), draft, sizes, read_as, assumed)
 
 
 def starting_spec(units: Source | Any = None, **choices: Any) -> str:
@@ -355,6 +358,12 @@ def _objective(choices: Choices) -> str:
             value(bool(less)),
             "true: profit, the costs of actions are subtracted",
             active=less is not None,
+        )
+        + setting(
+            "purpose",
+            value("choose" if choices.purpose == "earn" else choices.purpose),
+            "only the action chosen at the end counts; {after = 100000}: a roll-out, too",
+            active=choices.purpose != "earn",
         )
     )
 

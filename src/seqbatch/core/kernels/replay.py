@@ -60,6 +60,30 @@ def any_action(columns: int, draw: float, eligible: Bools | None, unit: int) -> 
 
 
 @kernel()
+def may_try(untried: Bools, eligible: Bools | None, unit: int) -> bool:
+    """Return whether row `unit` of eligible allows an action that is untried."""
+    for action in range(untried.shape[0]):
+        if eligible is not None and not eligible[unit, action]:
+            continue
+        if untried[action]:
+            return True
+    return False
+
+
+@kernel()
+def without_outcomes(count: Integers, models: int, untried: Bools) -> bool:
+    """Mark the actions without outcomes in any group of models; return whether there is one."""
+    some = False
+    for action in range(untried.shape[0]):
+        outcomes = 0
+        for cell in range(min(action, models - 1), count.shape[0], models):
+            outcomes += count[cell]
+        untried[action] = outcomes == 0
+        some = some or outcomes == 0
+    return some
+
+
+@kernel()
 def replay_ucb(
     rows: Floats,
     table: Floats,
@@ -69,6 +93,7 @@ def replay_ucb(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    until_tried: bool,
     eligible: Bools | None,
     gram: Floats,
     moment: Floats,
@@ -91,17 +116,19 @@ def replay_ucb(
     chosen, rewards = np.empty((longest, rows.shape[2])), np.empty(longest)
     cells, scores = np.zeros(longest, dtype=np.int64), np.empty(columns)
     stale = np.empty(models, dtype=np.bool_)
+    untried, some = np.zeros(columns, dtype=np.bool_), until_tried
     start = 0
     for stop in ends:
         size = stop - start
+        some = some and without_outcomes(count, models, untried)
         means_and_widths(rows[start:stop], theta, root, means[:size], widths[:size])
         stale[:] = False
         for i in range(size):
             for a in range(columns):
                 scores[a] = means[i, a] + gamma * widths[i, a]
             action = winner(scores, draws[start + i], random_ties, eligible, start + i)
-            if random_first and start == 0:
-                action = any_action(columns, draws[i], eligible, i)
+            if (random_first and start == 0) or (some and may_try(untried, eligible, start + i)):
+                action = any_action(columns, draws[start + i], eligible, start + i)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             # There are 1 or K rows and models, by layout; min selects the only one or the own one.
@@ -179,6 +206,7 @@ def replay_stages(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    until_tried: bool,
     eligible: Bools | None,
     gram: Floats,
     moment: Floats,
@@ -208,9 +236,11 @@ def replay_stages(
         np.empty(longest, np.int64),
     )
     stale = np.empty(theta.shape[0], np.bool_)
+    untried, some = np.zeros(columns, dtype=np.bool_), until_tried
     start = 0
     for stop in ends:
         size = left = stop - start
+        some = some and without_outcomes(count, models, untried)
         for i in range(size):
             units[i] = i
             waiting[i] = rows[start + i]
@@ -247,8 +277,8 @@ def replay_stages(
         stale[:] = False
         for i in range(size):
             action = winner(criterion[i], draws[start + i], random_ties, eligible, start + i)
-            if random_first and start == 0:
-                action = any_action(columns, draws[i], eligible, i)
+            if (random_first and start == 0) or (some and may_try(untried, eligible, start + i)):
+                action = any_action(columns, draws[start + i], eligible, start + i)
             actions[start + i] = action
             rewards[i] = table[start + i, action]
             chosen[i] = rows[start + i, min(action, rows.shape[1] - 1)]
@@ -373,6 +403,7 @@ def replay_online_ucb(
     draws: Floats,
     random_ties: bool,
     random_first: bool,
+    until_tried: bool,
     eligible: Bools | None,
     gram: Floats,
     moment: Floats,
@@ -393,12 +424,14 @@ def replay_online_ucb(
     passed, gain, upper = np.empty(dim), np.empty(dim), np.empty((dim, dim))
     updates, places = np.zeros(models, dtype=np.int64), np.empty(dim + 1, dtype=np.int64)
     found = 0
+    untried, some = np.zeros(columns, dtype=np.bool_), until_tried
     # The roots by columns as well: products with a unit's vector then need no sums across lanes.
     flipped = np.empty_like(root)
     for model in range(models):
         flipped[model] = 0.0
         _flip(root[model], flipped[model])
     for t in range(rows.shape[0]):
+        some = some and without_outcomes(count, models, untried)
         for a in range(columns):
             slot, model, image = min(a, rows.shape[1] - 1), min(a, models - 1), images[a]
             x = rows[t, slot]
@@ -413,7 +446,7 @@ def replay_online_ucb(
             predicted[a] = mean
             scores[a] = mean + gamma * np.sqrt(square)
         action = winner(scores, draws[t], random_ties, eligible, t)
-        if random_first and t == 0:
+        if (random_first and t == 0) or (some and may_try(untried, eligible, t)):
             action = any_action(columns, draws[t], eligible, t)
         actions[t] = action
         model, reward = min(action, models - 1), table[t, action]

@@ -16,7 +16,8 @@ from seqbatch.campaign.decide.stopping import stopping_said, unlooked
 from seqbatch.campaign.record.earlier_campaign import history_said
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event
-from seqbatch.campaign.rehearsal.truth import example
+from seqbatch.campaign.rehearsal.example_truth import example
+from seqbatch.campaign.rehearsal.rehearsal import refusals, rehearsable
 from seqbatch.campaign.spec.column_proposal import FEATURES, Became
 from seqbatch.campaign.spec.constraints_text import constraints_said
 from seqbatch.campaign.spec.draft import ACTIONS, Choices, Draft
@@ -568,6 +569,14 @@ def _form_page(
     )  # fmt: skip
 
 
+def _truth(text: str, prepared: Prepared) -> str:
+    """Return a truth for a spec, with the names of its actions; "" if it cannot be rehearsed."""
+    spec = parse_spec(text, name="spec")
+    if refusals(spec):
+        return ""
+    return example(rehearsable(spec).now if spec.masked else prepared.now)
+
+
 def _review_page(
     request: Request, file: Kept, form: Form, text: str, review: Review | None, *, said: str = ""
 ) -> Response:
@@ -580,7 +589,7 @@ def _review_page(
         "file": file, "filled": filled, "text": text, "said": said,
         "problems": problems, "listed": LISTED,
         "words": review and review.words, "found": review and review.found,
-        "truth": form.text("truth") or (prepared and example(prepared.now)),
+        "truth": form.text("truth") or (prepared and _truth(text, prepared)),
         "campaigns": form.text("campaigns", "200"),
     }  # fmt: skip
     return page(request, "new_review.html", status_code=422 if said or problems else 200, **shown)

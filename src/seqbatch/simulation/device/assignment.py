@@ -72,6 +72,7 @@ class Rules:
     among: Array
     random_ties: bool
     contested: bool = False
+    blind: Array = None
 
     @classmethod
     def of(cls, rule: Rule, models: int, backend: Backend, shape: Floats) -> "Rules":
@@ -80,7 +81,7 @@ class Rules:
         A unit's context is its vector times the source's `shape`. Theta and root are multiplied by
         the shape here, once, and applied to vectors.
         """
-        theta = root = among = None
+        theta = root = among = blind = None
         # Other kinds do without scores.
         if rule.kind in ("highest", "shares"):
             thetas = rule.theta[None] if rule.samples is None else rule.samples
@@ -91,6 +92,10 @@ class Rules:
             root = backend.array(reshaped(roots, shape[:, None]))
         if rule.kind == "highest" and rule.among is not None:
             among = backend.array(rule.among.reshape(-1, models))
+        if rule.untried is not None:
+            # All units may get all actions: those of a trial with an untried one are random.
+            untried = rule.untried.reshape(-1, models).sum(axis=1, keepdims=True)
+            blind = backend.array(untried > 0)
         return cls(
             kind=rule.kind,
             action=rule.action,
@@ -100,6 +105,7 @@ class Rules:
             among=among,
             random_ties=rule.ties == "random",
             contested=rule.contested,
+            blind=blind,
         )
 
     @classmethod
@@ -110,8 +116,8 @@ class Rules:
     @property
     def greedy(self) -> bool:
         """Whether each unit gets the action of highest mean, the lowest one of equals."""
-        plain = self.root is None and self.among is None and not self.random_ties
-        return self.kind == "highest" and plain
+        whole = self.root is None and self.among is None and self.blind is None
+        return self.kind == "highest" and whole and not self.random_ties
 
     def actions(self, x: Array, draws: Callable[[], Array], problem: Problem) -> Array:
         """Return the action of each unit, shape (trials, n).
@@ -125,12 +131,17 @@ class Rules:
         problem
             The problem, with the layout of contexts.
         """
+        known = self._by_kind(x, draws, problem)
+        if self.blind is None:
+            return known
+        return namespace(x).where(self.blind, at_random(draws(), problem), known)
+
+    def _by_kind(self, x: Array, draws: Callable[[], Array], problem: Problem) -> Array:
         xp = namespace(x)
         if self.kind == "fixed":
             return xp.full(x.shape[:2], self.action, dtype=xp.int64, device=x.device)
         if self.kind == "uniform":
-            wanted = xp.astype(draws() * problem.actions, xp.int64)
-            return xp.where(wanted < problem.actions, wanted, problem.actions - 1)
+            return at_random(draws(), problem)
         if self.kind == "shares":
             shares = best_shares(x, self.theta, problem, self.random_ties)
             return picked(contested(shares) if self.contested else shares, draws())
@@ -140,6 +151,13 @@ class Rules:
         if self.among is not None:
             criterion = xp.where(self.among[:, None, :], criterion, -math.inf)
         return among_equals(criterion, draws()) if self.random_ties else lowest(criterion)
+
+
+def at_random(draws: Array, problem: Problem) -> Array:
+    """Return any of all actions by each draw, equally likely."""
+    xp = namespace(draws)
+    wanted = xp.astype(draws * problem.actions, xp.int64)
+    return xp.where(wanted < problem.actions, wanted, problem.actions - 1)
 
 
 def reshaped(parameters: Floats, shape: Floats) -> Floats:

@@ -172,7 +172,7 @@ def _chosen(x: Array, actions: Array) -> Array:
 
 
 #: What a rule may ask of a device beyond scores; see :data:`seqbatch.policies.rule.EXTRAS`.
-READS = ("shares",)
+READS = ("shares", "untried")
 #: Runs whose scores are computed together; with more, scores would take more memory than contexts.
 SCORED = 8
 #: The maximum number of pending eigenvalue computations.
