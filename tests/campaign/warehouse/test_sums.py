@@ -97,7 +97,9 @@ CASES = {
     },
     "cap": about("visit", direction="min", range=[-10, 10], absent=0.25, cap=1.5),
     "yes/no": about("bought", kind="yes/no", absent=0),
-    "hashed": {"features": {"categorical": {"branch": {"hash": 5, "by": "md5", "missing": "level"}}}},
+    "hashed": {
+        "features": {"categorical": {"branch": {"hash": 5, "by": "md5", "missing": "level"}}}
+    },
     "no features": {"features": {}, "policy": {"kind": "ThompsonSampling", "samples": 100}},
 }  # fmt: skip
 

@@ -30,8 +30,9 @@ from seqbatch.errors import InvalidFileError, RowProblem
 # The wave's units, as the table of assignments holds them: decisions, and the model's numbers.
 
 
-#: The most cells (combinations of categories and booleans) for which sums by cell come first.
-MOST_CELLS = 4_096
+#: The most cells (combinations of categories and booleans) for which sums by cell come first: with
+#: thousands of them, a database takes longer than to multiply for every unit.
+MOST_CELLS = 128
 
 
 class StoredStages:
