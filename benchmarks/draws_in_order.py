@@ -96,8 +96,9 @@ def drawn(
     *,
     wave: int,
     key: int,
+    anew: bool = False,
 ) -> Integers:
-    """Draw the actions of a wave, patient by patient."""
+    """Draw the actions of a wave, patient by patient; `now` goes on from wave to wave, or anew."""
     ids = [f"{wave}-{row}" for row in range(SIZE)]
     own = draws(key, "trial", ids)
     if kind == "balanced, each call alone":
@@ -109,14 +110,20 @@ def drawn(
     if kind == "independent":
         above: Integers = (own.choice[:, np.newaxis] >= table.cumsum(axis=1)).sum(axis=1)
         return np.minimum(above, ARMS - 1)
-    here = now[kind]
-    seeded = replace(here, spec=here.spec.model_copy(update={"seed": key}), wave=wave + 1)
-    return draw_in_order(seeded, table, own, patients.strata(wave)).actions
+    here, kept = now[kind], {} if anew or not wave else now[kind].by_stratum
+    seeded = replace(
+        here, spec=here.spec.model_copy(update={"seed": key}), wave=wave + 1, by_stratum=kept,
+        balanced_since=0 if anew else 1,
+    )  # fmt: skip
+    found = draw_in_order(seeded, table, own, patients.strata(wave))
+    now[kind] = replace(seeded, by_stratum=kept | found.strata)
+    return found.actions
 
 
-def coins(actions: Integers, patients: Patients, wave: int) -> Floats:
+def coins(
+    actions: Integers, patients: Patients, wave: int, counts: dict[tuple[str, str], list[int]]
+) -> Floats:
     """Return each patient's probabilities given the patients before, under minimisation."""
-    counts: dict[tuple[str, str], list[int]] = {}
     table = np.empty((SIZE, ARMS))
     values = [column.to_pylist() for column in patients.strata(wave)]
     for row, unit in enumerate(zip(*values, strict=True)):
@@ -197,13 +204,14 @@ def findings(
     """Run a trial, and return the interval of the lift of the second arm over control."""
     patients = Patients(np.random.default_rng([22, trial]))
     actions = np.zeros(0, dtype=np.int64)
+    counts: dict[tuple[str, str], list[int]] = {}
     waves = []
     for wave in range(WAVES):
         table = preferred(patients, actions, wave if adaptive else 0)
         drawing = "minimise" if kind == WEIGHTED else kind
-        own = drawn(drawing, now, table, patients, wave=wave, key=trial)
+        own = drawn(drawing, now, table, patients, wave=wave, key=trial, anew=adaptive)
         rows = np.arange(wave * SIZE, (wave + 1) * SIZE)
-        logged = coins(own, patients, wave) if kind == WEIGHTED else table
+        logged = coins(own, patients, wave, counts) if kind == WEIGHTED else table
         columns = patients.with_centres if centres else patients.columns
         waves.append(Rows.of(columns[rows], own, logged, patients.outcomes[rows, own]))
         actions = np.concatenate([actions, own])

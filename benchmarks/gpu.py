@@ -37,7 +37,7 @@ from seqbatch.policies import (
 )
 from seqbatch.simulation import Line
 from seqbatch.simulation.device import simulate_trials, units
-from seqbatch.simulation.sweep import SHARING, DeviceTrials, Trial
+from seqbatch.simulation.study import SHARING, DeviceTrials, Trial
 
 DEVICE = os.environ.get("SEQBATCH_DEVICE", "cuda")
 #: Smaller everywhere, to see that the program runs on a machine without a GPU.
@@ -311,7 +311,7 @@ import numba, polars
 from numpy.random import SeedSequence
 from seqbatch.lab import figure3
 from seqbatch.simulation.device import backend, pools
-from seqbatch.simulation.sweep import DeviceTrials
+from seqbatch.simulation.study import DeviceTrials
 lap("importing the rest")
 world = figure3.AvazuPool(rows, figure3.GENERATED, device)
 pools.device_pool(world.instance(SeedSequence(0)).environment, backend.backend(device))

@@ -20,8 +20,8 @@ import polars as pl
 
 from seqbatch.allocation import Limits, limited, rounded
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.lab.charts import save
 from seqbatch.pictures import COLOURS, INK
+from seqbatch.simulation.charts import save
 
 ACTIONS = ("nothing", "e-mail", "letter", "call")
 AT_MOST = np.array([np.inf, np.inf, 800, 400])

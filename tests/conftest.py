@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import Phase, settings
 
-from seqbatch.campaign.spec import draft, spec
+from seqbatch.campaign.spec import choices, spec
 from seqbatch.campaign.steps import create
 from seqbatch.planning import request
 from seqbatch.planning.gaussian_model import Model
@@ -24,8 +24,8 @@ settings.register_profile(
     "unshrunk", settings.get_profile("steady"), phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile("steady")
-# A spec without a seed draws one, which no test could repeat; `draft` holds the real function.
-assert draft.fresh_seed is spec.fresh_seed
+# A spec without a seed draws one, which no test could repeat; `choices` holds the real function.
+assert choices.fresh_seed is spec.fresh_seed
 spec.fresh_seed = lambda: 0
 # So does every campaign a salt for the hash of its first event.
 drawn_salt, create.fresh_salt = create.fresh_salt, lambda: "0" * 32

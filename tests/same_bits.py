@@ -1298,20 +1298,20 @@ kind = "StudentT"
 dim = 3
 actions = 3
 
-[lines.greedy]
+[policies.greedy]
 kind = "SBPE"
 grid = {kind = "minimax", batches = 3}
 
-[lines.careful]
+[policies.careful]
 kind = "SBUCB"
 gamma = 0.5
 grid = {kind = "uniform", batches = 5}
 
-[lines.split]
+[policies.split]
 kind = "BPE"
 grid = {kind = "geometric", batches = 3}
 
-[lines.drawn]
+[policies.drawn]
 kind = "ThompsonSampling"
 grid = {kind = "explicit", shares = [0.1, 0.4, 1]}
 """

@@ -13,12 +13,11 @@ from seqbatch import Learner, document, environments, grids, policies
 from seqbatch.campaign import Campaign
 from seqbatch.document import MOST_ROWS, Table, paragraph, shown
 from seqbatch.errors import StoreError
-from seqbatch.lab.comparison import compare
 from seqbatch.planning import plan
-from seqbatch.simulation import simulate
+from seqbatch.simulation import Study, simulate
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, outcomes, units
-from tests.lab.test_lab import SPEC as COMPARISON
+from tests.simulation.test_study_file import SPEC as COMPARISON
 
 NASTY = "<script>alert('mail')</script>"
 
@@ -234,11 +233,13 @@ def test_a_learner_shows_its_batches():
 
 
 @pytest.mark.slow
-def test_a_comparison_shows_its_summary(tmp_path):
+def test_a_study_shows_its_summary(tmp_path):
     spec = tmp_path / "spec.toml"
-    spec.write_text(COMPARISON.replace("lines.mine", f'lines."{NASTY}"'), encoding="utf-8")
-    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert is_short(made) == "<Comparison: 2 lines in 1 environment at 400, 800 units; 3 trials>"
+    spec.write_text(COMPARISON.replace("policies.mine", f'policies."{NASTY}"'), encoding="utf-8")
+    made = Study.load(spec).run()
+    assert is_short(made) == (
+        "<StudyResult: 2 policies in 1 environment, 2 or 4 batches, 400 or 800 units; 3 trials>"
+    )
     found = page(made)
     assert len(found.images) == 1
     assert NASTY in found.cells

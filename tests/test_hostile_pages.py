@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from seqbatch.campaign import Campaign
 from seqbatch.cli.app import app
 from seqbatch.document import Table, page, paragraph, picture, shown
-from seqbatch.lab.charts import Rendered, save
-from seqbatch.lab.comparison import compare
 from seqbatch.planning import Sample, plan
+from seqbatch.simulation import Study
+from seqbatch.simulation.charts import Rendered, save
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 from tests.hostile import EVERY, SCRIPTS, TERMINAL, acts
@@ -126,13 +126,13 @@ trials = 2
 kind = "Gaussian"
 dim = 2
 actions = 2
-[lines.{second}]
+[policies.{second}]
 kind = "SBPE"
 grid = {{kind = "uniform", batches = 2}}
 """
 
 
-def test_a_comparison_runs_nothing(tmp_path, opened):
+def test_a_study_runs_nothing(tmp_path, opened):
     for first, second in ((SCRIPTS[0], TERMINAL[0]), (TERMINAL[2], SCRIPTS[3])):
         names = {"first": json.dumps(first), "second": json.dumps(second)}
         (tmp_path / "spec.toml").write_text(COMPARISON.format(**names), encoding="utf-8")
@@ -141,8 +141,8 @@ def test_a_comparison_runs_nothing(tmp_path, opened):
         result = CliRunner().invoke(app, words, catch_exceptions=False)
         assert result.exit_code == 0, result.output
         assert acts(result.output) == set()
-        assert "hacked</title>" not in opened(folder / "regret.html")
-    made = compare(tmp_path / "spec.toml", out=folder, jobs=1, report=lambda _: None)
+        assert "hacked</title>" not in opened(folder / "time.html")
+    made = Study.load(tmp_path / "spec.toml").run()
     assert "<title>notebook</title>" in opened(written(tmp_path, made._repr_html_()))
 
 

@@ -14,29 +14,40 @@ from tests import files_page, public_names
 ROOT = Path(__file__).parents[1]
 
 
-def test_import_brings_no_more_than_it_must():
-    code = "import sys, seqbatch; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
-    )
-    loaded = set(result.stdout.split()) - sys.stdlib_module_names
-    allowed = {"numpy", "scipy", "numba", "seqbatch", "cython_runtime"}
-    third_party = {name for name in loaded if not name.startswith(("_", "sitecustomize"))}
-    assert third_party <= allowed
-    # Compilers come in with the first kernel, not with the import.
-    assert "numba" not in loaded
-    assert "scipy" not in loaded
+def loaded_by(code):
+    """Return the modules that are loaded after some code, in a process of its own."""
+    code += "\nimport sys; print('loaded:', *sys.modules)"
+    run = [sys.executable, "-c", code]
+    result = subprocess.run(run, capture_output=True, check=True, text=True)
+    return set(result.stdout.rpartition("loaded:")[2].split())
 
 
-def test_commands_that_compute_nothing_wait_for_no_compiler():
-    code = (
-        "import sys, seqbatch.campaign, seqbatch.storage, seqbatch.cli.app\n"
-        "print(*({'numba', 'scipy', 'altair', 'rich.markdown'} & set(sys.modules)))"
+def test_the_import_brings_no_other_package():
+    tops = {name.partition(".")[0] for name in loaded_by("import seqbatch")}
+    others = tops - sys.stdlib_module_names - {"seqbatch"}
+    assert {name for name in others if not name.startswith(("_", "sitecustomize"))} == set()
+
+
+def test_commands_that_compute_nothing_start_at_once(tmp_path):
+    made = (
+        "from seqbatch.campaign import Campaign\nfrom seqbatch.storage import open_store\n"
+        "spec = {'name': 'a', 'seed': 1, 'actions': ['x', 'y'], 'grid': {'sizes': [4, 4]},"
+        " 'metrics': {'m': {'kind': 'yes/no'}}, 'objective': {'maximise': 'm'}}\n"
+        f"Campaign.create(spec, store=open_store({str(tmp_path / 's.db')!r}))"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    loaded_by(made)
+    run = (
+        "import sys\nfrom seqbatch.cli.app import app\n"
+        "sys.argv = ['seqbatch', *{!r}]\napp(standalone_mode=False)"
     )
-    assert result.stdout.split() == []
+    assert "numpy" not in loaded_by(run.format(["--help"]))
+    for command in ("status", "list"):
+        words = ["campaign", command, *(["a"] if command == "status" else [])]
+        loaded = loaded_by(run.format([*words, "--store", str(tmp_path / "s.db")]))
+        assert "seqbatch.campaign" in loaded
+        heavy = {"alembic", "altair", "numba", "polars", "rich.markdown", "scipy"}
+        rooms = {"allocation", "inference", "learner", "planning.plan", "simulation"}
+        assert loaded & (heavy | {f"seqbatch.{room}" for room in rooms}) == set()
 
 
 def test_the_public_names_are_those_listed():
@@ -131,7 +142,7 @@ CUT = {
     "campaign/files/reading.py": "a library's message, of which the first line is shown",
     "campaign/record/codec.py": "a library's message, of which the first line is shown",
     "campaign/spec/toml.py": "messages of Python's TOML parser",
-    "lab/comparison.py": "a message of Python's about arguments",
+    "simulation/study_file.py": "a message of Python's about arguments",
 }
 
 

@@ -3,11 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from seqbatch import grids, policies, theory
-from seqbatch.core import Contexts, Estimate, Problem, Statistics
 from seqbatch.errors import SeqbatchError
-from seqbatch.grids import Grid
-from seqbatch.learner import Learner
 
 if TYPE_CHECKING:
     from seqbatch import allocation as allocation
@@ -16,13 +12,22 @@ if TYPE_CHECKING:
     from seqbatch import datasets as datasets
     from seqbatch import engine as engine
     from seqbatch import environments as environments
+    from seqbatch import grids as grids
     from seqbatch import inference as inference
     from seqbatch import lab as lab
     from seqbatch import planning as planning
+    from seqbatch import policies as policies
     from seqbatch import simulation as simulation
     from seqbatch import storage as storage
+    from seqbatch import theory as theory
     from seqbatch.client import AsyncClient as AsyncClient
     from seqbatch.client import Client as Client
+    from seqbatch.core import Contexts as Contexts
+    from seqbatch.core import Estimate as Estimate
+    from seqbatch.core import Problem as Problem
+    from seqbatch.core import Statistics as Statistics
+    from seqbatch.grids import Grid as Grid
+    from seqbatch.learner import Learner as Learner
 
 __version__ = "0.2.0"
 
@@ -40,29 +45,33 @@ __all__ = [
     "theory",
 ]
 
-#: Imported when first asked for, since some take a while and some need an extra to be installed;
-#: for the latter's sake they are not in ``__all__``, which ``import *`` would import.
+#: Imported on first use, since some take a while and some need an extra to be installed; the
+#: latter are not in ``__all__``, which ``import *`` would import.
 ROOMS = (
-    "allocation", "campaign", "checks", "datasets", "engine", "environments", "inference", "lab",
-    "planning", "simulation", "storage",
+    "allocation", "campaign", "checks", "datasets", "engine", "environments", "grids", "inference",
+    "lab", "planning", "policies", "simulation", "storage", "theory",
 )  # fmt: skip
 
-
-#: The clients of a service, which need httpx.
-CLIENTS = ("AsyncClient", "Client")
+#: The module of each class, also imported on first use; the clients of a service need httpx.
+CLASSES = {
+    "AsyncClient": "client", "Client": "client", "Contexts": "core", "Estimate": "core",
+    "Grid": "grids", "Learner": "learner", "Problem": "core", "Statistics": "core",
+}  # fmt: skip
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
 
     def __getattr__(name: str) -> Any:
-        """Import a room of the library on first use, so that ``seqbatch.planning`` just works."""
+        """Import a room or a class of the library on first use."""
         if name in ROOMS:
             return import_module(f"{__name__}.{name}")
-        if name in CLIENTS:
-            return getattr(import_module(f"{__name__}.client"), name)
+        if name in CLASSES:
+            made = getattr(import_module(f"{__name__}.{CLASSES[name]}"), name)
+            globals()[name] = made
+            return made
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     # What a tab shows: what has a page of reference, and none of what this module itself uses.
-    return sorted({*__all__, *ROOMS, *CLIENTS, "core", "errors"})
+    return sorted({*__all__, *ROOMS, *CLASSES, "core", "errors"})

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.display import counted
-from seqbatch.document import Table, shown
+from seqbatch.document import Frames, Table, shown
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class LateOutcomes:
 
 
 @dataclass(frozen=True)
-class OutcomeRecord:
+class OutcomeRecord(Frames):
     """When each unit was assigned, and when its outcome was used, in the order of assignment.
 
     Parameters
@@ -94,10 +93,6 @@ class OutcomeRecord:
     def awaited(self) -> Integers:
         """The numbers of the units whose outcomes are not known yet."""
         return np.flatnonzero(self.used == 0)
-
-    def to_pandas(self) -> Any:
-        """Return, for each batch, how many outcomes were used when, as a pandas data frame."""
-        return self.tables()[0].to_pandas()
 
     def tables(self) -> list[Table]:
         """Return, for each batch, how many outcomes were used in time, later, and not yet."""

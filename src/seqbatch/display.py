@@ -103,9 +103,11 @@ def counted(count: int, what: str) -> str:
 def plural(what: str) -> str:
     """Return a noun's plural.
 
-    >>> plural("batch"), plural("unit")
-    ('batches', 'units')
+    >>> plural("batch"), plural("unit"), plural("policy")
+    ('batches', 'units', 'policies')
     """
+    if what.endswith("cy"):
+        return what[:-1] + "ies"
     return what + ("es" if what.endswith("ch") else "s")
 
 

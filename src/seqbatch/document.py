@@ -6,6 +6,7 @@ escaped here, and a page needs no network.
 """
 
 import base64
+import csv
 import html
 import json
 import re
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from seqbatch.chart import Drawable
@@ -66,15 +68,72 @@ class Table:
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas data frame."""
-        try:
-            pandas = import_module("pandas")
-        except ModuleNotFoundError:
-            raise InvalidArgumentError(
-                "to_pandas", "called where pandas is installed", "no module named pandas",
-                "Install it with: pip install pandas.", code="not-installed",
-            ) from None  # fmt: skip
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-        return pandas.DataFrame(rows, columns=list(self.columns))
+        return _library("pandas").DataFrame(rows, columns=list(self.columns))
+
+    def to_polars(self) -> Any:
+        """Return the table as a Polars data frame."""
+        return _library("polars").DataFrame(self._by_column(), strict=False)
+
+    def to_arrow(self) -> Any:
+        """Return the table as an Arrow table."""
+        return _library("pyarrow", "to_arrow").table(self._by_column())
+
+    def _by_column(self) -> dict[str, list[Any]]:
+        return {name: [row[n] for row in self.rows] for n, name in enumerate(self.columns)}
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table to a CSV file, with numbers in full; return the file."""
+        with (
+            atomically(Path(path)) as partial,
+            partial.open("w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.writer(file)
+            writer.writerow(self.columns)
+            writer.writerows(self.rows)
+        return Path(path)
+
+    def to_latex(self) -> str:
+        r"""Return the table as LaTeX, with the rules of the package booktabs and text escaped.
+
+        >>> print(Table("T", ("policy", "won"), [("A_1", 0.5)], words=("policy",)).to_latex())
+        \begin{tabular}{lr}
+        \toprule
+        policy & won \\
+        \midrule
+        A\_1 & 0.5 \\
+        \bottomrule
+        \end{tabular}
+        """
+        sides = "".join("l" if column in self.words else "r" for column in self.columns)
+        head, *body = (
+            " & ".join(map(_in_latex, row)) + r" \\" for row in (self.columns, *self.cells())
+        )
+        lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *body]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def __str__(self) -> str:
+        """Return the table as lines of text, with its title.
+
+        >>> print(Table("T", ("policy", "won"), [("A", 10), ("B", None)], words=("policy",)))
+        T
+        policy  won
+        A        10
+        B
+        """
+        rows = [list(self.columns), *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                text.ljust(width) if name in self.words else text.rjust(width)
+                for name, text, width in zip(self.columns, row, widths, strict=True)
+            )
+            for row in rows
+        ]
+        return "\n".join([visible(self.title), *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        return self.shortened().html()
 
     def cells(self) -> list[list[str]]:
         """Return the rows as text."""
@@ -99,6 +158,49 @@ class Table:
             f"{escaped(self.title)}</caption>"
             f"<thead>{heads}</thead><tbody>{body}</tbody></table>"
         )
+
+
+def _library(name: str, method: str | None = None) -> ModuleType:
+    """Return a library of data frames; say what to install where it is missing."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise InvalidArgumentError(
+            method or f"to_{name}", f"called where {name} is installed", f"no module named {name}",
+            f"Install it with: pip install {name}.", code="not-installed",
+        ) from None  # fmt: skip
+
+
+#: Characters that are markup in LaTeX.
+LATEX = {
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$",
+}  # fmt: skip
+
+
+def _in_latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in text)
+
+
+class Frames:
+    """What has tables, as a data frame of one of three libraries: its first table."""
+
+    def tables(self) -> list[Table]:
+        """Return the tables."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """Return the first table as a pandas data frame."""
+        return self.tables()[0].to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the first table as a Polars data frame."""
+        return self.tables()[0].to_polars()
+
+    def to_arrow(self) -> Any:
+        """Return the first table as an Arrow table."""
+        return self.tables()[0].to_arrow()
 
 
 @dataclass(frozen=True)

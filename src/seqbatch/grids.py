@@ -15,7 +15,7 @@ import math
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 from seqbatch.core import arguments
@@ -317,7 +317,7 @@ COUNTS: dict[str, Callable[..., int]] = {
 COUNTED = {"online": "It has one batch per unit.", "explicit": "It has one batch per share."}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GridRule:
     """A rule that makes a grid for any horizon: the kind of grid and the number of batches.
 
@@ -338,11 +338,12 @@ class GridRule:
 
     Examples
     --------
-    >>> GridRule(kind="minimax", batches="stochastic", scale=0.4).grid(100_000, 10)
+    >>> GridRule("minimax", batches="stochastic", scale=0.4).grid(100_000, 10)
     Grid(units=100000, batches=2, ends=[4000, 100000])
     """
 
     kind: str
+    _: KW_ONLY
     batches: int | str | None = None
     divide: int = 1
     scale: float | None = None

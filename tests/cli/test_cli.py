@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import seqbatch
 from seqbatch.cli.app import app
-from tests.lab.test_lab import SPEC
+from tests.simulation.test_study_file import SPEC
 
 ROOT = Path(__file__).parents[2]
 

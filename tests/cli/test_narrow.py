@@ -16,10 +16,10 @@ from seqbatch.campaign.views.history import events_table
 from seqbatch.cli import console as consoles
 from seqbatch.cli.app import app
 from seqbatch.document import Table
-from seqbatch.lab.comparison import Comparison
+from seqbatch.simulation import StudyResult
 from seqbatch.storage import open_store
 from tests.campaign.instances import SMALL, units
-from tests.lab.test_lab import SPEC as COMPARISON
+from tests.simulation.test_study_file import SPEC as COMPARISON
 
 pytestmark = pytest.mark.slow
 
@@ -185,9 +185,10 @@ def test_comparisons(tmp_path, request):
     holds_names(shown, ["a-sphere-with-a-very-long-name", NAMES[0], "greedy"])
     row = {
         "environment": LONG, "policy": NAMES[0], "units": 1_234_567, "batches": 1_234_567,
-        "trials": 1_000, "mean": 1_234_567.8, "sd": 12_345.6, "low": -1_234_567.8, "high": 0.12345,
+        "regret": 1_234_567.8, "simple_regret": 0.12345,
     }  # fmt: skip
-    [table] = Comparison(pl.DataFrame([row]), {}, ()).tables()
+    runs = pl.DataFrame([{**row, "trial": trial} for trial in range(2)])
+    [table] = StudyResult(runs, {NAMES[0]: "SBPE"}).tables()
     text = request.getfixturevalue("narrow")(table)
     fits(text)
     holds_names(text, NAMES[:1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_campaign import folder, run, said
+from tests.cli.test_campaign import folder, run, said, wave
 
 __all__ = ["folder"]
 
@@ -50,6 +50,24 @@ def test_a_spec_is_rehearsed_and_leads_to_its_creation():
     refused = said("rehearse", *options, code=2)
     assert refused["code"] == "invalid-truth"
     assert "spread: say how the amounts of visit vary" in refused["message"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_history_is_found_in_the_store():
+    run("create", "spec.toml", "--store", "own.db")
+    run("assign", "spring", "units.csv", "--out", "a1.csv", "--store", "own.db")
+    wave(1)
+    run("record", "spring", "o1.csv", "--store", "own.db")
+    run("close", "spring", "--store", "own.db")
+    run("abort", "spring", "--reason", "enough", "--store", "own.db")
+    text = Path("spec.toml").read_text(encoding="utf-8").replace("spring", "summer")
+    Path("later.toml").write_text(f'{text}[history]\ncampaign = "spring"\n', encoding="utf-8")
+    asked = ("later.toml", "--units", "units.csv", "--truth", "truth.toml", "--campaigns", "1")
+    made = said("rehearse", "later.toml", "--write-truth", "truth.toml", "--store", "own.db")
+    assert made["next"].endswith("--truth truth.toml --store own.db")
+    made = said("rehearse", *asked, "--store", "own.db")
+    assert made["next"] == "seqbatch campaign create later.toml --store own.db"
+    assert "campaigns.db" in run("rehearse", *asked, code=2).output
 
 
 SETTLED = """

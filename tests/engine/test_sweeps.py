@@ -8,18 +8,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from seqbatch.cli.app import app
 from seqbatch.engine import as_completed, open_engine
+from seqbatch.environments import logged_table
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.lab.comparison import compare
-from seqbatch.policies import SBPE, LinUCB
-from seqbatch.simulation import Line, run_tasks, sweep
+from seqbatch.policies import SBPE
+from seqbatch.simulation import Line, Study, run_tasks
 from tests.engine.conftest import NAMES
 from tests.engine.pieces import square
-from tests.simulation.test_sweep import TWO, arguments
+from tests.simulation.test_study import TWO, arguments
+from tests.studies import runs_of
 
 SPEC = """
 seed = 5
@@ -29,7 +31,7 @@ horizons = [300]
 kind = "Sphere"
 dim = 2
 actions = 2
-[lines.own]
+[policies.own]
 kind = "beside_the_spec.Own"
 grid = {kind = "minimax", batches = 2}
 """
@@ -59,7 +61,7 @@ class Deadly:
 def test_a_sweep_has_the_same_bytes_on_every_engine(engines, tmp_path):
     found = set()
     for name in NAMES:
-        sweep(**arguments(trials=2), out=tmp_path / name, engine=engines(name))
+        runs_of(**arguments(trials=2), out=tmp_path / name, engine=engines(name))
         found.add((tmp_path / name / "results.parquet").read_bytes())
     assert len(found) == 1
 
@@ -82,10 +84,12 @@ def test_a_run_survives_the_death_of_a_process_and_is_resumed_on_another_engine(
 
 def test_the_error_of_a_trial_names_it(engines, tmp_path):
     for name in ("local-1", "local-2"):
-        broken = arguments(trials=1, lines={"a": Line(LinUCB(), TWO)})
+        # Its units end before enough of them have matched.
+        short = logged_table(np.ones((40, 1)), np.arange(40) % 2, np.ones(40), arms=2)
+        broken = {"environments": {"log": short}, "policies": {"a": Line(SBPE(), TWO)}}
         with pytest.raises(InvalidArgumentError) as caught:
-            sweep(**broken, out=tmp_path / name, engine=engines(name))
-        assert caught.value.__notes__[0] in ("In uniform/0.", "In gaussian/0.")
+            runs_of(**broken, horizons=[40], trials=1, out=tmp_path / name, engine=engines(name))
+        assert caught.value.__notes__[-1] == "In log/0."
 
 
 @pytest.mark.slow
@@ -94,7 +98,7 @@ def test_a_comparison_with_a_policy_beside_the_spec_is_the_same_everywhere(engin
     spec.write_text(SPEC, encoding="utf-8")
     found = set()
     for name in NAMES:
-        compare(spec, out=beside / name, engine=engines(name))
+        Study.load(spec).run(beside / name / "run", engine=engines(name)).save(beside / name)
         found.add((beside / name / "results.csv").read_bytes())
     assert len(found) == 1
 
@@ -103,9 +107,9 @@ def test_a_comparison_with_a_policy_beside_the_spec_is_the_same_everywhere(engin
 def test_a_cluster_is_reached_by_its_address_and_left_as_it_is(engines, tmp_path):
     cluster = engines("dask")
     address = cluster._client.scheduler.address.removeprefix("tcp://")
-    common = arguments(lines={"a": Line(SBPE(), TWO)}, trials=1)
-    far = sweep(**common, out=tmp_path / "far", engine=f"dask://{address}")
-    assert far.equals(sweep(**common, out=tmp_path / "near"))
+    common = arguments(policies={"a": Line(SBPE(), TWO)}, trials=1)
+    far = runs_of(**common, out=tmp_path / "far", engine=f"dask://{address}")
+    assert far.equals(runs_of(**common, out=tmp_path / "near"))
     assert dict(as_completed(cluster, square, [3])) == {0: 9}
 
 

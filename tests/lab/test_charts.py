@@ -11,11 +11,10 @@ from seqbatch.lab import EXPERIMENTS
 from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
-from seqbatch.lab.charts import DASHES, _lighter, fitted, looks, save
-from seqbatch.lab.comparison import chart as compared
 from seqbatch.lab.experiment import MeanEstimate, all_of, claims_page, ratio
 from seqbatch.pictures import OTHER, POLICIES
-from seqbatch.simulation import summarise
+from seqbatch.simulation.charts import DASHES, _lighter, fitted, looks, save
+from seqbatch.simulation.study_chart import chart as compared
 from tests.charts import marked, spec
 
 FIGURE_2 = ("SBPE", "BPE", "RBGL", "LBGL", *figure2_module.PLANNED.values())
@@ -34,6 +33,7 @@ def runs(environments, lines, horizons, *, trials, noise=0.02, levels=None):
                 "units": units,
                 "batches": 2,
                 "trial": trial,
+                "ends": [units // 2, units],
                 "regret": levels[line] * units**0.5 * (1 + noise * random.standard_normal()),
             }
             for environment, line, units, trial in product(
@@ -93,7 +93,7 @@ def charts():
     drawn = {name: spec(EXPERIMENTS[name].chart(table)) for name, table in tables().items()}
     mine = runs(["round"], ("quick", "own", "slow"), (100, 200), trials=3)
     kinds = {"quick": "SBPE", "own": "MyPolicy", "slow": "LinUCB"}
-    return drawn | {"comparison": spec(compared(summarise(mine), kinds))}
+    return drawn | {"comparison": spec(compared(mine, kinds, value="regret"))}
 
 
 def scales(chart, channel):

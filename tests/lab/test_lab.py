@@ -1,7 +1,5 @@
 """The lab at a small size: files, claims, resumption; and user-defined comparisons."""
 
-import json
-import textwrap
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +12,10 @@ from seqbatch.lab import EXPERIMENTS, Batches, Claim, Figure1, Figure2, Options,
 from seqbatch.lab import batches as batches_module
 from seqbatch.lab import figure2 as figure2_module
 from seqbatch.lab import figure3 as figure3_module
-from seqbatch.lab.comparison import compare
-from seqbatch.simulation import Progress, summarise, sweep
+from seqbatch.simulation import Progress
+from seqbatch.simulation.summaries import summarise
 from tests.refusals import refused
+from tests.studies import runs_of
 
 
 def check_files(files, name):
@@ -93,9 +92,9 @@ def test_figure_2(tmp_path, monkeypatch):
 def test_planned_grids_lose_less_than_the_papers_policies_at_every_horizon(tmp_path):
     horizons = (50_000, 75_000, 100_000)
     lines = Figure2().lines(horizons, Here())
-    table = sweep(
+    table = runs_of(
         environments={"Gaussian": Figure2().environments()["Gaussian"]},
-        lines={name: line for name, line in lines.items() if name != "BPE"},
+        policies={name: line for name, line in lines.items() if name != "BPE"},
         horizons=horizons,
         trials=8,
         out=tmp_path,
@@ -198,139 +197,3 @@ def test_claims_that_do_not_hold_are_said(tmp_path):
     page = reproduce(Sober(), Options(out=tmp_path))[-1].read_text(encoding="utf-8")
     assert "| here | more | less | **did not hold** |" in page
     assert "| there | much | ? | not decided |" in page
-
-
-SPEC = """
-seed = 5
-trials = 3
-horizons = [400, 800]
-
-[environments.round]
-kind = "Sphere"
-dim = 3
-actions = 3
-
-[lines.greedy]
-kind = "SBPE"
-grid = {kind = "minimax", batches = 2}
-
-[lines.mine]
-kind = "seqbatch.policies.RBGL"
-ridge = 2.0
-grid = {kind = "uniform", batches = 4}
-"""
-
-
-def test_a_class_beside_the_spec_is_found(tmp_path):
-    written(
-        tmp_path / "mine_beside.py",
-        """
-        from seqbatch.policies import SBPE
-
-        class Own(SBPE):
-            pass
-        """,
-    )
-    spec = written(tmp_path / "spec.toml", SPEC.replace("seqbatch.policies.RBGL", "mine_beside.Own")
-                   .replace("ridge = 2.0", ""))  # fmt: skip
-    for _ in range(2):
-        made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert "mine" in set(made.summary["policy"])
-
-
-def written(path, text):
-    path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return path
-
-
-def test_a_comparison_of_ones_own(tmp_path):
-    spec = written(tmp_path / "spec.toml", SPEC)
-    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert len(made.summary) == 4
-    assert set(made.summary["policy"]) == {"greedy", "mine"}
-    assert all(file.exists() for file in made.files)
-    assert json.loads((tmp_path / "out" / "run" / "run.json").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize(
-    ("layout", "line"),
-    [
-        ("block", 'kind = "SBPE"\nestimate = "pooled"\nfirst = "uniform"'),
-        ("block", 'kind = "ThompsonSampling"\nobjective = "choose"\nscale = "outcomes"'),
-        ("block", 'kind = "ThompsonSampling"\nestimate = "pooled"\nlast = "greedy"\nsamples = 32'),
-        ("block", 'kind = "Lookahead"\nafter = 500'),
-        ("block", 'kind = "JointRidge"\nestimate = "averaged"'),
-        ("shared", 'kind = "RBGL"\nfirst = "design"\ndesign = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]'),
-    ],
-)
-def test_a_comparison_of_every_kind_of_estimate(layout, line, tmp_path):
-    text = SPEC.replace("actions = 3", f'actions = 3\nlayout = "{layout}"')
-    text = text.replace('kind = "seqbatch.policies.RBGL"\nridge = 2.0', line)
-    text = text.replace("horizons = [400, 800]", "horizons = [120]")
-    made = compare(written(tmp_path / "spec.toml", text), out=tmp_path / "out", jobs=1)
-    assert (made.summary["mean"] > 0).all()
-    assert set(made.summary["policy"]) == {"greedy", "mine"}
-
-
-def test_a_comparison_where_units_may_not_get_everything(tmp_path):
-    text = SPEC.replace("actions = 3", "actions = 3\neligible = [1, 0.5, 0.0]")
-    spec = written(tmp_path / "spec.toml", text)
-    made = compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    free = compare(written(tmp_path / "free.toml", SPEC), out=tmp_path / "free", jobs=1)
-    # The same units, with less to choose from: less to lose.
-    assert (made.summary["mean"] < free.summary["mean"]).all()
-
-
-def test_a_comparison_in_a_world_that_changes_another_one(tmp_path):
-    inside = "environment = {kind = 'Sphere', dim = 3, actions = 3, layout = 'block'}"
-    world = f"kind = 'GeneralizedLinear'\nintercept = -9.0\n{inside}"
-    text = SPEC.replace('kind = "Sphere"\ndim = 3\nactions = 3', world)
-    made = compare(written(tmp_path / "spec.toml", text), out=tmp_path / "out", jobs=1)
-    # Rare yeses: hardly anything can be lost.
-    assert (made.summary["mean"] < 800 * 1e-3).all()
-    with refused("invalid-argument", field="environments.round.environment.kind"):
-        compare(
-            written(tmp_path / "torus.toml", text.replace("'Sphere'", "'Torus'")),
-            out=tmp_path / "torus",
-        )
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        (("[environments.round]", "[environments.round"), "spec"),
-        (('kind = "Sphere"', 'kind = "Torus"'), "environments.round.kind"),
-        (('kind = "Sphere"', "size = 3"), "environments.round.kind"),
-        (('kind = "SBPE"', 'kind = "Sphere"'), "lines.greedy.kind"),
-        # Not Decision and Feedback, which stand beside the policies.
-        (('kind = "SBPE"', 'kind = "SPBE"'), "lines.greedy.kind"),
-        (("ridge = 2.0", "rigde = 2.0"), "lines.mine"),
-        (("ridge = 2.0", "ridge = -1"), "lines.mine.ridge"),
-        (('grid = {kind = "uniform", batches = 4}', ""), "lines.mine.grid"),
-        (
-            ('grid = {kind = "uniform", batches = 4}', 'grid = {kind = "online", batches = 4}'),
-            "lines.mine.grid.batches",
-        ),
-        (("trials = 3", "repeats = 3"), "spec"),
-        (("horizons = [400, 800]", ""), "spec"),
-        (('"seqbatch.policies.RBGL"', '"json.dumps"'), "lines.mine.kind"),
-        (("horizons = [400, 800]", "horizons = 5"), "horizons"),
-        (("horizons = [400, 800]", "horizons = [0]"), "horizons"),
-        (("seed = 5", "seed = -1"), "seed"),
-        (("actions = 3", "actions = 3\neligible = 0.5"), "environments.round.eligible"),
-        (
-            ("actions = 3", "actions = 3\neligible = [1, 0.5]"),
-            "environments.round.eligible",
-        ),
-    ],
-)
-def test_a_bad_comparison_is_refused_before_anything_runs(change, field, tmp_path):
-    spec = written(tmp_path / "spec.toml", SPEC.replace(*change))
-    with refused("invalid-argument", field=field):
-        compare(spec, out=tmp_path / "out", jobs=1, report=lambda _: None)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_spec_is_refused(tmp_path):
-    with refused("invalid-argument", field="spec"):
-        compare(tmp_path / "no.toml", out=tmp_path, jobs=1, report=lambda _: None)

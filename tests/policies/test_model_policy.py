@@ -18,8 +18,9 @@ from seqbatch.checks import policies as rules
 from seqbatch.environments import Gaussian, GeneralizedLinear
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, ModelPolicy, UniformRandom
-from seqbatch.simulation import Line, simulate, sweep
+from seqbatch.simulation import Line, simulate
 from tests.refusals import refused
+from tests.studies import runs_of
 
 random = np.random.default_rng(5)
 X = random.standard_normal((300, 2))
@@ -231,9 +232,9 @@ def test_models_run_in_simulations_and_sweeps(tmp_path):
     regret = [simulate(kind, world, grid, seed=1).regret[-1] for kind in (policy, UniformRandom())]
     assert regret[0] < 0.4 * regret[1]
     rule = GridRule(kind="explicit", shares=(0.3, 1))
-    table = sweep(
+    table = runs_of(
         environments={"clicks": world},
-        lines={"logit": Line(policy, rule), "random": Line(UniformRandom(), rule)},
+        policies={"logit": Line(policy, rule), "random": Line(UniformRandom(), rule)},
         horizons=[400],
         trials=2,
         out=tmp_path,
@@ -248,7 +249,7 @@ def test_models_run_in_simulations_and_sweeps(tmp_path):
         (lambda: ModelPolicy(StandardScaler()), "model"),
         (lambda: ModelPolicy(object()), "model"),
         (lambda: ModelPolicy(LinearRegression(), explore="random"), "explore"),
-        (lambda: ModelPolicy(LinearRegression(), explore="posterior"), "explore"),
+        (lambda: ModelPolicy(LinearRegression(), explore="posterior"), "model"),
         (lambda: ModelPolicy(LinearRegression(), models="two"), "models"),
         (lambda: ModelPolicy(LinearRegression(), epsilon=2), "epsilon"),
         (lambda: ModelPolicy(LinearRegression(), samples=1), "samples"),

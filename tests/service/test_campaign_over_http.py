@@ -353,7 +353,15 @@ def test_a_campaign_starts_from_an_earlier_one(service):
     later = {**SPEC, "name": "summer", "history": {"campaign": "spring"}}
     found = service.post("/v1/campaigns/validate", {"spec": later, "units": UNITS}).json()
     assert found["sound"], found
-    assert service.post("/v1/campaigns", {"spec": later}).status_code == 201
+    truths = [{"none": 0.2, "mail": 0.4, "spread": {"sd": 0.1}}]
+    asked = {"spec": later, "units": UNITS, "truths": truths, "campaigns": 1}
+    greedy = {**later, "name": "g", "policy": {"kind": "SBPE"}, "grid": {"sizes": [4, 4, 4]}}
+    made = service.post("/v1/campaigns", {"spec": greedy})
+    assert ["lock in" in said for said in made.json()["warnings"]] == [True], made.text
+    rehearsed = service.post("/v1/campaigns/rehearse", asked)
+    assert rehearsed.status_code == 200, rehearsed.text
+    made = service.post("/v1/campaigns", {"spec": later})
+    assert (made.status_code, made.json()["warnings"]) == (201, [])
     assert service.post("/v1/campaigns/summer/assignments", {"units": UNITS}).status_code == 200
     for history, field in (({"file": "/etc/passwd"}, "file"), ({"campaign": "x"}, "campaign")):
         refused = service.post(

@@ -184,6 +184,57 @@ def test_a_call_whose_answer_is_lost_is_made_again_and_once(service):
     assert found.event == 2
 
 
+class Page(BaseHTTPRequestHandler):
+    """Answers every call with a web page, as a sign-in of a network does."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-length", "6")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def do_POST(self):
+        self.do_GET()
+
+    def log_message(self, *_args):
+        pass
+
+
+def without_answer(url):
+    async def asynchronously():
+        async with seqbatch.AsyncClient(url, "x", retries=1) as client:
+            await client.campaigns()
+
+    with refused("no-answer") as caught, seqbatch.Client(url, "x", retries=1) as client:
+        client.campaign("spring").close(key="again")
+    assert caught.value.key == "again"
+    assert isinstance(caught.value, ConnectionError)
+    with refused("no-answer") as caught:
+        asyncio.run(asynchronously())
+    assert caught.value.key is None
+
+
+def test_a_service_that_does_not_answer_is_an_error_of_the_library():
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    url = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        without_answer(url)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)
+    without_answer(url)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://", "http://a:port"])
+@pytest.mark.parametrize("kind", [seqbatch.Client, seqbatch.AsyncClient])
+def test_a_url_that_is_none_is_refused_before_anything_is_sent(url, kind):
+    with refused("invalid-argument", field="url", received=url):
+        kind(url, "x")
+
+
 def test_both_clients_have_the_same_methods():
     for one, other in (
         (seqbatch.Client, seqbatch.AsyncClient),

@@ -47,9 +47,10 @@ from seqbatch.policies import (
     ThompsonSampling,
     UniformRandom,
 )
-from seqbatch.simulation import Line, simulate, simulate_together, sweep
+from seqbatch.simulation import Line, simulate, simulate_together
 from seqbatch.simulation.device import backend, random_numbers, simulate_trials, trials, units
 from tests.refusals import refused
+from tests.studies import runs_of
 
 random = np.random.default_rng(0)
 CODES = random.integers(0, 6, (300, 4)) + 128 * random.integers(0, 2, (300, 4))
@@ -116,7 +117,9 @@ class Given:
     def layout(self):
         return self.of.layout
 
-    units = None
+    @property
+    def units(self):
+        return sum(map(len, self.block_of))
 
     def instance(self, seed):  # noqa: ARG002
         return self
@@ -453,9 +456,9 @@ def test_a_missing_library_or_gpu_is_named(monkeypatch):
 
 def test_an_unknown_device_is_refused_before_any_trial(tmp_path):
     with refused("invalid-argument", field="device") as caught:
-        sweep(
+        runs_of(
             environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1, device="tpu",
-            lines={"a": Line(SBPE(), grids.GridRule(kind="uniform"))}, out=tmp_path / "run",
+            policies={"a": Line(SBPE(), grids.GridRule(kind="uniform"))}, out=tmp_path / "run",
         )  # fmt: skip
     assert not hasattr(caught.value, "__notes__")
     assert not (tmp_path / "run").exists()
@@ -472,17 +475,17 @@ def test_auto_never_picks_a_device(monkeypatch):
 def test_a_sweep_on_a_device_can_be_extended_and_is_kept_apart(tmp_path):
     settings = {
         "environments": {"uniform": Uniform(dim=3, actions=4)},
-        "lines": {"SBPE": Line(SBPE(), grids.GridRule(kind="minimax", batches=2))},
+        "policies": {"SBPE": Line(SBPE(), grids.GridRule(kind="minimax", batches=2))},
         "horizons": (500, 1_000),
         "seed": 1,
     }
-    table = sweep(**settings, trials=3, out=tmp_path / "one", device="numpy")
-    longer = sweep(**settings, trials=5, out=tmp_path / "two", device="numpy")
+    table = runs_of(**settings, trials=3, out=tmp_path / "one", device="numpy")
+    longer = runs_of(**settings, trials=5, out=tmp_path / "two", device="numpy")
     assert table.equals(longer.head(6))
-    again = sweep(**settings, trials=3, out=tmp_path / "one", device="numpy")
+    again = runs_of(**settings, trials=3, out=tmp_path / "one", device="numpy")
     assert again.equals(table)
     with pytest.raises(InvalidArgumentError):
-        sweep(**settings, trials=3, out=tmp_path / "one", method="direct")
+        runs_of(**settings, trials=3, out=tmp_path / "one", method="direct")
 
 
 def test_a_run_through_several_blocks_and_batches_within_one_block():

@@ -20,9 +20,10 @@ import seqbatch
 from seqbatch.environments import Uniform
 from seqbatch.grids import GridRule
 from seqbatch.policies import SBUCB
-from seqbatch.simulation import Line, resumable_tasks, sweep
+from seqbatch.simulation import Line, resumable_tasks
 from seqbatch.simulation.resumable_tasks import fingerprint
 from tests.refusals import refused
+from tests.studies import runs_of
 
 
 class Locked(SBUCB):
@@ -109,8 +110,8 @@ def test_a_policy_that_cannot_be_compared_is_named(tmp_path):
         "invalid-argument",
         match=r"^_thread\.lock in tests\.simulation\.test_fingerprint\.Locked in .*\.Line ",
     ):
-        sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
-              lines={"a": Line(Locked(), GridRule(kind="uniform"))},
+        runs_of(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
+              policies={"a": Line(Locked(), GridRule(kind="uniform"))},
               out=tmp_path / "run")  # fmt: skip
     assert not (tmp_path / "run").exists()
 
@@ -287,10 +288,10 @@ def test_functions_that_use_each_other_and_the_table_that_holds_them():
 def test_a_run_of_another_version_is_not_resumed(tmp_path, monkeypatch):
     given = {
         "environments": {"u": Uniform(dim=2, actions=2)}, "horizons": [100], "trials": 1,
-        "lines": {"a": Line(SBUCB(gamma=1.0), GridRule(kind="uniform"))}, "out": tmp_path,
+        "policies": {"a": Line(SBUCB(gamma=1.0), GridRule(kind="uniform"))}, "out": tmp_path,
     }  # fmt: skip
-    sweep(**given)
+    runs_of(**given)
     assert json.loads((tmp_path / "run.json").read_text())["seqbatch"] == seqbatch.__version__
     monkeypatch.setattr(resumable_tasks, "version", lambda _: "9.9")
     with refused("invalid-argument", field="out"):
-        sweep(**given)
+        runs_of(**given)

@@ -1,38 +1,21 @@
-"""The Campaign class: create or open a campaign, assign units, record outcomes, close waves."""
+"""The Campaign class: create or open a campaign, assign units, record outcomes, close waves.
+
+Steps and views are imported by the methods that need them: a status needs few of them.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from seqbatch.campaign.decide.keyed_looks import keyed_looks
-from seqbatch.campaign.decide.repeated_rows import EqualRows
-from seqbatch.campaign.decide.stopping import LookTaken
-from seqbatch.campaign.files.reading import ReadingOptions, source_of
 from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.record.events import Identity, Logbook, current, this_user, utc_now
-from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
-from seqbatch.campaign.record.rehearsal_file import RehearsalFile
 from seqbatch.campaign.record.store import Event, Store, Tombstone
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
-from seqbatch.campaign.steps.amend import abort, amend, go_on, stop
-from seqbatch.campaign.steps.amend import adopt as adopt_proposal
-from seqbatch.campaign.steps.assign import AnswerFile, Assigned, assign
-from seqbatch.campaign.steps.close import Closed, close, record_sums
-from seqbatch.campaign.steps.create import Prepared, create, prepare, with_rehearsal
-from seqbatch.campaign.steps.delete import delete
-from seqbatch.campaign.steps.earlier import Sources
-from seqbatch.campaign.steps.look import Looked, look
-from seqbatch.campaign.steps.record import record
-from seqbatch.campaign.steps.recorded import Recorded
-from seqbatch.campaign.steps.screen import screen
-from seqbatch.campaign.steps.sign import sign
-from seqbatch.campaign.steps.unblind import Unblinded, unblind
-from seqbatch.campaign.steps.unmask import unmask
-from seqbatch.campaign.views.export import export
-from seqbatch.campaign.views.findings import Findings
-from seqbatch.campaign.views.findings_estimates import findings
+from seqbatch.campaign.views.damage import naming_damage
 from seqbatch.campaign.views.interim import (
     USUAL,
     WITH_KEY,
@@ -41,23 +24,29 @@ from seqbatch.campaign.views.interim import (
     status_as_recorded,
     status_without_results,
 )
-from seqbatch.campaign.views.next_rule import next_rule
-from seqbatch.campaign.views.package import package
-from seqbatch.campaign.views.protocol import protocol
-from seqbatch.campaign.views.report import closed_report, report
-from seqbatch.campaign.views.report_results import as_recorded, gathered
-from seqbatch.campaign.views.seal import Seal, seal
-from seqbatch.campaign.views.status import Status, Step, events, next_step, now, status
-from seqbatch.campaign.views.verify import naming_damage, verify
-from seqbatch.campaign.views.verify_checks import Verified
-from seqbatch.campaign.warehouse.frozen_rule import FrozenRule, frozen_rule
-from seqbatch.campaign.warehouse.statement import statement
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.document import paragraph, require_format, write
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import require_target
-from seqbatch.planning.replanning import Proposal
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.decide.repeated_rows import EqualRows
+    from seqbatch.campaign.decide.stopping import LookTaken
+    from seqbatch.campaign.files.reading import ReadingOptions
+    from seqbatch.campaign.record.keyed_store import KeyedStore
+    from seqbatch.campaign.steps.assign import Assigned
+    from seqbatch.campaign.steps.close import Closed
+    from seqbatch.campaign.steps.create import Prepared
+    from seqbatch.campaign.steps.look import Looked
+    from seqbatch.campaign.steps.recorded import Recorded
+    from seqbatch.campaign.steps.unblind import Unblinded
+    from seqbatch.campaign.views.findings import Findings
+    from seqbatch.campaign.views.seal import Seal
+    from seqbatch.campaign.views.status import Status, Step
+    from seqbatch.campaign.views.verify_checks import Verified
+    from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
+    from seqbatch.planning.proposal import Proposal
 
 
 def silent(doing: str, rows: int) -> None:
@@ -143,7 +132,7 @@ class Campaign:
         rehearsal: str | Path | None = None,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
-    ) -> "Campaign":
+    ) -> Campaign:
         """Create a campaign from a TOML file, from plain values, or from a checked spec.
 
         Parameters
@@ -169,6 +158,10 @@ class Campaign:
         CampaignStateError
             If the name is taken.
         """
+        from seqbatch.campaign.record.rehearsal_file import RehearsalFile
+        from seqbatch.campaign.steps.create import Prepared, create, prepare, with_rehearsal
+        from seqbatch.campaign.steps.earlier import Sources
+
         if isinstance(spec, Prepared):
             prepared = spec
         else:
@@ -188,7 +181,7 @@ class Campaign:
         store: Store,
         who: str | None = None,
         clock: Callable[[], datetime] = utc_now,
-    ) -> "Campaign":
+    ) -> Campaign:
         """Return an existing campaign from the store."""
         campaign = cls(store, name, who=who, clock=clock)
         campaign.situation()
@@ -215,11 +208,15 @@ class Campaign:
     @naming_damage
     def situation(self) -> Situation:
         """Return the campaign's current situation."""
+        from seqbatch.campaign.views.status import now
+
         return now(self.store, self.name)
 
     @naming_damage
     def events(self) -> list[Event]:
         """Return all events, in order and in full: also the seed, and results that are withheld."""
+        from seqbatch.campaign.views.status import events
+
         return events(self.store, self.name)
 
     @naming_damage
@@ -237,6 +234,9 @@ class Campaign:
 
         The key opens withheld results, and shows the actions of a masked campaign by name.
         """
+        from seqbatch.campaign.record.keyed_store import KeyedStore
+        from seqbatch.campaign.views.status import status
+
         store, sight = self._seen(key)
         made = status(store, self.name, at_event=at_event)
         if isinstance(store, KeyedStore) and at_event is None:
@@ -260,6 +260,9 @@ class Campaign:
 
     def _opened(self, key: Key) -> KeyedStore:
         """Return a store in which the masked campaign is read with the names of its actions."""
+        from seqbatch.campaign.decide.keyed_looks import keyed_looks
+        from seqbatch.campaign.record.keyed_store import KeyedStore, unmasking
+
         with self.store.read(self.name) as reader:
             made: list[LookTaken | None] = []
             if current(reader).spec.stopping.looks:
@@ -300,6 +303,8 @@ class Campaign:
         key
             The key opens withheld results, and shows the actions of a masked campaign by name.
         """
+        from seqbatch.campaign.views.findings_estimates import findings
+
         store, sight = self._seen(key)
         sight.require_results(self.situation())
         at = self._logbook.now() if at_event is None else None
@@ -338,6 +343,8 @@ class Campaign:
         CampaignStateError
             If there is no such rule, or SQL cannot express it; the message gives the reason.
         """
+        from seqbatch.campaign.views.next_rule import next_rule
+
         self._require_results()
         return next_rule(
             self.store,
@@ -353,6 +360,8 @@ class Campaign:
     @naming_damage
     def next_step(self) -> Step:
         """Return the next call: assign, record, close or look; report if no wave is open."""
+        from seqbatch.campaign.views.status import next_step
+
         return next_step(self.store, self.name)
 
     @naming_damage
@@ -374,6 +383,9 @@ class Campaign:
         key
             The key of a masked campaign, with which the looks of its holder are computed again.
         """
+        from seqbatch.campaign.views.seal import Seal
+        from seqbatch.campaign.views.verify import verify
+
         if isinstance(seal, str | Path):
             seal = Seal.read(seal)
         found = None if key is None else Key.read(key)
@@ -398,6 +410,8 @@ class Campaign:
         force
             Overwrite an existing file.
         """
+        from seqbatch.campaign.views.seal import seal
+
         if out is not None:
             apart = {"the store": self.store.files, "key": () if key is None else (key,)}
             require_target(out, force=force, endings=(".json",), apart_from=apart)
@@ -436,6 +450,10 @@ class Campaign:
             Show the appendix: all numbers, methods and the audit. Otherwise a page has it closed,
             and prints the decision alone; Markdown leaves it out.
         """
+        from seqbatch.campaign.record.keyed_store import KeyedStore
+        from seqbatch.campaign.views.report import report
+        from seqbatch.campaign.views.report_results import as_recorded, gathered
+
         out = Path(out)
         store, sight = self._seen(key)
         sight.require_results(self.situation())
@@ -468,6 +486,9 @@ class Campaign:
         force
             Overwrite an existing file.
         """
+        from seqbatch.campaign.record.rehearsal_file import RehearsalFile
+        from seqbatch.campaign.views.protocol import protocol
+
         out = Path(out)
         made = self._require_format(out, file_format, force=force)
         read = None if rehearsal is None else RehearsalFile.read(rehearsal)
@@ -500,6 +521,8 @@ class Campaign:
             The key of a campaign that is masked or withholds results: its record has the seed. The
             package stays masked.
         """
+        from seqbatch.campaign.views.package import package
+
         given = () if rehearsal is None else (rehearsal,)
         apart = {"the store": self.store.files, "the rehearsal": given}
         target = require_target(out, force=force, endings=(".zip",), apart_from=apart)
@@ -542,6 +565,8 @@ class Campaign:
             The key opens withheld results and the seed, and shows the actions of a masked campaign
             by name.
         """
+        from seqbatch.campaign.views.export import export
+
         store, sight = self._seen(key)
         if what != "events":
             sight.require_results(self.situation())
@@ -612,6 +637,9 @@ class Campaign:
         OutputError
             If units were assigned, but a file could not be written.
         """
+        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.steps.assign import AnswerFile, assign
+
         return assign(
             self.store,
             self.name,
@@ -659,6 +687,9 @@ class Campaign:
             How to read the file: file_format, delimiter, encoding, sheet, skip_rows and dedupe; see
             :class:`~seqbatch.campaign.files.reading.Source`.
         """
+        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.steps.record import record
+
         return record(
             self.store,
             self.name,
@@ -698,6 +729,8 @@ class Campaign:
         CampaignStateError
             If there are too few outcomes, the wave is empty, or no wave is open.
         """
+        from seqbatch.campaign.steps.close import close
+
         hidden = self._sight.hides(self.situation())
         made = close(
             self.store, self.name, self._logbook, wave=wave, force=force, skip=skip, why=reason
@@ -735,6 +768,10 @@ class Campaign:
         CampaignStateError
             If the campaign declares no such looks, or no wave is closed.
         """
+        from seqbatch.campaign.steps.look import look
+        from seqbatch.campaign.views.report import closed_report
+        from seqbatch.campaign.views.report_results import as_recorded, gathered
+
         made = None
         if out is not None:
             out = Path(out)
@@ -763,6 +800,8 @@ class Campaign:
         reason
             The reason.
         """
+        from seqbatch.campaign.steps.unblind import unblind
+
         return unblind(self.store, self.name, self._logbook, unit, key=key, why=reason)
 
     @naming_damage
@@ -801,6 +840,8 @@ class Campaign:
         CampaignStateError
             If SQL cannot express the rule; the message gives the reason.
         """
+        from seqbatch.campaign.warehouse.statement import statement
+
         self._require_results()
         return statement(
             self.store,
@@ -821,6 +862,8 @@ class Campaign:
         It gives the same decisions and the same sums as the statements of :meth:`sql`, bit for bit,
         but runs in Python, in any process. It works for every campaign that SQL can express.
         """
+        from seqbatch.campaign.warehouse.frozen_rule import frozen_rule
+
         self._require_results()
         return frozen_rule(self.store, self.name)
 
@@ -839,6 +882,9 @@ class Campaign:
         force, reason
             Close even though units or outcomes are missing, and why.
         """
+        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.steps.close import record_sums
+
         return record_sums(
             self.store,
             self.name,
@@ -886,6 +932,8 @@ class Campaign:
         force
             Amend even though later waves may then give the control to no unit.
         """
+        from seqbatch.campaign.steps.amend import amend
+
         return amend(
             self.store,
             self.name,
@@ -912,6 +960,9 @@ class Campaign:
         reason
             The reason; by default, the basis of the proposal.
         """
+        from seqbatch.campaign.steps.amend import adopt as adopt_proposal
+        from seqbatch.planning.proposal import Proposal
+
         if adopt:
             return adopt_proposal(self.store, self.name, self._logbook, why=reason)
         now = self.situation()
@@ -920,6 +971,8 @@ class Campaign:
     @naming_damage
     def go_on(self, *, reason: str) -> Event:
         """Continue although the rule declared in `[stopping]` says to stop, or without a look."""
+        from seqbatch.campaign.steps.amend import go_on
+
         return go_on(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
@@ -929,16 +982,22 @@ class Campaign:
         Before, the campaign can still be continued; results that are withheld until the end stay
         withheld until then.
         """
+        from seqbatch.campaign.steps.amend import stop
+
         return stop(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
     def unmask(self, key: str | Path, *, reason: str) -> Event:
         """Unmask a campaign with its key: from then on, its actions are shown by name."""
+        from seqbatch.campaign.steps.unmask import unmask
+
         return unmask(self.store, self.name, self._logbook, key=key, why=reason)
 
     @naming_damage
     def abort(self, *, reason: str) -> Event:
         """End the campaign early; you can still record outcomes, but not assign units."""
+        from seqbatch.campaign.steps.amend import abort
+
         return abort(self.store, self.name, self._logbook, why=reason)
 
     @naming_damage
@@ -958,6 +1017,8 @@ class Campaign:
         reason
             A remark, which is recorded.
         """
+        from seqbatch.campaign.steps.screen import screen
+
         return screen(
             self.store, self.name, self._logbook, assessed=assessed, excluded=excluded or {},
             why=reason,
@@ -977,6 +1038,8 @@ class Campaign:
         reason
             A remark, which is recorded.
         """
+        from seqbatch.campaign.steps.sign import sign
+
         return sign(self.store, self.name, self._logbook, meaning=meaning, why=reason)
 
     @naming_damage
@@ -993,4 +1056,6 @@ class Campaign:
         force
             Delete even though units were assigned.
         """
+        from seqbatch.campaign.steps.delete import delete
+
         return delete(self.store, self.name, self._logbook, why=reason, force=force)

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 import seqbatch
-from seqbatch import environments as families
 from seqbatch.cli import service, store, warehouse
 from seqbatch.cli.console import (
     BAD_INPUT,
@@ -27,10 +26,7 @@ from seqbatch.cli.console import (
 from seqbatch.cli.doctor import doctor
 from seqbatch.cli.plan import plan
 from seqbatch.document import Table
-from seqbatch.environments.linear import LinearEnvironment
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.grids import KINDS, GridRule
-from seqbatch.policies import registry
 
 app = typer.Typer(
     cls=Visible,
@@ -42,8 +38,6 @@ Jobs = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 OnEngine = Annotated[
     str, typer.Option(help="Engine: local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.")
 ]
-#: Kinds of grids that are computed; an explicit grid is given by its ends.
-COMPUTED = tuple(kind for kind in KINDS if kind != "explicit")
 app.add_typer(warehouse.app, name="campaign")
 app.add_typer(service.app, name="token")
 app.add_typer(store.app, name="store")
@@ -72,6 +66,8 @@ app.command()(doctor)
 @app.command("policies")
 def list_policies(as_json: Json = False) -> None:
     """List the policies, with their parameters and defaults."""
+    from seqbatch.policies import registry
+
     rows = [[name, _first_line(kind), _parameters(kind)] for name, kind in registry.kinds().items()]
     columns = ("policy", "what it is", "parameters")
     show(Table("Policies", columns, rows, words=columns), as_json=as_json)
@@ -80,6 +76,9 @@ def list_policies(as_json: Json = False) -> None:
 @app.command("environments")
 def list_environments(as_json: Json = False) -> None:
     """List the environments, with their parameters and defaults."""
+    from seqbatch import environments as families
+    from seqbatch.environments.linear import LinearEnvironment
+
     rows = [
         [name, _first_line(kind), _parameters(kind)]
         for name in families.__all__
@@ -118,6 +117,8 @@ def grid(
 
     Example: seqbatch grid --units 50000 --dim 10 --batches 3
     """
+    from seqbatch.grids import GridRule
+
     with kindly():
         _require_computed(kind)
         number: int | str | None = int(batches) if batches and batches.isdigit() else batches
@@ -130,9 +131,12 @@ def grid(
 
 def _require_computed(kind: str) -> None:
     """Refuse kinds of grids that this command cannot compute."""
-    if kind not in COMPUTED:
+    from seqbatch.grids import KINDS
+
+    computed = [each for each in KINDS if each != "explicit"]
+    if kind not in computed:
         raise InvalidArgumentError(
-            "kind", f"one of {', '.join(map(repr, COMPUTED))}", repr(kind),
+            "kind", f"one of {', '.join(map(repr, computed))}", repr(kind),
             "The ends of an explicit grid are given, not computed: in Python, use "
             "grids.explicit([1000, 3000])." if kind == "explicit" else "",
         )  # fmt: skip
@@ -202,27 +206,28 @@ def _print_markdown(text: str) -> None:
 @app.command()
 def simulate(
     spec: Annotated[
-        Path, typer.Argument(help="TOML file that describes the comparison; see docs/lab.md.")
+        Path, typer.Argument(help="TOML file that declares the study; see docs/how-to/study.md.")
     ],
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("out/simulation"),
     jobs: Jobs = 1,
     engine: OnEngine = "local",
     as_json: Json = False,
 ) -> None:
-    """Run your own comparison of policies over environments, grids and horizons.
+    """Run your own study: policies in environments, on grids, at several horizons.
 
-    Example: seqbatch simulate comparison.toml --jobs 2
+    Example: seqbatch simulate study.toml --jobs 2
     """
-    from seqbatch.lab.comparison import compare
+    from seqbatch.simulation import Study
 
     with kindly(), progress(spec.stem) as report:
-        comparison = compare(spec, out=out, jobs=jobs, engine=engine, report=report)
+        result = Study.load(spec).run(out / "run", jobs=jobs, engine=engine, report=report)
+        files = result.save(out)
     if as_json:
-        dump(comparison.summary.to_dicts())
+        dump(result.summary().to_polars().to_dicts())
         return
-    for table in comparison.tables():
+    for table in result.tables():
         show(table)
-    say_files(comparison.files)
+    say_files(files)
 
 
 def _first_line(kind: type) -> str:

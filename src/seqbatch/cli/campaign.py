@@ -1,7 +1,7 @@
 """The commands that run a campaign: init, create, assign, record, close."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,19 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
+    waiting,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options, reading_options
 from seqbatch.display import counted, sentence
 from seqbatch.document import Table
 from seqbatch.errors import SeqbatchError
-from seqbatch.policies import registry
 
 if TYPE_CHECKING:
     from seqbatch.campaign import Assigned, Campaign, Closed, Looked, Recorded
     from seqbatch.campaign.decide.action_counts import ChiSquare
     from seqbatch.campaign.decide.repeated_rows import EqualRows
     from seqbatch.campaign.record.current_situation import Situation
+    from seqbatch.campaign.steps.earlier import Sources
 
 
 # ----------------------------------------------------------------------
@@ -165,9 +166,15 @@ OpenedBy = Annotated[
 
 
 @contextmanager
-def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
-    """Open a campaign of an existing store."""
-    with kindly(as_json=as_json, about=About(name, store)):
+def opened(
+    name: str, store: str, who: str | None, as_json: bool, *, doing: str = "working on"
+) -> Iterator["Campaign"]:
+    """Open a campaign of an existing store; on a terminal, say what takes longer than a second.
+
+    With `doing` = "", the command itself shows its progress.
+    """
+    shown = waiting(f"{doing} {name}") if doing else nullcontext()
+    with kindly(as_json=as_json, about=About(name, store)), shown:
         from seqbatch.campaign import Campaign
         from seqbatch.storage import open_store
 
@@ -176,6 +183,16 @@ def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["C
             yield Campaign(base, name, who=who)
         finally:
             base.close()
+
+
+@contextmanager
+def stored(store: str) -> Iterator["Sources"]:
+    """Open a store only if a spec names an earlier campaign there."""
+    from seqbatch.campaign.steps.earlier import Sources
+    from seqbatch.storage import open_store
+
+    with ExitStack() as opened_stores:
+        yield Sources(lambda: opened_stores.enter_context(closing(open_store(store, create=False))))
 
 
 @app.command()
@@ -200,31 +217,29 @@ def create(
     with kindly(as_json=as_json):
         from seqbatch.campaign import Campaign
         from seqbatch.campaign.steps.create import prepare
-        from seqbatch.campaign.steps.earlier import Sources
         from seqbatch.storage import defaults_of, open_store
 
         # Check the spec before opening the store, so a refused spec leaves no file behind.
-        with ExitStack() as opened_stores:
-            sources = Sources(
-                lambda: opened_stores.enter_context(closing(open_store(store, create=False)))
-            )
+        with stored(store) as sources:
             declared = prepare(spec, defaults=defaults_of(store), sources=sources)
         base = open_store(store)
         campaign = Campaign.create(declared, store=base, key=key, rehearsal=rehearsal, who=who)
-        now = campaign.situation()
+        now, warnings = campaign.situation(), [doubt.text() for doubt in declared.doubts]
         then = next_command(campaign, store, now)
         # The label hides the password of a database.
         label = base.label
         base.close()
     if as_json:
         made = {"name": now.name, "store": label, "sizes": now.sizes, "policy": now.policy}
-        dump({**made, "next": then})
+        dump({**made, "warnings": warnings, "next": then})
         return
+    for warning in warnings:
+        say(f"seqbatch: {warning}", to_errors=True)
     from seqbatch.campaign.decide.stopping import stopping_said, unlooked
     from seqbatch.campaign.record.earlier_campaign import history_said
     from seqbatch.campaign.spec.constraints_text import constraints_said
     from seqbatch.campaign.spec.measure import objective_said
-    from seqbatch.policies.registry import plainly
+    from seqbatch.policies.registry import plainly, text
 
     sizes = ", ".join(f"{size:,}" for size in now.sizes)
     say(f"Created campaign {now.name} in {label}.")
@@ -239,8 +254,12 @@ def create(
     say(f"{len(now.actions)} actions; {counted(len(now.sizes), kind)} of {sizes} units.")
     for line in objective_said(now.spec):
         say(line)
-    say(f"Policy {registry.text(now.policy)}: {plainly(now.policy)}.")
-    said = *history_said(now.history, now.spec), *constraints_said(now.spec), *stopping_said(now)
+    say(f"Policy {text(now.policy)}: {plainly(now.policy)}.")
+    said = (
+        *history_said(now.history, now.spec),
+        *constraints_said(now.spec, over_waves=bool(now.balanced_since)),
+        *stopping_said(now),
+    )
     for line in said:
         say(line)
     for line in unlooked(now):
@@ -290,7 +309,7 @@ def assign(
     if partial and rest is None:
         # Named after the file of answers: units left over here belong to the next wave.
         rest = "rest.csv" if out == "-" else str(Path(out).with_name(f"{Path(out).stem}.rest.csv"))
-    with opened(name, store, who, as_json) as campaign, counting() as report:
+    with opened(name, store, who, as_json, doing="") as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
 
         result = campaign.assign(
@@ -417,7 +436,7 @@ def record(
 
     Example: seqbatch campaign record spring outcomes.csv
     """
-    with opened(name, store, who, as_json) as campaign, counting() as report:
+    with opened(name, store, who, as_json, doing="") as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
         from seqbatch.campaign.views.status import or_close
 
@@ -528,7 +547,7 @@ def close(
     Example: seqbatch campaign close spring --wave 1
     """
     looked = None
-    with opened(name, store, who, as_json) as campaign:
+    with opened(name, store, who, as_json, doing="closing the wave of") as campaign:
         if key is not None:
             campaign.require_key(key)
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)
@@ -574,9 +593,9 @@ def say_how_to_adopt(name: str, store: str) -> None:
 def show_closed(result: "Closed") -> None:
     """Print the result of closing a wave."""
     from seqbatch.campaign.decide.replanning import proposal_text
-    from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
     from seqbatch.campaign.decide.stopping import inflation_text, look_text
     from seqbatch.campaign.decide.wave_doubts import WAITED_FOR
+    from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
     from seqbatch.campaign.steps.close import ALL
     from seqbatch.campaign.views.status import absences, recorded_table
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Timer
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -25,7 +25,9 @@ from seqbatch.cli.messages import About, in_options, remedy_commands
 from seqbatch.display import visible
 from seqbatch.document import Document, Facts, Heading, Table, part_lines
 from seqbatch.errors import CampaignStateError, InvalidFileError, SeqbatchError
-from seqbatch.simulation import Progress as Done
+
+if TYPE_CHECKING:
+    from seqbatch.simulation import Progress as Done
 
 #: A pipe has no width: unless COLUMNS is set, tables are as wide as needed.
 UNBOUNDED = not sys.stdout.isatty() and "COLUMNS" not in os.environ
@@ -222,7 +224,7 @@ def plain_error(error: Exception, about: About | None = None) -> dict[str, Any]:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[Done], None]]:
+def progress(title: str) -> Iterator[Callable[["Done"], None]]:
     """Show a progress bar with the time left, on a terminal only."""
     columns = (
         TextColumn("{task.description}"),
@@ -235,7 +237,7 @@ def progress(title: str) -> Iterator[Callable[[Done], None]]:
     ) as bar:
         task = bar.add_task(escape(visible(title)), total=None)
 
-        def report(done: Done) -> None:
+        def report(done: "Done") -> None:
             bar.update(task, total=done.total, completed=done.done)
 
         yield report

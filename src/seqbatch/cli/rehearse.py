@@ -14,6 +14,8 @@ from seqbatch.cli.campaign import (
     Format,
     Sheet,
     SkipRows,
+    Where,
+    stored,
 )
 from seqbatch.cli.console import Json, dump, kindly, present, progress, say_files, say_next
 from seqbatch.cli.messages import STORE, command, reading_options
@@ -59,6 +61,7 @@ def rehearse(
     sheet: Sheet = None,
     skip_rows: SkipRows = 0,
     dedupe: Dedupe = None,
+    store: Where = STORE,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +79,7 @@ def rehearse(
     if write_truth is not None:
         given = {name: value for name, value in reading.items() if value}
         drawn = [] if units is None else ["--units", str(units), *reading_options(given)]
-        _write_truth(spec, write_truth, drawn, force=force, as_json=as_json)
+        _write_truth(spec, write_truth, drawn, store, force=force, as_json=as_json)
         return
     with kindly(as_json=as_json):
         from seqbatch.campaign import rehearse as run
@@ -85,10 +88,10 @@ def rehearse(
 
         for file in files:
             require_format(file, force=force)
-        with progress(f"rehearsing {spec.name}") as report:
+        with stored(store) as sources, progress(f"rehearsing {spec.name}") as report:
             made = run(
                 spec, units=units, truths=truth or (), campaigns=campaigns, seed=seed, jobs=jobs,
-                engine=engine, parts=parts, report=report, **reading,
+                engine=engine, parts=parts, report=report, sources=sources, **reading,
             )  # fmt: skip
         for file in files:
             made.save(file, force=force)
@@ -97,7 +100,7 @@ def rehearse(
     words = ["create", str(spec), *(() if kept is None else ("--rehearsal", str(kept)))]
     if declared.masked or declared.interim == "committee":
         words += ["--key", f"{declared.name}.key"]
-    then = command(*words, store=STORE)
+    then = command(*words, store=store)
     if as_json:
         dump({**made.plain(), "files": [str(file) for file in files], "next": then})
         return
@@ -107,15 +110,16 @@ def rehearse(
 
 
 def _write_truth(
-    spec: Path, out: Path, drawn: Sequence[str], *, force: bool, as_json: bool
+    spec: Path, out: Path, drawn: Sequence[str], store: str, *, force: bool, as_json: bool
 ) -> None:
     """Write a truth that fits a spec, and name the command that rehearses it."""
     with kindly(as_json=as_json):
         from seqbatch.campaign.rehearsal.example_truth import write_example
         from seqbatch.campaign.rehearsal.rehearsal import rehearsable
 
-        write_example(out, rehearsable(spec).now, force=force)
-    then = command("rehearse", str(spec), *drawn, "--truth", str(out), store=STORE)
+        with stored(store) as sources:
+            write_example(out, rehearsable(spec, sources).now, force=force)
+    then = command("rehearse", str(spec), *drawn, "--truth", str(out), store=store)
     if as_json:
         dump({"files": [str(out)], "next": then})
         return

@@ -96,7 +96,7 @@ def validate(
             }  # fmt: skip
             options = reading_options({name: value for name, value in read.items() if value})
             drawn = [] if units in (None, "-") else ["--units", str(units), *options]
-            _lead_to_rehearsal(found, spec, drawn)
+            _lead_to_rehearsal(found, spec, drawn, store)
         say_next(then)
     if found.problems:
         raise typer.Exit(BAD_INPUT)
@@ -104,7 +104,7 @@ def validate(
         raise typer.Exit(FOUND)
 
 
-def _lead_to_rehearsal(found: "Validated", spec: Path, drawn: list[str]) -> None:
+def _lead_to_rehearsal(found: "Validated", spec: Path, drawn: list[str], store: str) -> None:
     """Name the command that rehearses the spec, or the one that writes what it needs."""
     from seqbatch.campaign.rehearsal.example_truth import truth_beside
     from seqbatch.campaign.rehearsal.rehearsal import refusals
@@ -119,7 +119,7 @@ def _lead_to_rehearsal(found: "Validated", spec: Path, drawn: list[str]) -> None
     elif truth_of_plan(found.prepared.now) is None:
         drawn += ("--write-truth", str(truth))
         said = "To see first how often it would be right, write down what outcomes may be like: "
-    say_whole(f"{said}{command('rehearse', str(spec), *drawn, store=STORE)}")
+    say_whole(f"{said}{command('rehearse', str(spec), *drawn, store=store)}")
 
 
 def _there(store: str) -> bool:

@@ -15,10 +15,12 @@ from seqbatch.client.calls import (
     Call,
     CampaignCalls,
     HowToRead,
+    NoAnswerError,
     RecordedAnswer,
     Rows,
     pause,
     result,
+    service_url,
     written,
 )
 
@@ -50,7 +52,7 @@ class AsyncClient:
     """
 
     def __init__(self, url: str, token: str, *, retries: int = 4, timeout: float = 120.0) -> None:
-        self.url = url
+        self.url = service_url(url)
         self._retries = retries
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
@@ -133,10 +135,12 @@ class AsyncClient:
             try:
                 response = await self._http.request(call.method, call.path, **_options(call))
                 if response.status_code not in AGAIN or attempt == self._retries:
-                    return result(call, response)
-            except httpx.TransportError:
+                    return result(self.url, call, response)
+            except httpx.TransportError as error:
                 if attempt == self._retries:
-                    raise
+                    raise NoAnswerError(self.url, call, error) from error
+            except httpx.HTTPError as error:
+                raise NoAnswerError(self.url, call, error) from error
             await asyncio.sleep(pause(attempt, response))
         raise AssertionError
 

@@ -36,6 +36,8 @@ ENDINGS = {
     ".csv": "text/csv", ".parquet": PARQUET, ".xls": "application/vnd.ms-excel",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }  # fmt: skip
+#: The header of a call that changes something.
+KEY = "Idempotency-Key"
 #: Answers after which the same call is made again.
 AGAIN = frozenset((429, 502, 503, 504))
 #: Exception classes by the service's problem type.
@@ -64,6 +66,30 @@ class ServiceError(SeqbatchError):
         super().__init__(told, **_known(problem))
         self.status = status
         self.problem = dict(problem)
+
+
+class NoAnswerError(SeqbatchError, ConnectionError):
+    """A call that got no answer, or one that cannot be read; it may have been carried out.
+
+    Parameters
+    ----------
+    url
+        The URL of the service.
+    call
+        The call.
+    why
+        What went wrong.
+    """
+
+    def __init__(self, url: str, call: "Call[Any]", why: Exception) -> None:
+        key = call.headers.get(KEY)
+        again = f' Repeat it with key="{key}": then its change is made once.' if key else ""
+        super().__init__(
+            f"{call.method} {url.rstrip('/')}{call.path} got no answer that can be read "
+            f"({type(why).__name__}: {why}). The service may have carried it out.{again}",
+            code="no-answer",
+        )
+        self.key = key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,10 +168,26 @@ class Call(Generic[T]):
         return {"params": params, "headers": self.headers, **sent}
 
 
-def result(call: Call[T], response: httpx.Response) -> T:
+def service_url(url: str) -> str:
+    """Return the URL of a service, or refuse it before anything is sent."""
+    try:
+        made = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        made = httpx.URL("")
+    if made.scheme not in ("http", "https") or not made.host:
+        rule = 'the URL of a service, such as "http://127.0.0.1:8000"'
+        raise InvalidArgumentError("url", rule, url)
+    return url
+
+
+def result(url: str, call: Call[T], response: httpx.Response) -> T:
     """Return the result of a response, or raise the error that it reports."""
     if response.is_success:
-        return call.understood(response)
+        try:
+            return call.understood(response)
+        except (ValueError, KeyError, TypeError) as error:
+            # Something between the client and the service may answer in its place.
+            raise NoAnswerError(url, call, error) from error
     try:
         problem = response.json()
     except ValueError:
@@ -178,7 +220,7 @@ def pause(attempt: int, response: httpx.Response | None) -> float:
 
 def changing(key: str | None) -> dict[str, str]:
     """Return the idempotency header of a call that changes something."""
-    return {"Idempotency-Key": key or uuid.uuid4().hex}
+    return {KEY: key or uuid.uuid4().hex}
 
 
 def plain(response: httpx.Response) -> Any:

@@ -1,7 +1,6 @@
 """The experiments: the paper's figures and a few more, each a declaration and an analysis."""
 
 from seqbatch.lab.batches import Batches
-from seqbatch.lab.comparison import Comparison, compare
 from seqbatch.lab.experiment import Claim, Experiment, Options, reproduce
 from seqbatch.lab.figure1 import Figure1
 from seqbatch.lab.figure2 import Figure2
@@ -22,12 +21,10 @@ __all__ = [
     "EXPERIMENTS",
     "Batches",
     "Claim",
-    "Comparison",
     "Experiment",
     "Figure1",
     "Figure2",
     "Figure3",
     "Options",
-    "compare",
     "reproduce",
 ]

@@ -9,7 +9,11 @@ from numpy.random import SeedSequence
 
 from seqbatch import grids, theory
 from seqbatch.environments import Environment, Gaussian, WorstCase
-from seqbatch.lab.charts import (
+from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of, ratio, slope_estimates
+from seqbatch.pictures import INK
+from seqbatch.policies import SBPE, SBUCB, Policy
+from seqbatch.simulation import run_tasks, simulate
+from seqbatch.simulation.charts import (
     LineStyle,
     above_zero,
     drawn,
@@ -18,11 +22,8 @@ from seqbatch.lab.charts import (
     looks,
     pictured,
 )
-from seqbatch.lab.experiment import Claim, MeanEstimate, Options, all_of, ratio, slope_estimates
-from seqbatch.pictures import INK
-from seqbatch.policies import SBPE, SBUCB, Policy
-from seqbatch.simulation import run_tasks, simulate, slopes, summarise
 from seqbatch.simulation.resumable_tasks import Row
+from seqbatch.simulation.summaries import slopes, summarise
 
 if TYPE_CHECKING:
     import altair as alt

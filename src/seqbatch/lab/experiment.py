@@ -1,6 +1,6 @@
 """The interface of the experiments, how they run, and claims of the paper beside measurements."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, inf, isnan, nan, sqrt
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 from seqbatch.core import arguments
 from seqbatch.engine import Engine
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.lab.charts import save
-from seqbatch.simulation import Progress
+from seqbatch.simulation.charts import save
 from seqbatch.simulation.device import DEVICES
+from seqbatch.simulation.resumable_tasks import Report
 
 if TYPE_CHECKING:
     import altair as alt
@@ -103,7 +103,7 @@ def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
 
 
 def slope_estimates(slopes: "pl.DataFrame", *, trials: int) -> dict[tuple[str, str], MeanEstimate]:
-    """Return the slopes of :func:`seqbatch.simulation.slopes` by environment and line."""
+    """Return the slopes of :func:`~seqbatch.simulation.summaries.slopes` by line."""
     return {
         (row["environment"], row["policy"]): MeanEstimate(
             nan if row["slope"] is None else row["slope"],
@@ -180,7 +180,7 @@ class Options:
         The number of processes and the engine; see :func:`seqbatch.engine.open_engine`.
     device
         The device on which all trials run in parallel, or None for the processor; see
-        :func:`seqbatch.simulation.sweep`.
+        :class:`seqbatch.simulation.Study`.
     report
         A function that is called with the progress.
     """
@@ -191,7 +191,7 @@ class Options:
     jobs: int = 1
     engine: str | Engine = "local"
     device: str | None = None
-    report: Callable[[Progress], None] = lambda _: None
+    report: Report | None = None
 
 
 class Experiment(Protocol):

@@ -10,10 +10,10 @@ import numpy as np
 from seqbatch import Learner, datasets
 from seqbatch.datasets import Labelled
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import LineStyle, drawn, fitted, looks, pictured
 from seqbatch.lab.experiment import Claim, Options
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
 from seqbatch.simulation import run_tasks
+from seqbatch.simulation.charts import LineStyle, drawn, fitted, looks, pictured
 from seqbatch.simulation.resumable_tasks import Row
 
 if TYPE_CHECKING:

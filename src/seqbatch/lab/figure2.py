@@ -12,7 +12,6 @@ from seqbatch.core.threads import one_thread
 from seqbatch.engine import Engine, as_completed, open_engine
 from seqbatch.environments import Environment, Gaussian, Sphere, StudentT, Uniform
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import drawn, interval_words, looks, pictured
 from seqbatch.lab.experiment import (
     Claim,
     MeanEstimate,
@@ -23,7 +22,9 @@ from seqbatch.lab.experiment import (
 )
 from seqbatch.planning import plan
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE
-from seqbatch.simulation import Line, paired, slopes, summarise, sweep
+from seqbatch.simulation import Line, Study
+from seqbatch.simulation.charts import drawn, interval_words, looks, pictured
+from seqbatch.simulation.summaries import paired, slopes, summarise
 from seqbatch.theory import expected_maximum
 
 if TYPE_CHECKING:
@@ -114,25 +115,24 @@ class Figure2:
         }
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Run the sweep with the direct method throughout, which pairs all comparisons."""
+        """Run the study with the direct method throughout, which pairs all comparisons."""
         horizons = HORIZONS[::5] if options.quick else HORIZONS
         trials = options.trials or (5 if options.quick else TRIALS)
         with open_engine(options.engine, jobs=options.jobs) as engine:
             lines = self.lines(horizons, engine)
-        return sweep(
+        study = Study(
             environments=self.environments(),
-            lines=lines,
+            policies=lines,
             horizons=horizons,
             trials=trials,
-            out=options.out,
             seed=2,
             learn_last=False,
             method="direct" if options.device is None else "device",
             device=options.device,
-            jobs=options.jobs,
-            engine=options.engine,
-            report=options.report,
         )
+        return study.run(
+            options.out, jobs=options.jobs, engine=options.engine, report=options.report
+        ).runs
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw mean regret with its 95% interval, one panel per environment."""

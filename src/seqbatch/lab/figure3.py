@@ -18,7 +18,6 @@ from seqbatch.datasets import (
 )
 from seqbatch.environments import FeaturePool, Instance
 from seqbatch.grids import GridRule
-from seqbatch.lab.charts import above_zero, drawn, fitted, interval_words, looks, pictured
 from seqbatch.lab.experiment import (
     Claim,
     MeanEstimate,
@@ -29,7 +28,9 @@ from seqbatch.lab.experiment import (
     slope_estimates,
 )
 from seqbatch.policies import BPE, LBGL, RBGL
-from seqbatch.simulation import Line, slopes, summarise, sweep
+from seqbatch.simulation import Line, Study
+from seqbatch.simulation.charts import above_zero, drawn, fitted, interval_words, looks, pictured
+from seqbatch.simulation.summaries import slopes, summarise
 
 if TYPE_CHECKING:
     import altair as alt
@@ -111,24 +112,24 @@ class Figure3:
         }
 
     def run(self, options: Options) -> "pl.DataFrame":
-        """Run the sweep; the column `pool` of the table is the number of rows of the pool."""
+        """Run the study; the column `pool` of the table is the number of rows of the pool."""
         import polars as pl
 
         source = _source()
         pool = AvazuPool(QUICK_POOL if options.quick else POOL, source, options.device)
-        return sweep(
+        study = Study(
             environments={source: pool},
-            lines=self.lines(),
+            policies=self.lines(),
             horizons=QUICK_HORIZONS if options.quick else HORIZONS,
             trials=options.trials or (4 if options.quick else TRIALS),
-            out=options.out,
             seed=3,
             learn_last=False,
             device=options.device,
-            jobs=options.jobs,
-            engine=options.engine,
-            report=options.report,
-        ).with_columns(pool=pl.lit(pool.rows))
+        )
+        result = study.run(
+            options.out, jobs=options.jobs, engine=options.engine, report=options.report
+        )
+        return result.runs.with_columns(pool=pl.lit(pool.rows))
 
     def chart(self, table: "pl.DataFrame") -> "alt.TopLevelMixin":
         """Draw regret against the horizon on logarithmic scales."""

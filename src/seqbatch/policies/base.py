@@ -266,6 +266,15 @@ class BasePolicy:
         """Return the one estimate to report."""
         return state.estimates[0]
 
+    def final(self, state: State) -> Rule:
+        """Return the rule for units after the last batch: the highest estimated mean."""
+        return Rule(kind="highest", theta=self.summary(state).theta, ties="random")
+
+    def recommended(self, state: State, contexts: Contexts) -> Floats:
+        """Return what units after the last batch would get: each action's probability (n, K)."""
+        rule = self.final(state)
+        return rule.choose(contexts, rule.rank(contexts), np.zeros(len(contexts)))[1]
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinearPolicy(BasePolicy):

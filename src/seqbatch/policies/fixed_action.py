@@ -53,3 +53,7 @@ class FixedAction(BasePolicy):
     def preference(self, state: State) -> Rule:
         """Return the rule of the action."""
         return Rule(kind="fixed", theta=state.estimates[0].theta, action=self.action)
+
+    def final(self, state: State) -> Rule:
+        """Return the rule of the action: nothing was tried."""
+        return self.preference(state)

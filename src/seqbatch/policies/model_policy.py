@@ -151,9 +151,11 @@ class ModelPolicy:
         known = gives_deviations(self.model) or hasattr(self.model, "draws")
         if self.explore == "posterior" and not known:
             raise InvalidArgumentError(
-                "explore",
-                '"bootstrap", unless the model has predict(X, return_std=True) or draws',
-                "'posterior'",
+                "model",
+                "one with predict(X, return_std=True) or draws(X, samples, seed) for explore = "
+                '"posterior"',
+                model_text(self.model),
+                'Any model takes explore = "greedy", "epsilon", "bootstrap" or "ucb".',
             )
 
     @property
@@ -214,6 +216,12 @@ class ModelPolicy:
         # A new object even without new outcomes: models are kept by it, and seeded by the batch.
         known = replace(state.known.plus(state.new))
         return ModelState(state.problem, state.batch + 1, known, state.new.none())
+
+    def recommended(self, state: ModelState, contexts: Contexts) -> Floats:
+        """Return what units after the last batch would get: the highest prediction."""
+        positions = np.arange(len(contexts))
+        greedy = replace(self, explore="greedy")
+        return greedy.assign(state, contexts, np.zeros(len(contexts)), positions).probabilities
 
     def described(self) -> dict[str, Any]:
         """Return the parameters as plain values, with the model as text."""

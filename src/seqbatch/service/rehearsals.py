@@ -12,6 +12,8 @@ from typing import Any
 from seqbatch.campaign import Rehearsal, rehearse
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.spec.spec import Spec
+from seqbatch.campaign.steps.create import NO_STORE
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.service import long_calls
 from seqbatch.service.call_limits import Settings
 from seqbatch.simulation import Progress
@@ -40,6 +42,8 @@ class RehearsalQuestion:
         See :func:`~seqbatch.campaign.rehearse`.
     units
         The units, and their fingerprint; None if they are made from the spec's features.
+    sources
+        Where to find an earlier campaign that the spec names.
     """
 
     owner: str
@@ -48,6 +52,7 @@ class RehearsalQuestion:
     campaigns: int
     seed: int = 0
     units: tuple[Source, str] | None = None
+    sources: Sources = NO_STORE
 
     @property
     def fingerprint(self) -> str:
@@ -102,6 +107,7 @@ class Rehearsals:
                 seed=asked.seed,
                 parts=self._folder / asked.fingerprint,
                 report=report,
+                sources=asked.sources,
             )
         except PausedError as paused:
             return paused.progress

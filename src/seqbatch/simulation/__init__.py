@@ -1,19 +1,19 @@
-"""Simulation of policies in environments: single runs, sweeps of many trials, and summaries."""
+"""Simulation of policies in environments: single runs, and studies of many, paired."""
 
 from seqbatch.simulation.direct import simulate, simulate_together
+from seqbatch.simulation.line import Line
 from seqbatch.simulation.resumable_tasks import Progress, run_tasks
-from seqbatch.simulation.sweep import Line, paired, slopes, summarise, sweep
+from seqbatch.simulation.study import Study
+from seqbatch.simulation.study_result import StudyResult
 from seqbatch.simulation.trajectory import Trajectory
 
 __all__ = [
     "Line",
     "Progress",
+    "Study",
+    "StudyResult",
     "Trajectory",
-    "paired",
     "run_tasks",
     "simulate",
     "simulate_together",
-    "slopes",
-    "summarise",
-    "sweep",
 ]

@@ -95,6 +95,7 @@ def simulate_collapsed(
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     ends = np.asarray(grid.ends, dtype=np.int64)
     marks = checkpoints[checkpoints <= grid.units]
+    final = law.direction(greedy.final(state), greedy.summary(state).theta[0])
     return Trajectory(
         ends=ends,
         regret=columns[0],
@@ -106,6 +107,7 @@ def simulate_collapsed(
         # Within a batch the expected regret grows by the same amount with every unit.
         checkpoint_regret=np.interp(marks, np.append(0, ends), np.append(0.0, columns[0])),
         units_read=grid.units,
+        simple_regret=law.rates(final)[1] if learn_last else math.nan,
     )
 
 

@@ -1,6 +1,10 @@
 """Direct simulation, unit by unit, of policies on grids in an environment: simulate()."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import nan
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -8,6 +12,7 @@ from numpy.random import SeedSequence
 
 from seqbatch.core import Contexts, Problem, arguments
 from seqbatch.core.arrays import Floats, Integers
+from seqbatch.display import counted
 from seqbatch.environments import BLOCK, Block, Environment
 from seqbatch.environments.base import of_actions
 from seqbatch.errors import InvalidArgumentError
@@ -17,7 +22,13 @@ from seqbatch.policies import Feedback, Policy
 from seqbatch.policies.choice import require_eligible
 from seqbatch.simulation.collapsed import collapses, simulate_collapsed
 from seqbatch.simulation.device import DEVICES, simulate_trials
-from seqbatch.simulation.trajectory import Trajectory, diagnostics, problem_of, too_short
+from seqbatch.simulation.trajectory import (
+    LaterUnits,
+    Trajectory,
+    diagnostics,
+    problem_of,
+    too_short,
+)
 
 Method = Literal["auto", "direct", "collapsed", "device"]
 
@@ -89,10 +100,12 @@ def simulate_together(
     method: Method = "auto",
     device: str | None = None,
     learn_last: bool = True,
+    names: Sequence[str] = (),
 ) -> list[Trajectory]:
     """Run several policies and grids on one instance, drawing each unit once for all of them.
 
-    Each trajectory is bit-identical to that of a separate :func:`simulate`.
+    Each trajectory is bit-identical to that of a separate :func:`simulate`. Errors name the run by
+    its place in `names`, or else by its policy's class.
     """
     arguments.choice("method", method, get_args(Method))
     require_instance(environment)
@@ -108,17 +121,32 @@ def simulate_together(
             runs, environment, seeds=[place], checkpoints=marks, device=chosen,
             learn_last=learn_last,
         )[0]  # fmt: skip
-    collapsed = {
-        number: simulate_collapsed(
-            policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
-        )
-        for number, (policy, grid) in enumerate(runs)
-        if method == "collapsed" or (method == "auto" and collapses(policy, environment))
-    }
+    named = list(names) or [type(policy).__name__ for policy, _ in runs]
+    collapsed = {}
+    for number, (policy, grid) in enumerate(runs):
+        if method == "collapsed" or (method == "auto" and collapses(policy, environment)):
+            with named_in_errors(named[number], grid):
+                collapsed[number] = simulate_collapsed(
+                    policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
+                )
     # All other runs share one pass over the instance's units.
-    rest = [run for number, run in enumerate(runs) if number not in collapsed]
-    direct = iter(_direct(rest, environment, place, marks, learn_last))
-    return [collapsed[n] if n in collapsed else next(direct) for n in range(len(runs))]
+    rest = [number for number in range(len(runs)) if number not in collapsed]
+    direct = _direct(
+        [runs[n] for n in rest], [named[n] for n in rest], environment, place, marks, learn_last
+    )
+    found = collapsed | dict(zip(rest, direct, strict=True))
+    return [found[number] for number in range(len(runs))]
+
+
+@contextmanager
+def named_in_errors(policy: str, grid: Grid) -> Iterator[None]:
+    """Add to any error in which run it came up."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"In the policy {policy} on {counted(grid.batches, 'batch')} of "
+                       f"{counted(grid.units, 'unit')}.")  # fmt: skip
+        raise
 
 
 def require_instance(environment: object) -> None:
@@ -140,6 +168,7 @@ def chosen_device(method: Method, device: str | None) -> str | None:
 
 def _direct(
     runs: Sequence[tuple[Policy, Grid]],
+    names: Sequence[str],
     environment: Environment,
     seed: SeedSequence,
     marks: Integers,
@@ -147,21 +176,27 @@ def _direct(
 ) -> list[Trajectory]:
     """Feed every run with the instance's blocks until all are finished."""
     instance = environment.instance(seed)
-    going = [
-        _Run(policy, problem_of(environment, grid), instance.theta, marks, learn_last)
-        for policy, grid in runs
-    ]
+    going = []
+    for name, (policy, grid) in zip(names, runs, strict=True):
+        with named_in_errors(name, grid):
+            problem = problem_of(environment, grid)
+            going.append(_Run(policy, problem, instance.theta, marks, learn_last))
     index = 0
     while any(not run.finished for run in going):
         block = instance.block(index)
-        for run in going:
+        for name, (_, grid), run in zip(names, runs, going, strict=True):
             if not run.finished:
-                run.feed(block)
+                with named_in_errors(name, grid):
+                    run.feed(block)
         index += 1
         # Only the last block of an environment is short.
         if len(block) < BLOCK and (late := [run for run in going if not run.finished]):
             raise too_short(late[0].problem, late[0].seen, late[0].read)
-    return [run.trajectory() for run in going]
+    later, found = LaterUnits(environment, instance), []
+    for name, (_, grid), run in zip(names, runs, going, strict=True):
+        with named_in_errors(name, grid):
+            found.append(run.trajectory(later))
+    return found
 
 
 class _Run:
@@ -267,7 +302,8 @@ class _Run:
         self.closed.append((self.seen, self.regret, self.reward, *self.known))
         self.batch, self.done = self.batch + 1, 0
 
-    def trajectory(self) -> Trajectory:
+    def trajectory(self, later: LaterUnits) -> Trajectory:
+        learned = self.learning == self.problem.batches
         columns = [np.array(column) for column in zip(*self.closed, strict=True)]
         return Trajectory(
             ends=columns[0].astype(np.int64),
@@ -279,4 +315,7 @@ class _Run:
             checkpoints=self.checkpoints,
             checkpoint_regret=np.array(self.marks),
             units_read=self.read,
+            simple_regret=later.simple_regret(self.policy, self.state, self.problem)
+            if learned
+            else nan,
         )

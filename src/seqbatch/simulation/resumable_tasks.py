@@ -1,5 +1,7 @@
 """Resumable runs of many tasks in parallel, identified by a fingerprint."""
 
+from __future__ import annotations
+
 import copyreg
 import hashlib
 import inspect
@@ -335,6 +337,9 @@ class Progress:
     resumed: int
 
 
+Report = Callable[[Progress], None]
+
+
 def run_tasks(
     tasks: Sequence[Task],
     *,
@@ -343,8 +348,8 @@ def run_tasks(
     columns: Mapping[str, Any] | None = None,
     jobs: int = 1,
     engine: str | Engine = "local",
-    report: Callable[[Progress], None] = lambda _: None,
-) -> "pl.DataFrame":
+    report: Report | None = None,
+) -> pl.DataFrame:
     """Do what is not done yet, and return the table of all tasks.
 
     Parameters
@@ -374,7 +379,8 @@ def run_tasks(
     _refuse_other(out, parts, text)
     missing = [task for task in tasks if not _whole(_part(parts, task.name))]
     resumed = len(tasks) - len(missing)
-    report(Progress(resumed, len(tasks), resumed))
+    tell = report or (lambda _: None)
+    tell(Progress(resumed, len(tasks), resumed))
     # What runs in this process changes the number of threads for as long as it runs.
     with (
         threadpool_limits(1),
@@ -386,7 +392,7 @@ def run_tasks(
         for done, (place, rows) in enumerate(results, start=resumed + 1):
             table = pl.DataFrame(rows, schema_overrides=columns)
             _write(table, _part(parts, missing[place].name))
-            report(Progress(done, len(tasks), resumed))
+            tell(Progress(done, len(tasks), resumed))
     table = pl.concat([pl.read_parquet(_part(parts, task.name)) for task in tasks])
     _write(table, out / "results.parquet")
     return table
@@ -438,6 +444,6 @@ def _part(parts: Path, name: str) -> Path:
     return parts / f"{digest}.parquet"
 
 
-def _write(table: "pl.DataFrame", path: Path) -> None:
+def _write(table: pl.DataFrame, path: Path) -> None:
     with atomically(path) as partial:
         table.write_parquet(partial)

@@ -1,22 +1,24 @@
 """The trajectory of one simulated run: regret, reward and diagnostics, batch by batch."""
 
 from dataclasses import dataclass
+from functools import cache
+from math import nan
 from typing import Any
 
 import numpy as np
 
-from seqbatch.core import Estimate, Problem
+from seqbatch.core import Contexts, Estimate, Problem
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import counted, number
-from seqbatch.document import Table, shown
-from seqbatch.environments import Environment
+from seqbatch.document import Frames, Table, shown
+from seqbatch.environments import BLOCK, Block, Environment, Instance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Policy
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Frames):
     """A run, batch by batch, and its regret at chosen units in between.
 
     Parameters
@@ -35,6 +37,11 @@ class Trajectory:
         Smallest eigenvalue of the design so far, over all models, after each batch.
     checkpoints, checkpoint_regret
         The requested units, and the cumulative regret at each.
+    simple_regret
+        How much a unit loses on average, beside its best action, under the rule for units after the
+        last batch: the highest estimated mean. Measured on up to 4,096 units that follow, or on the
+        last ones where there are no more. NaN if unknown: without learning from the last batch, on
+        devices, for logged data, and for policies of your own without a method `recommended`.
     units_read
         The number of units read from the environment: with logged data more than the last end,
         because only matching units count.
@@ -58,6 +65,7 @@ class Trajectory:
     checkpoints: Integers
     checkpoint_regret: Floats
     units_read: int
+    simple_regret: float = nan
 
     def __repr__(self) -> str:
         batches, actions = self.counts.shape
@@ -66,10 +74,6 @@ class Trajectory:
             f"{actions} actions; "
             f"regret {number(self.regret[-1])}, reward {number(self.reward[-1])}>"
         )
-
-    def to_pandas(self) -> Any:
-        """Return the run batch by batch as a pandas data frame, without unknown columns."""
-        return self.tables()[0].to_pandas()
 
     def tables(self) -> list[Table]:
         """Return the run batch by batch, without columns that are unknown."""
@@ -132,3 +136,26 @@ def diagnostics(state: Any, policy: Policy, theta: Floats | None) -> tuple[float
         gram = sum(part.gram for part in evidence)
         eigenvalue = float(np.linalg.eigvalsh(gram).min())
     return error, eigenvalue
+
+
+class LaterUnits:
+    """The units of an instance on which final rules are judged: a block that no run has learned."""
+
+    def __init__(self, environment: Environment, instance: Instance) -> None:
+        self.units, self.block = environment.units, cache(instance.block)
+
+    def after(self, units: int) -> Block:
+        """Return the block after so many units, or the last one where there are no more."""
+        index = units // BLOCK + 1
+        if self.units is not None and self.units <= index * BLOCK:
+            index = (units - 1) // BLOCK
+        return self.block(index)
+
+    def simple_regret(self, policy: Policy, state: Any, problem: Problem) -> float:
+        """Return how much a unit loses under a policy's final rule; NaN if that is unknown."""
+        recommended = getattr(policy, "recommended", None)
+        if recommended is None:
+            return nan
+        block = self.after(problem.units)
+        shares: Floats = recommended(state, Contexts(block.contexts, problem, block.eligible))
+        return float((block.best - (shares * block.means).sum(axis=1)).mean())

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from seqbatch.errors import InvalidArgumentError, StoreError
-from seqbatch.storage.lake.store import PREFIX, LakeStore, open_lake
+from seqbatch.storage.lake import PREFIX
 from seqbatch.storage.stores import PostgresStore, SQLiteStore, SQLStore, require_place
 
 ADDRESSES = "a path, sqlite:///path, postgresql://user@host/database or lake:folder"
@@ -37,6 +37,8 @@ def open_store(url: str | Path, *, create: bool = True, wait_for_server: bool = 
     """
     text = str(url)
     if text.startswith(PREFIX):
+        from seqbatch.storage.lake.store import open_lake
+
         folder, mark, rest = text.removeprefix(PREFIX).partition("?")
         folder = _at_home(folder)
         if create and not folder.startswith("//"):
@@ -97,4 +99,8 @@ def _file_of(text: str) -> str:
 
 def defaults_of(url: str | Path) -> Mapping[str, str]:
     """Return a store's defaults for spec fields that are not set, without opening the store."""
-    return (LakeStore if str(url).startswith(PREFIX) else SQLStore).defaults
+    if not str(url).startswith(PREFIX):
+        return SQLStore.defaults
+    from seqbatch.storage.lake.store import LakeStore
+
+    return LakeStore.defaults

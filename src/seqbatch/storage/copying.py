@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from seqbatch.errors import CampaignStateError, StoreError
 from seqbatch.storage import schema
-from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.stores import OF_CAMPAIGNS, SQLStore, rows_in_pieces
 
 #: The tables that are copied, and how many rows at once.
@@ -59,6 +58,8 @@ def copy_store(source: SQLStore, target: SQLStore) -> Copied:
     source, target
         The stores. Rows of a lake are in files, which only another lake can hold.
     """
+    from seqbatch.storage.lake.store import LakeStore
+
     if isinstance(source, LakeStore) and not isinstance(target, LakeStore):
         raise StoreError(
             f"{source.label} is a lake: its rows are in files, and its hashes are of files. "

@@ -13,6 +13,7 @@ from seqbatch.campaign.decide import decision
 from seqbatch.campaign.decide.draws import draws
 from seqbatch.campaign.decide.draws_in_order import block, draw_in_order
 from seqbatch.campaign.record.current_situation import situation
+from seqbatch.campaign.steps.create import begun, prepare
 from seqbatch.campaign.views.history import public
 from seqbatch.errors import InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
@@ -127,18 +128,63 @@ def test_calls_retries_and_refusals_do_not_change_the_sequence(store, tmp_path, 
     other.close()
 
 
-def test_every_full_block_has_every_action_equally_often(store):
-    campaign = trial(store, "blocks", block_sizes=[6])
-    frame = pl.concat([patients(90), patients(90, start=90)])
-    for wave in (1, 2):
-        part = frame[90 * (wave - 1) : 90 * wave]
-        actions = in_calls(campaign, part, [1, 2, 17])["action"]
-        for _, rows in part.with_columns(action=actions).group_by("centre", "sex"):
-            given = rows["action"].to_list()
-            for start in range(0, len(given) - 5, 6):
-                assert set(Counter(given[start : start + 6]).values()) == {2}
-        campaign.record(pl.DataFrame({"id": part["id"], "y": [float(n % 7) for n in range(90)]}))
+def in_waves(campaign, frame, sizes):
+    """Assign waves of these sizes, a few units a call, and close them; return their actions."""
+    actions, start = [], 0
+    for size in sizes:
+        part = frame[start : start + size]
+        actions += in_calls(campaign, part, [1, 2, 17])["action"].to_list()
+        campaign.record(part.select("id").with_columns(y=pl.int_range(size) % 7 + 0.5))
         campaign.close()
+        start += size
+    return actions
+
+
+def from_oracle(frame, kind, wave, K=3):
+    """Return the actions of units in one sequence of blocks or minimised units, by plain counts."""
+    own = draws(TRIAL["seed"], TRIAL["name"], frame["id"].to_list())
+    oracle = Wave(
+        seed=TRIAL["seed"], campaign=TRIAL["name"], number=wave, K=K,
+        sizes=KINDS[kind].get("block_sizes", ()), favour=KINDS[kind].get("biased_coin"),
+        columns=("centre", "sex"),
+    )  # fmt: skip
+    rows = zip(frame.select("centre", "sex").rows(), own.randomised, own.choice, strict=True)
+    return ["abc"[oracle.next([1 / K] * K, *row)] for row in rows]
+
+
+def test_every_full_block_has_every_action_equally_often(store):
+    sizes = [35, 55, 90]
+    campaign = trial(store, "blocks", block_sizes=[6], grid={"sizes": sizes})
+    frame = patients(180)
+    given = frame.with_columns(action=pl.Series(in_waves(campaign, frame, sizes)))
+    for _, rows in given.group_by("centre", "sex", maintain_order=True):
+        own = rows["action"].to_list()
+        for start in range(0, len(own) - 5, 6):
+            assert set(Counter(own[start : start + 6]).values()) == {2}
+    assert campaign.verify().sound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_shares_are_balanced_over_all_waves(store, kind):
+    """One sequence, until an action is retired: then another one begins."""
+    campaign = trial(store, kind, grid={"sizes": [25, 40, 30, 20]})
+    frame = patients(115)
+    assert in_waves(campaign, frame, [25, 40]) == from_oracle(frame[:65], kind, 1)
+    campaign.amend(retire=["c"], reason="too bitter")
+    assert in_waves(campaign, frame[65:], [30, 20]) == from_oracle(frame[65:], kind, 3, K=2)
+    assert campaign.verify().sound
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_campaign_that_began_anew_in_every_wave_verifies(store, kind):
+    """Campaigns whose first event names no balance over waves were created so."""
+    new = prepare({**TRIAL, **KINDS[kind], "grid": {"sizes": [25, 40]}})
+    payload = {name: own for name, own in new.payload.items() if name != "balance"}
+    assert len(payload) < len(new.payload)
+    campaign = Campaign.create(replace(new, payload=payload, now=begun(payload)), store=store)
+    frame = patients(65)
+    expected = from_oracle(frame[:25], kind, 1) + from_oracle(frame[25:], kind, 2)
+    assert in_waves(campaign, frame, [25, 40]) == expected
     assert campaign.verify().sound
 
 
@@ -178,6 +224,26 @@ def test_before_the_wave_every_action_is_equally_likely_for_every_unit(store, ki
         counts[np.arange(12), actions] += 1
     errors = (counts - trials * table) / np.sqrt(trials * table * (1 - table))
     assert np.abs(errors).max() < 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_before_the_first_unit_every_action_is_equally_likely_in_every_wave(store, kind):
+    """Over seeds, also for the units of a second wave that goes on with open blocks and counts."""
+    now = trial(store, kind).situation()
+    frame = patients(14, seed=3)
+    values = [pa.chunked_array([frame[name].to_list()]) for name in ("centre", "sex")]
+    parts = slice(0, 5), slice(5, 14)
+    counts, trials = np.zeros((14, 3)), 3_000
+    for seed in range(trials):
+        here = replace(now, spec=now.spec.model_copy(update={"seed": seed}))
+        drawn = draws(seed, "trial", frame["id"].to_list())
+        for wave, rows in enumerate(parts, start=1):
+            own = [column[rows] for column in values]
+            table = np.full((rows.stop - rows.start, 3), 1 / 3)
+            found = draw_in_order(here, table, drawn.take(rows), own)
+            counts[np.arange(rows.start, rows.stop), found.actions] += 1
+            here = replace(here, wave=wave + 1, by_stratum=here.by_stratum | found.strata)
+    assert np.abs(counts - trials / 3).max() < 4 * np.sqrt(trials * 2 / 9)
 
 
 def test_minimised_margins_stay_together(store):

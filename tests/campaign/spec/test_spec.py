@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.spec import draft
+from seqbatch.campaign.spec import choices
 from seqbatch.campaign.spec import spec as spec_module
 from seqbatch.campaign.spec.plan import chosen_policy, recommended_policy, wave_sizes
 from seqbatch.campaign.spec.spec import Features
@@ -223,7 +223,7 @@ def test_an_outcome_is_no_feature():
 
 
 def test_a_campaign_without_a_seed_draws_one_and_keeps_it(store, monkeypatch):
-    monkeypatch.setattr(spec_module, "fresh_seed", draft.fresh_seed)
+    monkeypatch.setattr(spec_module, "fresh_seed", choices.fresh_seed)
     declared = {
         "actions": ["none", "mail"], "grid": {"sizes": [4]}, **about("y"),
     }  # fmt: skip

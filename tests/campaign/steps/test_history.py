@@ -7,11 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from seqbatch.campaign import Campaign, validate
+from seqbatch.campaign import Campaign, rehearse, validate
 from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.campaign.record import events
 from seqbatch.campaign.record.earlier_campaign import fingerprint
 from seqbatch.campaign.record.events import canonical
+from seqbatch.campaign.spec.toml import value
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.core import Statistics
 from seqbatch.storage import open_store
 from tests.campaign.instances import without_triggers
@@ -288,3 +290,21 @@ def test_without_features_and_to_choose(winter):
         )  # fmt: skip
         run(made, wave=1, count=150)
         assert made.verify().sound
+
+
+@pytest.mark.parametrize("interim", ["open", "committee"])
+def test_a_spec_with_a_history_is_rehearsed(winter, tmp_path, interim):
+    """With the earlier campaign in a store, or a file of its sums beside the spec."""
+    spec = {**SPEC, "name": "spring", "randomised": 0.1, "interim": interim, "control": "none"}
+    truth = {"none": 0, "mail": 0.6, "call": 0, "spread": {"sd": 1}}
+    asked = {"units": people("spring", 1, 240), "truths": [truth], "campaigns": 1}
+    stored = {**spec, "history": {"campaign": "winter"}}
+    with refused("invalid-spec", field="history.campaign"):
+        rehearse(stored, **asked)
+    made = rehearse(stored, sources=Sources(lambda: winter), **asked)
+    Campaign(winter, "winter").export(tmp_path / "sums.json", what="sums")
+    file = tmp_path / "spec.toml"
+    declared = {**spec, "history": {"file": "sums.json"}}
+    file.write_text("\n".join(f"{name} = {value(own)}" for name, own in declared.items()))
+    assert rehearse(file, **asked).data["truths"] == made.data["truths"]
+    assert made.data["truths"] != rehearse(spec, **asked).data["truths"]

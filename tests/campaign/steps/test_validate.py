@@ -167,3 +167,22 @@ def test_misspelled_levels_of_all_pieces_are_found_and_few_shown(scratch, monkey
     zips = ["u "] * 256 + ["u" + " " * (1 + number % 7) for number in range(344)]
     (said,) = campaign.assign(units(600).with_columns(zip=pl.Series(zips))).warnings
     assert "count as other: 'u ', 'u  ', 'u   ', 'u    ', 'u     ', ...; use" in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "sizes", "doubts"),
+    [
+        ({"kind": "SBPE", "estimate": "pooled"}, [300, 200, 100], ["locks-in"]),
+        ({"kind": "RBGL", "estimate": "pooled"}, [300, 200, 100], ["locks-in"]),
+        ({"kind": "SBPE", "estimate": "pooled"}, [300, 200], []),
+        ({"kind": "SBPE"}, [300, 200, 100], []),
+        ({"kind": "EpsilonGreedy", "estimate": "pooled"}, [300, 200, 100], []),
+        ({"kind": "ThompsonSampling", "estimate": "pooled"}, [300, 200, 100], []),
+        ({"kind": "JointRidge"}, [300, 200, 100], []),
+    ],
+)
+def test_a_policy_that_locks_in_is_doubted(scratch, policy, sizes, doubts):
+    found = validate({**SPEC, "policy": policy, "grid": {"sizes": sizes}}, scratch=scratch)
+    assert found.sound
+    assert [doubt.kind for doubt in found.doubts] == doubts
+    assert all("ThompsonSampling" in said and "JointRidge" in said for said in found.warnings)

@@ -10,6 +10,7 @@ from seqbatch.campaign.decide.logged_waves import logged
 from seqbatch.campaign.record.current_situation import situation
 from seqbatch.campaign.views.boosted_trees import trees_sentences
 from seqbatch.campaign.views.findings_text import placed
+from seqbatch.campaign.views.selected_action import selected_sentence
 from seqbatch.core.pooled_regression import CONSTANT, FEATURES, MOST_RATIO
 from seqbatch.inference import Verdict
 from tests.campaign.specs import about
@@ -38,6 +39,25 @@ def test_a_roll_out_is_told_if_several_actions_compete(store):
     assert (plain["action"], plain["competing"]) == ("call", 2)
 
 
+def by_chance(frame, random):
+    return (random.random(len(frame)) < 0.5).astype(float)
+
+
+def test_what_to_expect_is_said_also_without_a_clear_winner(store, tmp_path):
+    campaign = run(made(store), sizes=(90,), value=by_chance)
+    found = campaign.findings()
+    assert found.recommendation.code is not Verdict.GIVE
+    [said] = selected_sentence(found)
+    one, measure = found.selected, found.measure
+    best = next(lift for lift in found.lifts if lift.action == one.action).interval
+    assert said.startswith(f"{one.action} looks best: {measure.amount(best.estimate, best.error)} ")
+    assert f"as the best of 2: {measure.amount(one.expected.estimate, one.expected.error)}" in said
+    assert measure.between(one.expected) in said
+    report = campaign.report(tmp_path / "report.md", appendix=True).read_text(encoding="utf-8")
+    for text in (str(found.document(appendix=True)), report):
+        assert said in " ".join(text.split())
+
+
 def test_the_best_is_the_lowest_where_less_is_better(store):
     found = run(made(store, **about("visit", kind="yes/no", direction="min"))).findings()
     one = found.selected
@@ -50,6 +70,7 @@ def test_one_action_against_control_has_no_competitor(store):
     found = run(made(store, actions=["call", "none"])).findings()
     assert found.selected is None
     assert "too good" not in str(found.decision)
+    assert selected_sentence(found) == []
 
 
 def test_retired_actions_and_those_not_open_to_all_are_not_compared(store):
@@ -57,6 +78,7 @@ def test_retired_actions_and_those_not_open_to_all_are_not_compared(store):
     campaign.amend(retire=["mail"], reason="no stock")
     found = run(campaign, sizes=(80,), start=5_000).findings()
     assert found.selected is None
+    assert "not all lifts can be compared" in selected_sentence(found)[0]
 
 
 def test_how_different_the_actions_are_agrees_with_the_literal_oracle(store, tmp_path):

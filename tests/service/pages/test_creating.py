@@ -65,8 +65,10 @@ class Fields(HTMLParser):
             self.within = given.get("action") == self.action
         if not self.within:
             return
-        if tag == "input" and (
-            "checked" in given or given.get("type") not in ("radio", "checkbox")
+        if (
+            tag == "input"
+            and "name" in given
+            and ("checked" in given or given.get("type") not in ("radio", "checkbox"))
         ):
             self.made.append((given["name"], given.get("value", "")))
         elif tag == "textarea":
@@ -101,9 +103,12 @@ def filled(visit, at, changes=(), kinds=()):
     path = at.partition("?")[0]
     fields = chosen(visit.get(at).text, path)
     made = [(name, dict(changes).get(name, value)) for name, value in fields]
-    made = [pair for pair in made if pair[0] != "kind-of"]
-    made += [("kind-of", json.dumps(pair)) for pair in dict(kinds).items()]
-    return visit.send(path, sent(made))
+    made += [pair for pair in dict(changes).items() if pair[0] not in dict(fields)]
+    ticked = [pair for pair in made if pair[0] != "use" or json.loads(pair[1])[0] not in kinds]
+    used = [(column, kind) for column, kind in dict(kinds).items() if kind != "left out"]
+    ticked += [("use", json.dumps([column, None])) for column, _ in used]
+    ticked += [("kind-of", json.dumps(pair)) for pair in used if pair[1]]
+    return visit.send(path, sent(ticked))
 
 
 def sent(pairs):
@@ -158,7 +163,7 @@ def test_a_campaign_from_a_file(service, visit):
 
 
 def test_what_is_proposed_can_be_corrected(visit):
-    kinds = {"age": "categorical", "visited": "boolean", "region": "left out", "customer": None}
+    kinds = {"age": "categorical", "visited": "boolean", "region": "left out"}
     at = uploaded(visit)
     _, page = reviewed(
         visit, "second", at=at, kinds=kinds, unit='["order"]', randomised="25", floor="2",
@@ -185,6 +190,74 @@ def test_actions_have_costs_and_empty_rows_are_left_out(visit):
     assert spec["actions"] == [{"name": "mail", "cost": 0.4}, "none", {"name": "call", "cost": 3.0}]
 
 
+#: What a campaign needs beyond its name, actions and metric, in the form.
+WHOLE = {
+    "question": "Which mail earns most?", "owner": "crm team", "direction": "max",
+    "kind": "amount", "measured": "EUR", "absent": "0", "rows": "sum", "row_id": "order_id",
+    "date": "ordered_at", "date_format": "%d.%m.%Y", "within": "14 days", "cap": "500,5",
+    "metric-1": "unsubscribed", "kind-1": "yes/no", "absent-1": "0", "column-1": "opt_out",
+    "guardrail-1": "at_most_control_plus", "bound-1": "0.5pp",
+    "currency": "EUR", "less_costs": "yes", "purpose": "both", "afterwards": "20,000",
+    "budget": "60", "budget_wave": "40", "stopping": "pocock-classical", "alpha": "10",
+    "futility": "yes", "cost": "0,5", "total": "50",
+    "rule-1": '["age"]', "condition-1": ">=", "value-1": "25", "who-1": "1",
+    "rule-2": '["region"]', "condition-2": "in", "value-2": "north, south", "who-2": "",
+    "rule-3": '["order"]', "condition-3": "!=", "value-3": "o'1", "who-3": "2",
+}  # fmt: skip
+
+
+def test_a_form_declares_a_whole_campaign(service, visit):
+    at, page = reviewed(visit, "whole", kinds={"region": "left out"}, **WHOLE)
+    assert page.status_code == 200, words(page.text)
+    spec = spec_of(page.text)
+    assert (spec["question"], spec["owner"]) == ("Which mail earns most?", "crm team")
+    assert spec["metrics"] == {
+        "spend": {
+            "kind": "amount", "column": "spend", "unit": "EUR", "absent": 0, "rows": "sum",
+            "row_id": "order_id", "date": "ordered_at", "date_format": "%d.%m.%Y",
+            "within": "14 days", "cap": 500.5,
+        },
+        "unsubscribed": {
+            "kind": "yes/no", "absent": 0, "column": "opt_out",
+            "guardrail": {"at_most_control_plus": 0.005},
+        },
+    }  # fmt: skip
+    assert spec["objective"] == {
+        "maximise": "spend", "less_costs": True, "purpose": {"after": 20_000},
+    }  # fmt: skip
+    assert spec["budget"] == {"total": 60, "each_wave": 40}
+    limit = {"total": 50}
+    assert spec["capacity"] == {"nothing": limit, "offer A": limit, "offer B": limit}
+    assert spec["stopping"] == {"rule": "pocock-classical", "alpha": 0.1, "futility": True}
+    assert spec["eligible"] == {
+        "offer A": "age >= 25 and region in ['north', 'south']",
+        "offer B": "region in ['north', 'south'] and order != \"o'1\"",
+    }
+    assert spec["columns"] == {"region": "text", "order": "text"}
+    back = visit.send(at, sent([*chosen(page.text, f"{at}/create"), ("again", "rules")]))
+    again = set(chosen(back.text, at))
+    assert {pair for pair in WHOLE.items() if pair[0] not in ("cost", "total", "who-2")} <= again
+    # There is room for one more of each.
+    assert {"metric-2", "rule-4"} <= {name for name, _ in again}
+    assert created(visit, at, page.text).status_code == 303
+    assert Campaign(service.store, "whole").situation().spec.stopping.alpha == 0.1
+
+
+def test_columns_are_searched_grouped_and_ticked(visit):
+    table = TABLE.with_columns(first_name=pl.Series([f"Ann{row % 9}" for row in range(ROWS)]))
+    at = uploaded(visit, table.write_csv().encode())
+    page = visit.get(at).text
+    said = words(page)
+    assert "Recommended: 2 of 2 used" in said
+    assert "first_name a name, left out by default" in said
+    # A ticked column that is left out by default is used as what its values are.
+    _, page = reviewed(visit, "ticked", at=at, kinds={"age": "left out", "first_name": None})
+    features = spec_of(page.text)["features"]
+    assert "numeric" not in features
+    assert list(features["categorical"]) == ["region", "first_name"]
+    assert '"age": not among the chosen columns' in unescape(page.text)
+
+
 def test_a_plan_comes_with_its_numbers(visit):
     at = uploaded(visit, query="?sizes=10,50&actions=4&randomised=12.5")
     assert at.endswith("?sizes=10%2C50&actions=4&randomised=12.5")
@@ -203,6 +276,7 @@ def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):
     at = uploaded(visit, content)
     page = visit.get(at).text
     assert page.count("rule: who may get an action (proposed)") == 2
+    assert page.count('name="rule-column"') == 1
     fields = dict(chosen(page, at)) | {"name": "asked", "metric": "spend"}
     fields |= {"action": ["none", "mail", "call"], "cost": ["", "", ""]}
     spec = spec_of(visit.send(at, fields).text)
@@ -230,14 +304,24 @@ def test_a_plan_in_the_form_knows_the_outcome(visit):
         ({"max_features": "0"}, "features", "max_features must be a whole number of at least 1"),
         ({"name": "two words"}, "name", "name must be at most 100 letters from a to z, digits"),
         ({"metric": ""}, "metric", "objective.maximise must name a metric"),
+        (
+            {"metric-1": "late", "kind-1": "yes/no", "guardrail-1": "at_most", "bound-1": "2"},
+            "metric-1",
+            "at_most is a share of units if the metric is yes/no",
+        ),
+        ({"metric-1": "late", "cap-1": "much"}, "metric-1", "late: cap must be a plain number"),
+        ({"rule-1": '["region"]', "condition-1": ">=", "value-1": "5"}, "rules", "uses region as"),
+        ({"rule-1": '["age"]', "condition-1": ">=", "value-1": "old"}, "rules", "a plain number"),
+        ({"budget": "10"}, "money", "budget"),
+        ({"stopping": "pocock-spending", "alpha": "70"}, "stopping", "at most 0.5"),
         ({"metric": "age"}, "metric", "is also a column of the units"),
         ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
         (
-            {"cost": "0,5"},
+            {"cost": "1,500"},
             "actions",
             "the cost of 'nothing' must be a plain number such as 0.5; rec",
         ),
-        ({"kind": "amount", "low": "0", "high": "1,5"}, "metric", "the largest number (to) must"),
+        ({"kind": "amount", "low": "0", "high": "1,500"}, "metric", "the largest number (to) must"),
         ({"randomised": "300"}, "randomised", "at most 1; received 3.0 (1 is 100%)"),
         ({"floor": "60"}, "floor", "floor must be at most 1 / 3 with 3 actions"),
         ({"floor": "0", "randomised": "0"}, "actions", "after the first wave nothing ensures"),

@@ -124,12 +124,14 @@ def test_a_spec_that_is_edited_and_checked_twice(browser, service):
     page.get_by_label("File of units").set_input_files(file(customers(60), "units.csv"))
     tab.press("Read the file")
     page.get_by_label("Name", exact=True).fill("edited-here")
-    page.get_by_label("Column", exact=True).fill("spend")
+    page.get_by_label("Column of the outcomes").first.fill("spend")
     tab.press("Review")
     spec, truth = page.locator("#spec"), page.locator("#truth")
     first = spec.input_value().strip()
     assert len(first.splitlines()) > 20
     for number, least in enumerate((0.2, 0.15)):
+        page.get_by_text("The spec, to read or edit").click()
+        page.get_by_text("Rehearse it first").click()
         spec.fill(re.sub(r"(?m)^randomised = [0-9.]+", f"randomised = {least}", first))
         truth.fill(f"{truth.input_value()}\n# look {number}")
         tab.press("Check again")
@@ -141,6 +143,42 @@ def test_a_spec_that_is_edited_and_checked_twice(browser, service):
     assert Campaign(service.store, "edited-here").situation().spec.randomised == 0.15
     tab.close()
     assert tab.wrong == []
+
+
+def test_a_form_of_many_columns(judged):
+    from playwright.sync_api import expect
+
+    numbers = {f"spend_{number}": np.arange(60) % (number + 9) for number in range(50)}
+    table = customers(60).with_columns(**numbers, opt_out=pl.Series(["yes", "no"] * 30))
+    page = judged.page
+    page.goto("/new")
+    page.get_by_label("File of units").set_input_files(file(table, "many.csv"))
+    judged.press("Read the file")
+    address = page.url
+    assert len(page.locator("main").inner_text().split()) < 300
+    page.get_by_label("Search the columns").fill("AGE")
+    expect(page.locator(".columns li:visible")).to_have_count(1)
+    age = page.get_by_role("checkbox", name="age")
+    age.uncheck()
+    page.locator(".columns li:visible summary").click()
+    page.get_by_label("Role of age").select_option("category")
+    expect(age).to_be_checked()
+    # What was typed, and what was opened, stays on a page that has an error.
+    page.get_by_label("Name", exact=True).fill("many columns")
+    page.get_by_label("Column of the outcomes").first.fill("sales")
+    page.get_by_text("Money: value, costs, budget").click()
+    page.get_by_label("Budget in all").fill("50")
+    judged.press("Review")
+    expect(page.locator("#name")).to_have_value("many columns")
+    expect(page.locator("#name-wrong")).to_be_visible()
+    expect(page.get_by_label("Budget in all")).to_have_value("50")
+    expect(page.locator('input[value^="[\\"age"]')).to_be_checked()
+    expect(page.get_by_label("Role of age")).to_have_value('["age", "categorical"]')
+    for each in page.locator("main details").all():
+        each.evaluate("each => each.open = true")
+    assert faults(judged) == []
+    judged.wrong.clear()
+    look_at(judged, address)
 
 
 def pages(name):

@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqbatch.allocation import Limits
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.checks import known_strata
 from seqbatch.campaign.spec.limits import Capacity
@@ -15,6 +14,9 @@ from seqbatch.core.arrays import Floats
 from seqbatch.display import cell
 from seqbatch.document import Table
 from seqbatch.errors import InvalidSpecError
+
+if TYPE_CHECKING:
+    from seqbatch.allocation import Limits
 
 # ----------------------------------------------------------------------
 # The remaining capacities and budget for the units of one file.
@@ -25,7 +27,7 @@ from seqbatch.errors import InvalidSpecError
 # enough, the file may use everything that is left.
 
 
-def limits_left(now: Situation, count: int) -> Iterator[Limits]:
+def limits_left(now: Situation, count: int) -> Iterator["Limits"]:
     """Yield how often each action may and must be given to these units, preferred limits first.
 
     The first limits are the file's share of everything. The next leave quotas to later files, as
@@ -51,8 +53,10 @@ class _Left:
     now: Situation
     count: int
 
-    def limits(self, *, spread: bool, waiting: bool) -> Limits:
+    def limits(self, *, spread: bool, waiting: bool) -> "Limits":
         """Return limits: the file's share or everything; all quotas or only those due now."""
+        from seqbatch.allocation import Limits
+
         now = self.now
         actions = [now.actions[number] for number in now.active]
         pairs = [self._of_action(action.name, spread=spread, waiting=waiting) for action in actions]

@@ -1,8 +1,12 @@
 """Draws that balance units as they come: permuted blocks within strata, and minimisation.
 
-Each action is equally likely for each unit before a wave's first draw: blocks are shuffled without
-regard to the units, minimisation treats all actions in the same way, and both begin anew in every
-wave. So a wave's probabilities depend neither on its own draws nor on what earlier waves gave.
+Blocks are shuffled without regard to the units, and minimisation treats all actions in the same
+way. So before the first draw each action is equally likely for each unit that is drawn like this.
+Under a policy whose shares are equal in every wave, blocks and counts go on from wave to wave: no
+outcome changes a later probability. Any other policy depends on outcomes, and so on the actions
+before; given these, open blocks and counts would make the next actions unequally likely. Every wave
+then begins anew.
+
 Given the units before it, the next action of a block or the biased coin has other probabilities;
 they can be computed from the record, but are not those to weight outcomes by: that would undo the
 balance.
@@ -98,8 +102,9 @@ def in_blocks(
         number, taken = after.get(stratum) or now.by_stratum.get(stratum, (0, 0))
         if stratum not in blocks:
             blocks[stratum] = block(
-                now.spec.seed, now.name, wave=now.wave, stratum=stratum, number=number,
-                sizes=now.spec.sizes_of_blocks, actions=len(now.active),
+                now.spec.seed, now.name, wave=now.balanced_since or now.wave,
+                stratum=stratum, number=number, sizes=now.spec.sizes_of_blocks,
+                actions=len(now.active),
             )  # fmt: skip
         actions.append(blocks[stratum][taken])
         after[stratum] = number, taken + 1
@@ -217,7 +222,7 @@ def _refuse_too_many(now: Situation, after: Mapping[str, tuple[int, ...]]) -> No
     if (count := len(now.by_stratum.keys() | after.keys())) > MOST_STRATA_COUNTED:
         raise CampaignStateError(
             f"campaign {now.name}: with these units, {' and '.join(now.spec.strata)} would have "
-            f"{count:,} strata in wave {now.wave}; at most {MOST_STRATA_COUNTED:,} are counted. "
+            f"{count:,} strata; at most {MOST_STRATA_COUNTED:,} are counted. "
             "Columns with so many values hold ids rather than strata. Nothing was assigned.",
             code="too-many-strata",
         )

@@ -35,6 +35,8 @@ STOPS = SUCCESS, HARM, FUTILITY, STOP = (
     "stop for success", "stop for harm", "stop for futility", "stop",
 )  # fmt: skip
 
+#: How units that come one at a time are balanced, as the first event names it.
+OVER_WAVES = "over waves"
 #: Conditions whose code does not say enough.
 CONDITIONS = {"stopped": "stopped by its rule"}
 
@@ -117,10 +119,12 @@ class Situation:
         The fingerprint of a masked campaign's key ("" if it was never masked), and whether the
         campaign was unmasked.
     by_stratum
-        What the next action of each stratum of the open wave depends on, by the stratum's keyed
-        hash, if units are balanced in order. For blocks: the number of the open block, and how many
-        of its places are taken. For minimisation: how many units each action has, for each value
-        of a stratum column.
+        What the next action of each stratum depends on, by the stratum's keyed hash, if units are
+        balanced in order. For blocks: the number of the open block, and how many of its places are
+        taken. For minimisation: how many units each action has, for each value of a stratum column.
+    balanced_since
+        The wave since which units are balanced in order without a break: since the first, or since
+        actions were added or retired. 0 if every wave is balanced by itself.
     prices
         The shadow prices of limits in the open wave's newest assignment; empty without limits.
     proposal
@@ -168,6 +172,7 @@ class Situation:
     in_wave: dict[str, int] = field(default_factory=dict)
     in_all: dict[str, int] = field(default_factory=dict)
     by_stratum: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    balanced_since: int = 0
     prices: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     unmasked: bool = False
@@ -303,6 +308,7 @@ class Situation:
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
                 "looked": tuple(plain["looked"]),
+                "marks": tuple(plain.get("marks", (0, 0, 0, 0))),
                 "waiting": _waiting(plain["waiting"]),
                 "by_stratum": _strata(plain.get("by_stratum", {})),
                 "learned": None if learned is None else LearnedFeatures.of(learned),
@@ -491,6 +497,7 @@ def _created(payload: dict[str, Any]) -> Situation:
         listed=payload.get("file", ""),
         reading=payload.get("reading", {}),
         key=payload.get("key", ""),
+        balanced_since=1 if payload.get("balance") == OVER_WAVES else 0,
         history=history,
         learned=None if history is None else learned_of(history),
     )
@@ -546,7 +553,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 clipped=_clipped(now, event),
                 observed=0,
                 in_wave={},
-                by_stratum={},
+                by_stratum=now.by_stratum if now.balanced_since else {},
                 prices={},
                 waiting=_waiting(payload.get("waiting", ())),
                 stop=_stop(now, payload.get("stopping")),
@@ -636,6 +643,9 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
     names = [action.name for action in now.actions]
     retired = now.retired | {names.index(name) for name in payload.get("retire", ())}
     sizes = tuple(payload.get("sizes", now.sizes))
+    if now.balanced_since and (added or retired != now.retired):
+        # What was counted is about other actions.
+        now = replace(now, by_stratum={}, balanced_since=now.wave)
     return replace(
         now,
         spec=with_metrics(now.spec, payload.get("metrics", {})),

@@ -22,7 +22,8 @@ from seqbatch.campaign.rehearsal.undeclared_truths import truths_of
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.spec.toml import check_spec, read_spec
-from seqbatch.campaign.steps.create import Prepared, prepare
+from seqbatch.campaign.steps.create import NO_STORE, Prepared, prepare
+from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.campaign.views.rehearsal import Rehearsal
 from seqbatch.core import arguments
 from seqbatch.core.threads import one_thread
@@ -47,6 +48,7 @@ def rehearse(
     engine: str | Engine = "local",
     parts: str | Path | None = None,
     report: Callable[[Progress], None] = lambda _: None,
+    sources: Sources = NO_STORE,
     **reading: Unpack[ReadingOptions],
 ) -> Rehearsal:
     """Run a spec many times on simulated outcomes, through the code of real campaigns.
@@ -74,6 +76,8 @@ def rehearse(
         A folder for finished parts: an interrupted rehearsal goes on from there.
     report
         Called after every part.
+    sources
+        Where to find the earlier campaign that the spec names, if any; without it, in files.
     reading
         How to read the file of units.
 
@@ -89,7 +93,7 @@ def rehearse(
     """
     arguments.integer("campaigns", campaigns, at_least=1)
     arguments.integer("seed", seed, at_least=0)
-    prepared = rehearsable(spec)
+    prepared = rehearsable(spec, sources)
     drawn = population(prepared.now, None if units is None else source_of(units, **reading))
     declared = [read_truth(one, prepared.now, drawn.levels) for one in truths]
     every = truths_of(prepared.now, declared)
@@ -112,10 +116,13 @@ def rehearse(
     return Rehearsal(RehearsalFile(_data(rehearsing, every, campaigns, found)))
 
 
-def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
+def rehearsable(
+    spec: str | Path | Mapping[str, Any] | Spec, sources: Sources = NO_STORE
+) -> Prepared:
     """Return the checked spec with open results; refuse one that cannot be rehearsed."""
-    declared = prepare(spec)
+    declared, folder = prepare(spec, sources=sources), None
     if isinstance(spec, str | Path):
+        folder = Path(spec).parent
         spec = read_spec(spec)
     elif not isinstance(spec, Spec):
         spec = check_spec(spec)
@@ -129,7 +136,9 @@ def rehearsable(spec: str | Path | Mapping[str, Any] | Spec) -> Prepared:
     # else differs.
     stopping = spec.stopping.model_copy(update={"looks": None})
     named = prepare(
-        spec.model_copy(update={"masked": False, "interim": "open", "stopping": stopping})
+        spec.model_copy(update={"masked": False, "interim": "open", "stopping": stopping}),
+        sources=sources,
+        folder=folder,
     )
     return Prepared(named.now, named.payload, named.state, design=declared.design)
 
@@ -158,8 +167,9 @@ def _declaration(rehearsing: Rehearsing, truths: Sequence[Truth], campaigns: int
     with pa.ipc.new_stream(sink, units.schema) as writer:
         writer.write_table(units)
     content = hashlib.blake2b(sink.getvalue(), digest_size=16).hexdigest()
-    spec = rehearsing.prepared.design
-    return [spec, content, [truth.plain() for truth in truths], campaigns, rehearsing.seed]
+    spec, history = rehearsing.prepared.design, rehearsing.prepared.now.history
+    sums = [] if history is None else [history["fingerprint"]]
+    return [spec, content, [truth.plain() for truth in truths], campaigns, rehearsing.seed, *sums]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,20 @@ def nobody_said(spec: Spec) -> str:
     )
 
 
-def balance_said(spec: Spec) -> list[str]:
-    """Describe how actions are balanced; nothing if draws are independent."""
+def balance_said(spec: Spec, *, over_waves: bool) -> list[str]:
+    """Describe how actions are balanced; nothing if draws are independent.
+
+    Parameters
+    ----------
+    spec
+        The spec.
+    over_waves
+        Whether blocks and minimisation continue from wave to wave.
+    """
     if not spec.balanced:
         return []
     if spec.in_order:
-        return [*_in_order_said(spec)]
+        return [*_in_order_said(spec, over_waves=over_waves)]
     within = "" if not spec.strata else f" and within {' and '.join(_chain(spec.strata))}"
     return [
         "Draws are balanced: all units of a file are drawn together, and the number of units "
@@ -33,28 +41,38 @@ def balance_said(spec: Spec) -> list[str]:
     ]
 
 
-def _in_order_said(spec: Spec) -> Iterator[str]:
+def _in_order_said(spec: Spec, *, over_waves: bool) -> Iterator[str]:
     """Describe draws that balance units as they come, without the sizes of blocks.
 
     Whoever knows the sizes and the earlier actions of a stratum can foresee the end of a block.
     """
+    every = "all waves, files and calls" if over_waves else "all files and calls of a wave"
     if spec.draw == "blocks":
         within = f" within each {' x '.join(spec.strata)}" if spec.strata else ""
         yield (
             f"Units are drawn in permuted blocks{within}, in the order in which they come, over "
-            "all files and calls of a wave: a full block has every action equally often. Blocks "
-            "have the sizes that the spec declares, in random order."
+            f"{every}: a full block has every action equally often. Blocks have the sizes that the "
+            "spec declares, in random order."
         )
     else:
         alike = " plus those with the same ".join(spec.strata)
         yield (
-            "Units are minimised (Pocock and Simon) in the order in which they come, over all "
-            f"files and calls of a wave: an action scores its units with the same {alike}. The "
+            "Units are minimised (Pocock and Simon) in the order in which they come, over "
+            f"{every}: an action scores its units with the same {alike}. The "
             "action with the lowest score, or one of them at random, has the probability "
             f"{spec.favour:g}; the others share the rest."
         )
+    if over_waves:
+        yield (
+            "All actions are treated in the same way, and the policy's shares are equal in every "
+            "wave: before the first unit comes, every action is equally likely for each unit, and "
+            "the logged probability says so. If actions are added or retired, the balance begins "
+            "anew."
+        )
+        return
     yield (
-        "Every wave begins anew, and all actions are treated in the same way. Before a wave "
+        "Every wave begins anew, because the policy's shares may change between waves, and all "
+        "actions are treated in the same way. Before a wave "
         "begins, every action is therefore equally likely for each unit that is drawn like this, "
         "and the logged probability says so. If a policy prefers actions, the part of a unit's "
         "probability that all actions have in common is drawn like this, and the rest by itself."
@@ -72,15 +90,15 @@ def limits_said(spec: Spec) -> list[str]:
     return said
 
 
-def constraints_said(spec: Spec) -> list[str]:
-    """Describe the rules, limits and balance in a sentence or two each."""
+def constraints_said(spec: Spec, *, over_waves: bool) -> list[str]:
+    """Describe the rules, limits and balance in a sentence or two each; see `balance_said`."""
     said = []
     if spec.eligible:
         rules = "; ".join(rules_said(spec))
         said += [f"Some actions are only for some units. {rules}. {nobody_said(spec)}"]
     if limits := limits_said(spec):
         said.append(f"Limits: {'. '.join(limits)}.")
-    return [*said, *balance_said(spec)]
+    return [*said, *balance_said(spec, over_waves=over_waves)]
 
 
 def _chain(strata: Sequence[str]) -> Iterator[str]:

@@ -3,13 +3,16 @@
 import re
 from dataclasses import dataclass, replace
 from math import floor, isfinite, log10
+from typing import TYPE_CHECKING
 
 from seqbatch.campaign.spec.metrics import AMOUNT, COUNT, YES_NO, Guardrail, Kind, Metric
 from seqbatch.campaign.spec.objective import Reward
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import cell, percent
 from seqbatch.display import number as short
-from seqbatch.inference import Interval
+
+if TYPE_CHECKING:
+    from seqbatch.inference import Interval
 
 #: Plurals of words for units. For any other word, such as "Kunden-Nr" or "company", the plural is
 #: unknown, and the word may not be English.
@@ -156,7 +159,12 @@ class Measure:
         """The unit of measure of an amount, to stand between its number and its noun."""
         return f"{self.unit} " if self.kind == AMOUNT and self.unit else ""
 
-    def between(self, interval: Interval) -> str:
+    @property
+    def each(self) -> str:
+        """The words after a number whose noun is known: "per 100 customers", "EUR per customer"."""
+        return f"{self._unit}per {self.per}"
+
+    def between(self, interval: "Interval") -> str:
         """Return an interval in words, to follow an amount: "95% interval 5.1 to 8.5".
 
         The ends have no sign, like the amount before them. If 0 lies between them, words give the
@@ -167,7 +175,8 @@ class Measure:
         if ends[0] >= 0:
             low, high = (self._size(end, interval.error) for end in ends)
             return f"{percent(interval.level)} interval {low} to {high}"
-        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
+        ends = [interval.low, interval.high]
+        low, high = (f"{self._size(end, interval.error)} {self.way(end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"
 
     def _size(self, end: float, error: float) -> str:
@@ -175,7 +184,7 @@ class Measure:
         sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
         return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
 
-    def signed(self, interval: Interval, *, plus: bool = False, over: str = "") -> str:
+    def signed(self, interval: "Interval", *, plus: bool = False, over: str = "") -> str:
         """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)".
 
         With `plus`, a positive number has its sign, too: it is a difference, `over` something.
@@ -205,7 +214,7 @@ class Measure:
             return f"{cell(value)} {self._unit}before costs"
         return f"{cell(value)} {self.name}" if value == 1 else self.quantity(cell(value))
 
-    def level_of(self, interval: Interval) -> str:
+    def level_of(self, interval: "Interval") -> str:
         """Return a mean and its interval in words: "4.8 visits per 100 customers (95% ...)"."""
         one, _, around = self.signed(interval).partition(" ")
         return f"{one} {self._unit}{self.noun} per {self.per} {around}"
@@ -214,7 +223,7 @@ class Measure:
         """Return the word for a difference of this sign: more, fewer or less."""
         return "more" if value >= 0 else "less" if self.kind == AMOUNT else "fewer"
 
-    def cells(self, interval: Interval) -> tuple[str, str, str]:
+    def cells(self, interval: "Interval") -> tuple[str, str, str]:
         """Return estimate, low and high for a table, with two digits of the error."""
         if not interval.known:
             return "", "", ""

@@ -407,7 +407,7 @@ class Spec(SpecPart):
 
     @property
     def in_order(self) -> bool:
-        """Whether units are balanced as they come, over all files and calls of a wave."""
+        """Whether units are balanced as they come, over all files and calls."""
         return self.draw in ("blocks", "minimise")
 
     @property

@@ -1,22 +1,22 @@
 """Write a first spec, with comments: an example, or one that fits a file of units."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
+from seqbatch.campaign.spec.choices import Choices as Choices
 from seqbatch.campaign.spec.column_proposal import FEATURES, ColumnProposal
-from seqbatch.campaign.spec.draft import Choices as Choices
 from seqbatch.campaign.spec.draft import Draft, draft_of
 from seqbatch.campaign.spec.feature_limit import width
 from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.spec.toml import comment, key, parse_spec, quoted, setting, value
 from seqbatch.display import counted, number
 from seqbatch.output_files import atomically, require_target
-from seqbatch.planning import plan
 from seqbatch.planning.outcome_scale import OutcomeScale
 from seqbatch.planning.result_text import reason as planned_reason
 
@@ -48,22 +48,10 @@ def planned_sizes(
     scale
         How much outcomes vary, and the smallest lift worth finding.
     """
-    spec = parse_spec(text)
-    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
-    features = encoder.dim - int(spec.features.intercept)
-    made = plan(
-        units=units,
-        actions=len(spec.actions),
-        features=features,
-        batches=waves,
-        effect=scale.lift,
-        noise=scale.noise,
-        randomised=spec.randomised,
-        floor=spec.floor,
-        after=spec.objective.roll_out,
-        purpose="choose" if spec.objective.purpose == "choose" else "earn",
-    )
-    size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
+    noise = {"noise": scale.noise} if scale.base_rate is None else {"base_rate": scale.base_rate}
+    wanted = {"units": units, "batches": waves, "effect": scale.lift, **noise}
+    made = planned(parse_spec(text), wanted)
+    size = f"{counted(units, 'unit')} of {counted(made.model.dim - 1, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
     [effect], spread = made.request.law.guesses, made.request.law.spread
     assumed = (
@@ -159,6 +147,7 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     )
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as requested"
+        assumed = choices.scale if choices.plan else None
     elif choices.plan:
         text, assumed = _text(choices, draft, sizes, ""), choices.scale
         sizes, why = planned_sizes(text, total, choices.waves, assumed)
@@ -187,20 +176,20 @@ def write_spec(
     return made
 
 
-STOPPING = (
-    "\n# When to stop early; this cannot be declared later.\n# [stopping]\n"
-    '# rule = "obrien-fleming-spending"  # applied whenever a wave is closed\n'
-    "# futility = true  # also stop if success has become unlikely\n"
-)
 ELIGIBLE = (
     "\n# Which units may get an action.\n# [eligible]\n"
     '# "an action" = "a column of yes and no"  # or a rule: "age >= 18 and not member"\n'
 )
-CONSTRAINTS = (
-    "\n# How many units may get an action, and what all actions may cost.\n# [capacity]\n"
-    '# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
-    "# [budget]\n"
-    '# total = 10000  # needs costs: actions = ["none", {name = "call", cost = 4.5}]\n'
+CAPACITY = (
+    '# [capacity]\n# "an action" = 500  # in each wave; or {total = 1200}, {at_least = 200}\n'
+)
+BUDGET = (
+    '# [budget]\n# total = 10000  # needs costs: actions = ["none", {name = "call", cost = 4.5}]\n'
+)
+STOPPING = (
+    "# [stopping]\n"
+    '# rule = "obrien-fleming-spending"  # applied whenever a wave is closed\n'
+    "# futility = true  # also stop if success has become unlikely\n"
 )
 
 
@@ -219,8 +208,8 @@ def _text(choices: Choices, draft: Draft, sizes: tuple[int, ...], why: str) -> s
         f"\n[grid]\n{setting('sizes', value(list(sizes)), why)}",
         "# or calendar = true with waves = 3, units = 10000: a wave ends when you close it\n",
         _eligible(choices, draft),
-        CONSTRAINTS,
-        STOPPING,
+        _limits(choices),
+        _stopping(choices),
         "\n# Without this table, the recommended policy is used.\n# [policy]\n"
         '# kind = "ThompsonSampling"\n',
     ]
@@ -239,11 +228,16 @@ def _who(choices: Choices, draft: Draft) -> str:
     made = setting("name", quoted(choices.name))
     made += setting(
         "question",
-        quoted("Which action brings the most?"),
+        quoted(choices.question or "Which action brings the most?"),
         "the title of the findings and of the report",
-        active=False,
+        active=choices.question is not None,
     )
-    made += setting("owner", quoted("crm team"), "who answers for the campaign", active=False)
+    made += setting(
+        "owner",
+        quoted(choices.owner or "crm team"),
+        "who answers for the campaign",
+        active=choices.owner is not None,
+    )
     if draft.origin:
         made += setting("file", quoted(draft.origin), "the units that this spec was proposed for")
     if draft.origin and draft.reading:
@@ -309,12 +303,13 @@ def _metric(choices: Choices, draft: Draft) -> str:
     kind, number = choices.measured, choices.measured != YES_NO
     least = value(list(choices.range or (0, 1)))
     comma = "uncomment this if outcomes have a decimal comma, as the units do"
-    unit, absent = choices.unit_of_measure, choices.absent
+    unit, absent, own = choices.unit_of_measure, choices.absent, dict(choices.settings)
+    column = own.pop("column", choices.metric)
     parts = [
         f"\n# What is measured on a unit. Add a table for every further metric.\n"
         f"[metrics.{key(choices.metric)}]\n",
         setting("kind", quoted(kind), '"yes/no", "count" or "amount"'),
-        setting("column", quoted(choices.metric), "its column in the outcome files"),
+        setting("column", quoted(column), "its column in the outcome files"),
         setting("unit", quoted(unit or "EUR"), "its unit of measure", active=unit is not None),
         setting(
             "absent",
@@ -333,9 +328,17 @@ def _metric(choices: Choices, draft: Draft) -> str:
         parts.append(
             setting("range", least, "values outside are quarantined", active=bool(choices.range))
         )
-    if number and draft.decimal_comma:
+    if number and draft.decimal_comma and "format" not in own:
         parts.append(setting("format", quoted(THOUSANDS), comma, active=False))
+    parts += [setting(name, value(given)) for name, given in own.items()]
+    for name, table in choices.metrics.items():
+        parts.append(f"\n[metrics.{key(name)}]\n{_settings(table)}")
     return "".join(parts)
+
+
+def _settings(table: Mapping[str, Any]) -> str:
+    """Return the settings of a table, in lines."""
+    return "".join(setting(name, value(given)) for name, given in table.items())
 
 
 def _objective(choices: Choices) -> str:
@@ -380,27 +383,52 @@ def _features(draft: Draft, kind: str) -> str:
 
 
 def _eligible(choices: Choices, draft: Draft) -> str:
-    """Return the rules that columns of consent propose, with questions; else an example."""
-    rules = [each for each in draft.columns if each.became == "eligibility"]
+    """Return the rules of actions, with questions about consent; without both an example."""
+    consent = [each for each in draft.columns if each.became == "eligibility"]
     asked = [each for each in draft.columns if each.among == "eligibility"]
+    rules = draft.eligible.items()
     if not rules and not asked:
         return ELIGIBLE
-    made = "\n" + comment(
-        "Which units may get an action. CHECK: these rules were proposed because the names of "
-        f"columns speak of consent. Every unit may get {choices.controlled}, the control."
-    )
-    made += "".join(comment(f"  {quoted(each.column)} {each.why}") for each in rules)
+    made = "\n" + comment(f"Which units may get an action.{_of_consent(choices, consent, asked)}")
+    made += "".join(comment(f"  {quoted(each.column)} {each.why}") for each in consent)
     made += f"{'' if rules else '# '}[eligible]\n"
-    made += "".join(setting(action, quoted(rule)) for action, rule in draft.eligible.items())
+    made += "".join(setting(action, quoted(rule)) for action, rule in rules)
     made += "".join(
         comment(f"{quoted(each.column)} {each.why}")
         + setting("an action", quoted(each.rule), active=False)
         for each in asked
     )
-    if rules:
+    features = {each.column for each in draft.columns if each.became in FEATURES}
+    beside = draft.beside | {
+        name: kind for name, kind in choices.rule_columns.items() if name not in features
+    }
+    if beside:
         made += "\n# The columns that these rules read; they are not features.\n[columns]\n"
-        made += "".join(setting(name, quoted(kind)) for name, kind in draft.beside.items())
+        made += "".join(setting(name, quoted(kind)) for name, kind in beside.items())
     return made
+
+
+def _of_consent(
+    choices: Choices, consent: Sequence[ColumnProposal], asked: Sequence[ColumnProposal]
+) -> str:
+    if not consent and not asked:
+        return ""
+    return (
+        " CHECK: these rules were proposed because the names of columns speak of consent. Every "
+        f"unit may get {choices.controlled}, the control."
+    )
+
+
+def _limits(choices: Choices) -> str:
+    """Return the tables of capacities and of the budget; examples without them."""
+    made = "\n# How many units may get an action, and what all actions may cost.\n"
+    made += f"[capacity]\n{_settings(choices.capacity)}" if choices.capacity else CAPACITY
+    return made + (f"[budget]\n{_settings(choices.budget)}" if choices.budget else BUDGET)
+
+
+def _stopping(choices: Choices) -> str:
+    made = "\n# When to stop early; this cannot be declared later.\n"
+    return made + (f"[stopping]\n{_settings(choices.stopping)}" if choices.stopping else STOPPING)
 
 
 def _left_out(draft: Draft) -> str:

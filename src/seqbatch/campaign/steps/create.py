@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.decide.capacity_and_budget import require_possible
+from seqbatch.campaign.decide.policy_doubts import policy_doubts
 from seqbatch.campaign.record.codec import pack_state
-from seqbatch.campaign.record.current_situation import Situation, situation
+from seqbatch.campaign.record.current_situation import OVER_WAVES, Situation, situation
 from seqbatch.campaign.record.earlier_campaign import known_actions
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile, design_of
@@ -23,6 +24,7 @@ from seqbatch.campaign.spec.toml import check_spec, parse_spec, quoting, read_te
 from seqbatch.campaign.steps.earlier import Sources, earlier_campaign, require_same_columns
 from seqbatch.campaign.warehouse.decisions import inexpressible
 from seqbatch.errors import (
+    Doubt,
     InvalidArgumentError,
     InvalidSpecError,
     StoreError,
@@ -60,12 +62,18 @@ class Prepared:
     key: Key | None = None
     design: str = ""
 
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What may go wrong, although the spec keeps all rules."""
+        return policy_doubts(self.now)
+
 
 def prepare(
     spec: str | Path | Mapping[str, Any] | Spec,
     *,
     defaults: Mapping[str, str] | None = None,
     sources: Sources = NO_STORE,
+    folder: Path | None = None,
 ) -> Prepared:
     """Check a spec with its waves and its policy, before there is a store.
 
@@ -77,6 +85,8 @@ def prepare(
         The store's defaults for fields that the spec leaves out.
     sources
         Where to find the earlier campaign, if the spec names one.
+    folder
+        The folder of the spec, if it is not given as a file.
 
     Raises
     ------
@@ -84,7 +94,7 @@ def prepare(
         If the spec breaks a rule; the message quotes the offending lines.
     """
     # The text is kept for messages: an error about a grid quotes the line that sets it.
-    text, name, folder = "", "spec", Path()
+    text, name = "", "spec"
     if isinstance(spec, Mapping):
         spec = check_spec(spec)
     elif not isinstance(spec, Spec):
@@ -95,7 +105,7 @@ def prepare(
     part = "grid"
     try:
         require_planned_looks(spec)
-        earlier = earlier_campaign(spec, sources, folder=folder)
+        earlier = earlier_campaign(spec, sources, folder=folder or Path())
         sizes, planned = wave_sizes(spec)
         part = "policy"
         known = [] if earlier is None else known_actions(earlier)
@@ -110,6 +120,8 @@ def prepare(
             payload["file"] = spec.file
             if reading := spec.reading.model_dump(exclude_none=True):
                 payload["reading"] = reading
+        if spec.in_order and policy["kind"] == "UniformRandom":
+            payload["balance"] = OVER_WAVES
         now, key = begun(payload), None
         if spec.masked:
             # Check the spec as declared, but store it with codes.

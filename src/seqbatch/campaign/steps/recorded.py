@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seqbatch.campaign.decide.row_verdicts import held_text, rows_are
+from seqbatch.campaign.record.held_rows import held_text, rows_are
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import counted
 from seqbatch.errors import Doubt, Words, in_python

@@ -53,7 +53,7 @@ class Validated:
     recorded
         The result of recording the outcomes; None if there are none, or they cannot be checked.
     doubts
-        Suspicious ids in the file of units.
+        What may go wrong with the spec's policy, and suspicious ids in the file of units.
     read_as
         How the file of units was read, if its format is unusual; for the outcome file, see
         `recorded`.
@@ -111,7 +111,7 @@ class Validating:
             missed = [file.name for file in (units, outcomes) if file is not None]
             self._unchecked += [f"{file}: correct the spec first" for file in missed]
             return self._finished()
-        self._found = replace(self._found, prepared=prepared)
+        self._found = replace(self._found, prepared=prepared, doubts=prepared.doubts)
         if existing is not None and prepared.now.name in existing.names():
             self._found = replace(self._found, exists=existing.label)
         judge_here = outcomes if not self._found.exists else None
@@ -131,8 +131,8 @@ class Validating:
             # Fewer than the file has rows if units are repeated.
             over = 0 if prepared.now.spec.grid.calendar else max(assigned.assigned - sizes[0], 0)
             self._found = replace(
-                self._found, units=assigned.assigned, doubts=assigned.doubts, left_over=over,
-                read_as=assigned.read_as,
+                self._found, units=assigned.assigned, left_over=over,
+                doubts=(*prepared.doubts, *assigned.doubts), read_as=assigned.read_as,
             )  # fmt: skip
         if outcomes is None:
             return

@@ -15,6 +15,7 @@ from seqbatch.campaign.views.metrics import (
     metric_notes,
     metric_tables,
 )
+from seqbatch.campaign.views.selected_action import selected_sentence
 from seqbatch.campaign.views.status import wave_list
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Table
@@ -324,7 +325,7 @@ EQUAL = "All outcomes so far are equal; there is nothing to compare yet."
 def details(found: "Findings") -> list[str]:
     """Return what the appendix says beyond the decision and the tables."""
     best, rule = found.best, found.rule
-    said = broken_sentences(found)
+    said = [*broken_sentences(found), *selected_sentence(found)]
     if best is not None and (adjusted := adjusted_sentence(found, best)):
         said.append(f"{best.action}:{adjusted}")
     if rule is not None and not rule.gain.known:

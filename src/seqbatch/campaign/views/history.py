@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from seqbatch.campaign.decide.amended_error import amended_error_text
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.signatures import KNOWN_BY
 from seqbatch.display import cell, counted, enumerated
@@ -84,6 +83,8 @@ def what_was_done(event: Event) -> str:
         for change in event.payload.get("changes", ())
     ]
     if "error" in event.payload:
+        from seqbatch.campaign.decide.amended_error import amended_error_text
+
         changed.append(amended_error_text(event.payload["error"]))
     if event.kind == "unmask":
         changed = [f"{code} is {name}" for code, name in event.payload["codes"].items()]

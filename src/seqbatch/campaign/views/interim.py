@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.history import PLAIN_COUNTS, RESULTS, public
-from seqbatch.campaign.views.status import Status
 from seqbatch.errors import CampaignStateError
+
+if TYPE_CHECKING:
+    from seqbatch.campaign.views.status import Status
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,12 @@ USUAL = Sight()
 WITH_KEY = Sight(interim=True, every_seed=True)
 
 
-def status_as_recorded(status: Status, last: Event) -> Status:
+def status_as_recorded(status: "Status", last: Event) -> "Status":
     """Return a status that was read with the key, with the newest event that is recorded."""
     return replace(status, events=last.sequence, hash=last.hash)
 
 
-def status_without_results(status: Status) -> Status:
+def status_without_results(status: "Status") -> "Status":
     """Return a status with sums over all actions only."""
     return replace(
         status, actions=(), metrics={}, limits=(), worth=(), notes=(), proposal=None, withheld=True

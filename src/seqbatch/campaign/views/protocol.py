@@ -374,7 +374,7 @@ class _Writing:
         )
 
     def _limits(self) -> Iterator[Part]:
-        yield from balance_said(self.spec)
+        yield from balance_said(self.spec, over_waves=bool(self.now.balanced_since))
         said = limits_said(self.spec)
         if said:
             yield Heading("Limits")

@@ -39,7 +39,8 @@ def constraints_declared(of: Material) -> Iterator[str]:
             f"The campaign is masked: until {until}, actions have only codes. The key has the "
             f"fingerprint {of.created.key}."
         )
-    yield from constraints_said(of.created.spec)
+    created = of.created
+    yield from constraints_said(created.spec, over_waves=bool(created.balanced_since))
 
 
 def limits_used(of: Material) -> Table | None:

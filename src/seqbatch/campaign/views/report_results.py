@@ -18,6 +18,7 @@ from seqbatch.campaign.views.findings_text import EQUAL, NONE_YET, placed
 from seqbatch.campaign.views.interim import status_as_recorded
 from seqbatch.campaign.views.metrics import guardrail_lines, metric_notes, metric_tables
 from seqbatch.campaign.views.report_pictures import Bar, intervals
+from seqbatch.campaign.views.selected_action import selected_sentence
 from seqbatch.campaign.views.status import (
     Status,
     Step,
@@ -194,7 +195,7 @@ def outcomes(of: Material) -> Section:
     parts: list[Part] = [picture] if bars else []
     if measure.costs:
         parts.append("All numbers of this section include the costs of actions.")
-    parts += placed(found)["outcomes"]
+    parts += [*selected_sentence(found), *placed(found)["outcomes"]]
     if found.means:
         parts.append(
             "Effective outcomes are the number of equally weighted outcomes that would be as "

@@ -66,3 +66,27 @@ def selected_answer(asking: "Asking", found: "Findings") -> SelectedAnswer | Non
         common=asking.scale * made.common,
         spread=asking.scale * made.spread,
     )
+
+
+def selected_sentence(found: "Findings") -> list[str]:
+    """Return what to expect of the action that looks best beside its estimate; [] without one."""
+    one, best = found.selected, found.best
+    if one is not None:
+        best = next(lift for lift in found.lifts if lift.action == one.action)
+    if best is None or not best.interval.known:
+        return []
+    adjusted = best.adjusted is not None and best.adjusted.known
+    if one is None and not adjusted and len(found.lifts) < 2:
+        return []
+    measure, raw = found.measure, best.interval
+    said = f"{best.action} looks best: {measure.amount(raw.estimate, raw.error)} as estimated."
+    if adjusted and best.adjusted is not None:
+        expected, why = best.adjusted, "adjusted for the looks"
+    elif one is not None:
+        expected, why = one.expected, f"as the best of {one.competing}"
+    else:
+        return [f"{said} In a roll-out expect rather less: not all lifts can be compared."]
+    return [
+        f"{said} In a roll-out expect, {why}: "
+        f"{measure.amount(expected.estimate, expected.error)} ({measure.between(expected)})."
+    ]

@@ -8,9 +8,6 @@ import numpy as np
 
 from seqbatch.campaign.decide.action_counts import Counts
 from seqbatch.campaign.decide.capacity_and_budget import LimitRow, limit_rows, limits_table, worth
-from seqbatch.campaign.decide.learning import notes
-from seqbatch.campaign.decide.replanning import proposal_text
-from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.decide.wave_doubts import mostly_missing, unrecorded
 from seqbatch.campaign.record.codec import fingerprint, unpack_state
 from seqbatch.campaign.record.current_situation import (
@@ -20,6 +17,7 @@ from seqbatch.campaign.record.current_situation import (
     situation,
 )
 from seqbatch.campaign.record.events import canonical, current, digest
+from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
 from seqbatch.campaign.record.store import Event, Reader, Store
 from seqbatch.campaign.record.stored_units import known_outcomes, walk
 from seqbatch.campaign.spec.measure import Measure
@@ -27,7 +25,7 @@ from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, counted, enumerated, sentence
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, Doubt, StoreError, UnknownCampaignError
-from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -366,7 +364,7 @@ def _status(reader: Reader, now: Situation) -> Status:
     if now.spec.rows == "elsewhere":
         events = reader.events()
         waves, actions = waves_elsewhere(now, events), actions_elsewhere(now, events)
-    said = notes(now, unpack_state(record.content, now)) if now.closes else []
+    said = _learned(now, record.content) if now.closes else []
     if any(row.outcomes + row.absent and row.least == 0 for row in actions):
         said.append(UNKNOWN)
     if any(_waiting(now, one) for one in counts.values()):
@@ -643,6 +641,8 @@ def remarks(status: Status) -> list[str]:
         said.insert(0, WITHHELD)
     said += [f"Note: {note}." for note in status.notes]
     if status.proposal is not None:
+        from seqbatch.campaign.decide.replanning import proposal_text
+
         said.append(proposal_text(status.proposal, status.measure))
     if absent := sum(wave.absent for wave in status.waves):
         recorded = sum(wave.observed for wave in status.waves)
@@ -658,6 +658,14 @@ def remarks(status: Status) -> list[str]:
         *said,
         f"Hash of all units, decisions, outcomes and estimates: {status.state}",
     ]
+
+
+def _learned(now: Situation, state: bytes) -> list[str]:
+    """Describe what the model cannot tell, by the estimates after the last closed wave."""
+    # Imported here: an open campaign's first status needs no model.
+    from seqbatch.campaign.decide.learning import notes
+
+    return notes(now, unpack_state(state, now))
 
 
 def rows_so_far(status: Status) -> list[str]:

@@ -1,11 +1,10 @@
 """Verify a campaign: check its schema, and every hash, index row, estimate and decision again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -48,10 +47,6 @@ from seqbatch.campaign.views.verify_rows import RowChecks
 from seqbatch.campaign.warehouse.statement import UNPROVEN
 from seqbatch.display import counted
 from seqbatch.errors import (
-    DAMAGED,
-    CampaignStateError,
-    InvalidSpecError,
-    SeqbatchError,
     StoreError,
 )
 
@@ -345,54 +340,3 @@ class _Verifying:
         self._indexed.units_found = self._decisions.indexed
         for place, problem in surplus(self._reader, self._indexed):
             self._findings.add(0, place, problem)
-
-
-# ----------------------------------------------------------------------
-# Damaged stores: raise an error that names the damaged record.
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class _Stored(Protocol):
-    store: Store
-    name: str
-
-
-S = TypeVar("S", bound=_Stored)
-
-
-def naming_damage(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Turn an error caused by a damaged record into a StoreError that names the record.
-
-    An exception that is not one of this package's may come from damage, such as a missing row or a
-    number stored as text. The campaign is then verified. If a record is damaged, the StoreError
-    names it; otherwise the original exception is raised.
-    """
-
-    @wraps(call)
-    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return call(self, *args, **kwargs)
-        except (SeqbatchError, OSError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            found = _found(self)
-            if found is None:
-                raise
-            raise StoreError(
-                f"{self.store.label}: campaign {self.name} is damaged ({found}). Nothing was "
-                "changed. Restore the database; verify the campaign to list all damage.",
-                code=DAMAGED,
-            ) from error
-
-    return guarded
-
-
-def _found(campaign: _Stored) -> Any:
-    """Return the first finding of a verification, or None."""
-    try:
-        return next(iter(verify(campaign.store, campaign.name).findings), None)
-    except (StoreError, CampaignStateError, InvalidSpecError) as error:
-        return error

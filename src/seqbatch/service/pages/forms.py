@@ -30,7 +30,7 @@ from seqbatch.storage.transaction import SharedTransaction
 
 FORM = "application/x-www-form-urlencoded"
 #: Maximum size of a form without a file, and its maximum number of fields.
-BYTES, FIELDS = 512 << 10, 300
+BYTES, FIELDS = 512 << 10, 3_000
 #: Technical fields of every form, which are not part of its content.
 CSRF, ONCE = "csrf", "once"
 #: Ambiguous text such as 1,500: a thousands separator, or two sizes.

@@ -15,6 +15,7 @@ from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads
 from seqbatch.service.problems import ProblemError, problem_of
 from seqbatch.service.rehearsals import RehearsalQuestion, Rehearsals
+from seqbatch.service.routes.campaigns import sources_of
 from seqbatch.simulation import Progress
 
 router = APIRouter(include_in_schema=False, prefix="/new")
@@ -54,6 +55,7 @@ async def rehearsed(
         _truths(form.text("truth")),
         _campaigns(form.text("campaigns")),
         units=(file.source, file.fingerprint),
+        sources=sources_of(request.app.state.store, visitor.token),
     )
     return await planned(request, lambda progress: rehearsals.go_on(asked, progress))
 

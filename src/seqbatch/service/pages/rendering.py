@@ -18,9 +18,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.decide.row_verdicts import held_so_far_text, outside_text
 from seqbatch.campaign.record.current_situation import Situation, condition_text
 from seqbatch.campaign.record.events import utc_now
+from seqbatch.campaign.record.held_rows import held_so_far_text, outside_text
 from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says

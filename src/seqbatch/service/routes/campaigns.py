@@ -165,8 +165,9 @@ async def rehearse_spec(request: Request, token: Caller) -> Response:
         if body.units is not None:
             units = Source(table_of(body.units, what="units"), name="units"), hashed
         asked = RehearsalQuestion(
-            token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units
-        )
+            token.name, declared(body.spec), body.truths, body.campaigns, body.seed, units,
+            sources_of(request.app.state.store, token),
+        )  # fmt: skip
         return rehearsals.go_on(asked, progress)
 
     made = await planned(request, run)
@@ -223,7 +224,8 @@ def created(
 
     def kept(base: SharedTransaction) -> StoredAnswer:
         campaign = Campaign.create(prepared, store=base, who=token.name)
-        return as_json(in_short(campaign.situation()), status=201)
+        warnings = [doubt.text() for doubt in prepared.doubts]
+        return as_json({**in_short(campaign.situation()), "warnings": warnings}, status=201)
 
     return changed(store, call, kept)
 

@@ -29,6 +29,7 @@ from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.output_files import atomically
 from seqbatch.storage.bulk import Bulk
+from seqbatch.storage.lake import PREFIX
 from seqbatch.storage.lake.files import FileRows, Files
 from seqbatch.storage.lake.index import Ids, NewestOutcomes, NewestRows, versions_of
 from seqbatch.storage.rows import View, tombstones
@@ -225,7 +226,8 @@ def _ids_of(chunk: UnitChunk) -> pa.ChunkedArray:
 # Lake stores
 
 
-PREFIX, ELSEWHERE = "lake:", "?ledger="
+#: Between a lake's folder and the address of its ledger, if that is elsewhere.
+ELSEWHERE = "?ledger="
 #: File name of the SQLite ledger; or of the note with another ledger's address, without secrets.
 LEDGER, ADDRESS = "ledger.db", "ledger.txt"
 

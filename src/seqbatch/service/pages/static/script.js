@@ -1,6 +1,6 @@
 // Nothing here is needed: pages work without it. It shows times in the reader's zone, keeps a form
-// from being sent twice by a second click, passes over tables that fit when Tab is pressed, and puts
-// sliders and answers into the planner.
+// from being sent twice by a second click, passes over tables that fit when Tab is pressed, searches
+// columns, and puts sliders and answers into the planner.
 "use strict";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "local";
@@ -17,9 +17,9 @@ for (const place of document.querySelectorAll("[data-zone]")) {
 
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", () => {
-    const button = form.querySelector("button[type=submit]");
+    const buttons = form.querySelectorAll("button[type=submit]");
     // After the browser has taken the form: a button that is off would not be part of it.
-    setTimeout(() => { if (button) button.disabled = true; }, 0);
+    setTimeout(() => { for (const button of buttons) button.disabled = true; }, 0);
   });
 }
 // A page that comes back from the browser's memory must be usable again.
@@ -72,7 +72,7 @@ if (planner) {
   const fetched = async (query, step, signal) => {
     for (;;) {
       const headers = { accept: "application/problem+json" };
-      const answer = await fetch(`/plan?${query}&part=${step}`, { signal, headers });
+      const answer = await fetch(`${planner.getAttribute("action")}?${query}&part=${step}`, { signal, headers });
       if (answer.status !== 429) return answer;
       await wait(1000 * (Number(answer.headers.get("retry-after")) || 2), signal);
     }
@@ -85,7 +85,7 @@ if (planner) {
     try {
       await wait(delay, signal);
       const query = new URLSearchParams(new FormData(planner));
-      history.replaceState(null, "", `/plan?${query}`);
+      history.replaceState(null, "", `${planner.getAttribute("action")}?${query}`);
       said.textContent = "Planning…";
       place.setAttribute("aria-busy", "true");
       for (const step of ["quick", "whole"]) {
@@ -133,6 +133,51 @@ if (planner) {
   planner.addEventListener("submit", (event) => { event.preventDefault(); ask(0); });
   if ("ask" in place.dataset) ask(0);
 }
+
+// A form whose answer takes some seconds says so at once.
+for (const slow of document.querySelectorAll("form[data-slow]")) {
+  slow.addEventListener("submit", () => {
+    const said = document.querySelector("[data-said]");
+    if (said) said.textContent = slow.dataset.slow;
+  });
+}
+
+// Columns of a new campaign: search them; a column with another role is used.
+const search = document.getElementById("search");
+if (search) {
+  const groups = document.querySelectorAll(".group"), open = new Set();
+  search.parentElement.hidden = false;
+  for (const group of groups) {
+    for (const select of group.querySelectorAll("select")) {
+      select.addEventListener("change", () => {
+        select.closest("li").querySelector("input[type=checkbox]").checked = true;
+      });
+    }
+    if (group.open) open.add(group);
+  }
+  search.addEventListener("input", () => {
+    const wanted = search.value.trim().toLowerCase();
+    for (const group of groups) {
+      let found = 0;
+      for (const item of group.querySelectorAll("li")) {
+        const name = item.querySelector("label, strong").textContent.toLowerCase();
+        item.hidden = !name.includes(wanted);
+        found += !item.hidden;
+      }
+      group.hidden = !found;
+      group.open = wanted ? found > 0 : open.has(group);
+    }
+  });
+  search.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
+}
+// A link to a field opens what hides it.
+const reveal = () => {
+  for (let place = document.getElementById(location.hash.slice(1)); place; place = place.parentElement) {
+    if (place.tagName === "DETAILS") place.open = true;
+  }
+};
+addEventListener("hashchange", reveal);
+reveal();
 
 // A rehearsal goes on by itself; without this script, by its button.
 const rehearsing = document.querySelector("form[data-again]");

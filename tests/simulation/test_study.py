@@ -15,13 +15,14 @@ import pytest
 
 from seqbatch import grids
 from seqbatch.environments import FeaturePool, Gaussian, Uniform, WorstCase
-from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB, LinUCB
-from seqbatch.simulation import Line, paired, simulate, slopes, summarise, sweep
+from seqbatch.simulation import Line, Study, simulate
 from seqbatch.simulation.resumable_tasks import fingerprint
-from seqbatch.simulation.sweep import Trial
+from seqbatch.simulation.study import Trial
+from seqbatch.simulation.summaries import paired, slopes, summarise
 from tests.refusals import refused
+from tests.studies import runs_of
 
 TWO = GridRule(kind="minimax", batches=2)
 
@@ -32,7 +33,7 @@ def arguments(**changes):
             "uniform": Uniform(dim=3, actions=3),
             "gaussian": Gaussian(dim=3, actions=3),
         },
-        "lines": {
+        "policies": {
             "SBPE": Line(SBPE(), TWO),
             "RBGL": Line(RBGL(), TWO),
             "SBUCB": Line(SBUCB(gamma=0.5), GridRule(kind="uniform", batches=5)),
@@ -46,7 +47,7 @@ def arguments(**changes):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    return sweep(**arguments(), out=tmp_path_factory.mktemp("whole"))
+    return runs_of(**arguments(), out=tmp_path_factory.mktemp("whole"))
 
 
 def test_every_run_is_in_the_table(table):
@@ -58,8 +59,8 @@ def test_every_run_is_in_the_table(table):
 
 @pytest.mark.slow
 def test_two_processes_give_the_same_bytes(table, tmp_path):
-    sweep(**arguments(), out=tmp_path / "two", jobs=2)
-    again = sweep(**arguments(), out=tmp_path / "one")
+    runs_of(**arguments(), out=tmp_path / "two", jobs=2)
+    again = runs_of(**arguments(), out=tmp_path / "one")
     assert again.equals(table)
     files = [tmp_path / name / "results.parquet" for name in ("one", "two")]
     assert len({file.read_bytes() for file in files}) == 1
@@ -68,36 +69,36 @@ def test_two_processes_give_the_same_bytes(table, tmp_path):
 def test_adding_an_environment_or_trials_changes_no_other_run(table, tmp_path):
     fewer = arguments(trials=2)
     del fewer["environments"]["gaussian"]
-    small = sweep(**fewer, out=tmp_path)
+    small = runs_of(**fewer, out=tmp_path)
     kept = table.filter((pl.col("environment") == "uniform") & (pl.col("trial") < 2))
     assert small.equals(kept)
 
 
 def test_progress_is_reported_and_finished_trials_are_not_repeated(tmp_path, monkeypatch):
     seen = []
-    sweep(**arguments(), out=tmp_path, report=seen.append)
+    runs_of(**arguments(), out=tmp_path, report=seen.append)
     assert [progress.done for progress in seen] == list(range(9))
     assert seen[-1].total == 8
     monkeypatch.setattr(Trial, "__call__", lambda _: pytest.fail("repeated"))
     again = []
-    sweep(**arguments(), out=tmp_path, report=again.append)
+    runs_of(**arguments(), out=tmp_path, report=again.append)
     assert [(p.done, p.resumed) for p in again] == [(8, 8)]
 
 
 def test_a_folder_with_another_run_is_refused(tmp_path):
-    sweep(**arguments(trials=1), out=tmp_path)
+    runs_of(**arguments(trials=1), out=tmp_path)
     with refused("invalid-argument", field="out"):
-        sweep(**arguments(trials=1, seed=8), out=tmp_path)
+        runs_of(**arguments(trials=1, seed=8), out=tmp_path)
 
 
 SCRIPT = """
 import sys
-from seqbatch.simulation import sweep
-from tests.simulation.test_sweep import arguments
+from tests.studies import runs_of
+from tests.simulation.test_study import arguments
 if __name__ == "__main__":
     out, jobs = sys.argv[1:]
     show = lambda progress: print(progress.done, flush=True)
-    sweep(**arguments(trials=12), out=out, jobs=int(jobs), report=show)
+    runs_of(**arguments(trials=12), out=out, jobs=int(jobs), report=show)
 """
 
 
@@ -105,7 +106,8 @@ if __name__ == "__main__":
 def test_killed_and_resumed_it_ends_in_the_same_bytes(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    path = os.pathsep.join([str(Path.cwd()), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, str(script)]
     subprocess.run([*command, str(tmp_path / "whole"), "1"], check=True, env=environment,
                    capture_output=True)  # fmt: skip
@@ -200,11 +202,11 @@ def test_any_change_of_the_declaration_is_seen(tmp_path):
     other[250] *= 2  # in the part that a printed array leaves out
     pools = [FeaturePool(rows=r, theta=[1.0, 1.0, 1.0]) for r in (rows, other)]
     line = {"a": Line(SBPE(), TWO)}
-    common = {"lines": line, "horizons": [100], "trials": 1, "out": tmp_path}
-    sweep(environments={"pool": pools[0]}, **common)
+    common = {"policies": line, "horizons": [100], "trials": 1, "out": tmp_path}
+    runs_of(environments={"pool": pools[0]}, **common)
     with refused("invalid-argument", field="out"):
-        sweep(environments={"pool": pools[1]}, **common)
-    assert len(sweep(environments={"pool": pools[0]}, **{**common, "trials": 3})) == 3
+        runs_of(environments={"pool": pools[1]}, **common)
+    assert len(runs_of(environments={"pool": pools[0]}, **{**common, "trials": 3})) == 3
 
 
 def test_a_plain_class_can_be_resumed(tmp_path):
@@ -213,41 +215,67 @@ def test_a_plain_class_can_be_resumed(tmp_path):
 
     for _ in range(2):
         lines = {"a": Line(Plain(), TWO)}
-        sweep(environments={"u": Uniform(dim=2, actions=2)}, lines=lines, horizons=[100], trials=1,
-              out=tmp_path)  # fmt: skip
+        environments = {"u": Uniform(dim=2, actions=2)}
+        runs_of(
+            environments=environments, policies=lines, horizons=[100], trials=1, out=tmp_path
+        )  # fmt: skip
 
 
 def test_a_truncated_part_is_done_again(table, tmp_path):
-    sweep(**arguments(), out=tmp_path)
+    runs_of(**arguments(), out=tmp_path)
     part = next((tmp_path / "parts").iterdir())
     part.write_bytes(part.read_bytes()[:50])
-    assert sweep(**arguments(), out=tmp_path).equals(table)
+    assert runs_of(**arguments(), out=tmp_path).equals(table)
 
 
-def test_a_run_that_failed_at_once_does_not_hold_the_folder(tmp_path):
-    broken = arguments(lines={"a": Line(LinUCB(), TWO)})  # found by the policy, in a trial
-    with pytest.raises(InvalidArgumentError):
-        sweep(**broken, out=tmp_path)
+class Broken(SBPE):
+    """A policy that fails as its first batch ends."""
+
+    def close(self, state):  # noqa: ARG002
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("environment", [Uniform(dim=3, actions=3), Gaussian(dim=3, actions=3)])
+def test_an_error_in_a_trial_names_the_run_and_does_not_hold_the_folder(environment, tmp_path):
+    broken = arguments(policies={"fine": SBPE(), "mine": Broken()}, batches=[2], horizons=[1_000])
+    with pytest.raises(ZeroDivisionError) as caught:
+        runs_of(**broken | {"environments": {"world": environment}}, out=tmp_path)
+    assert caught.value.__notes__ == [
+        "In the policy mine on 2 batches of 1,000 units.",
+        "In world/0.",
+    ]
     assert (tmp_path / "run.json").exists()
-    sweep(**arguments(trials=1), out=tmp_path)
+    runs_of(**arguments(trials=1), out=tmp_path)
 
 
 def test_a_grid_that_cannot_be_made_is_found_before_any_trial(tmp_path):
     uniform = Line(SBPE(), GridRule(kind="uniform"))
     geometric = Line(SBPE(), GridRule(kind="geometric"))
     with refused("invalid-grid", field="units") as caught:
-        sweep(
+        runs_of(
             environments={"low": Uniform(dim=2, actions=2), "high": Uniform(dim=20, actions=2)},
-            lines={"a": uniform, "b": geometric}, horizons=[300], trials=1, out=tmp_path / "run",
+            policies={"a": uniform, "b": geometric}, horizons=[300], trials=1, out=tmp_path / "run",
         )  # fmt: skip
-    assert caught.value.__notes__ == ["In the grid of 'b' at T = 300."]
+    assert caught.value.__notes__ == [
+        "In the grid of 'b' at T = 300.",
+        "In the environment high.",
+    ]
     assert not (tmp_path / "run").exists()
+
+
+def test_a_policy_that_cannot_begin_is_found_before_any_trial():
+    with refused("invalid-argument", field="grid") as caught:
+        Study(**arguments(policies={"fine": SBPE(), "one": Line(LinUCB(), TWO)}))
+    assert caught.value.__notes__ == [
+        "In the policy one on 2 batches of 500 units.",
+        "In the environment uniform.",
+    ]
 
 
 def test_tables_of_few_and_many_batches_join(tmp_path):
     rule = GridRule(kind="uniform", batches="adversarial")
     environments = {"b": Uniform(dim=20, actions=2), "a": Uniform(dim=1, actions=2)}
-    result = sweep(environments=environments, lines={"x": Line(SBUCB(), rule)}, horizons=[400],
+    result = runs_of(environments=environments, policies={"x": Line(SBUCB(), rule)}, horizons=[400],
                    trials=1, out=tmp_path)  # fmt: skip
     assert sorted(map(len, result["ends"])) == [0, result["batches"].min()]
 
@@ -255,10 +283,10 @@ def test_tables_of_few_and_many_batches_join(tmp_path):
 def test_auto_collapses_all_lines_or_none(tmp_path):
     both = {"SBPE": Line(SBPE(), TWO), "SBUCB": Line(SBUCB(), TWO)}
     common = {"environments": {"g": Gaussian(dim=2, actions=2)}, "horizons": [500], "trials": 2}
-    mixed = sweep(**common, lines=both, out=tmp_path / "mixed")
-    direct = sweep(**common, lines=both, out=tmp_path / "direct", method="direct")
+    mixed = runs_of(**common, policies=both, out=tmp_path / "mixed")
+    direct = runs_of(**common, policies=both, out=tmp_path / "direct", method="direct")
     assert mixed.equals(direct)
-    alone = sweep(**common, lines={"SBPE": both["SBPE"]}, out=tmp_path / "alone")
+    alone = runs_of(**common, policies={"SBPE": both["SBPE"]}, out=tmp_path / "alone")
     assert not alone["regret"].equals(direct.filter(pl.col("policy") == "SBPE")["regret"])
 
 
@@ -301,8 +329,8 @@ def test_a_policy_of_ones_own_that_was_edited_is_another_run(module, tmp_path, m
 
     def run(text):
         policy = own_policy(module, text, tmp_path, monkeypatch)
-        return sweep(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
-                     lines={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
+        return runs_of(environments={"u": Uniform(dim=2, actions=2)}, horizons=[100], trials=1,
+                     policies={"a": Line(policy, TWO)}, out=tmp_path / "run")  # fmt: skip
 
     assert run(OWN).equals(run(OWN))
     with refused("invalid-argument", field="out"):
@@ -345,21 +373,21 @@ class Short:
     ("changes", "field"),
     [
         (
-            {"lines": {"a": Line(SBPE(), Short())}},
+            {"policies": {"a": Line(SBPE(), Short())}},
             "the grid of 'a'",
         ),
         (
-            {"lines": {"a": Line(SBPE(), grids.explicit([9, 500]))}},
+            {"policies": {"a": Line(SBPE(), grids.explicit([9, 500]))}},
             "the rule of 'a'",
         ),
-        ({"lines": {"a": (SBPE(), TWO)}}, "lines['a']"),
-        ({"lines": {"a": Line(SBPE, TWO)}}, "policy"),
+        ({"policies": {"a": (SBPE(), TWO)}}, "policy"),
+        ({"policies": {"a": Line(SBPE, TWO)}}, "policy"),
         ({"environments": {"u": Uniform}}, "environment"),
     ],
 )
 def test_a_line_that_cannot_run_is_refused_by_name(changes, field, tmp_path):
     with refused("invalid-argument", field=field):
-        sweep(**arguments(trials=1, **changes), out=tmp_path)
+        runs_of(**arguments(trials=1, **changes), out=tmp_path)
 
 
 def test_a_run_names_what_is_wrong_with_it():
