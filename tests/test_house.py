@@ -46,7 +46,7 @@ def test_commands_that_compute_nothing_start_at_once(tmp_path):
         loaded = loaded_by(run.format([*words, "--store", str(tmp_path / "s.db")]))
         assert "seqbatch.campaign" in loaded
         heavy = {"alembic", "altair", "numba", "polars", "rich.markdown", "scipy"}
-        rooms = {"allocation", "inference", "learner", "planning", "simulation"}
+        rooms = {"allocation", "inference", "learner", "planning.plan", "simulation"}
         assert loaded & (heavy | {f"seqbatch.{room}" for room in rooms}) == set()
 
 

@@ -70,11 +70,19 @@ def test_differences_between_scenarios_are_no_chance():
     assert error == pytest.approx(math.sqrt((2 / 2 + 8 / 2) / 4))
 
 
+EARNING = SimpleNamespace(conduct=SimpleNamespace(purpose="earn"))
+
+
 def test_a_row_by_hand():
     judging = Told([[1.0, 0.5], [3.0, 0.1]], best=[[0.25, 0.5], [0.25, 0.9]])
     limits = BatchLimits(units=50, seen=100)
     request = SimpleNamespace(
-        judged=judging.rates, limits=limits, batch_cost=7.0, possible=80.0, model=None
+        judged=judging.rates,
+        limits=limits,
+        batch_cost=7.0,
+        possible=80.0,
+        model=EARNING,
+        units_in_all=50,
     )
     made = row(request, (10, 40), 16.0)
     # The trials lose 10 + 20 and 30 + 4: 32 on average, with a standard deviation of sqrt(8).

@@ -43,12 +43,15 @@ def test_several_effects_have_no_spread():
         law_of(0.1, 0.5, [1.0])
 
 
+EARNING = SimpleNamespace(delay=0, purpose="earn")
+
+
 def test_grids_are_weighed_by_regret_relative_to_the_best_for_each_effect():
     """Of grids that cost 10 and 900, 20 and 300, the second is better, though one is halved."""
 
     class Asked:
         limits = plan(units=100, actions=2, dim=1, batches=2, max_batches=2).request.limits
-        model = SimpleNamespace(weights=(0.5, 0.5), past=None, conduct=SimpleNamespace(delay=0))
+        model = SimpleNamespace(weights=(0.5, 0.5), past=None, conduct=EARNING)
         least_first = 2
 
         def tried(self, sizes):

@@ -12,7 +12,8 @@ from seqbatch.core import Statistics
 from seqbatch.planning import plan as whole_plan
 from seqbatch.planning import replan
 from seqbatch.planning.gaussian_model import Model
-from seqbatch.planning.replanning import Proposal, propose
+from seqbatch.planning.proposal import Proposal
+from seqbatch.planning.replanning import propose
 from seqbatch.planning.request import EffectLaw
 from seqbatch.planning.trials.conditions import Conduct
 from tests.refusals import refused

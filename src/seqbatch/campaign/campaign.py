@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from seqbatch.campaign.views.status import Status, Step
     from seqbatch.campaign.views.verify_checks import Verified
     from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
-    from seqbatch.planning.replanning import Proposal
+    from seqbatch.planning.proposal import Proposal
 
 
 def silent(doing: str, rows: int) -> None:
@@ -961,7 +961,7 @@ class Campaign:
             The reason; by default, the basis of the proposal.
         """
         from seqbatch.campaign.steps.amend import adopt as adopt_proposal
-        from seqbatch.planning.replanning import Proposal
+        from seqbatch.planning.proposal import Proposal
 
         if adopt:
             return adopt_proposal(self.store, self.name, self._logbook, why=reason)

@@ -1,13 +1,45 @@
 """Planning an experiment: how many batches, of which sizes, and at what cost."""
 
-from seqbatch.planning.campaign_plan import CampaignGain, CampaignPlan, WaveRow, plan_campaign
-from seqbatch.planning.campaign_terms import CampaignTerms
-from seqbatch.planning.detection import Detection, PlannedLook
-from seqbatch.planning.plan import plan, replan
-from seqbatch.planning.result import Plan
-from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
-from seqbatch.planning.tradeoff import Trade, TradePoint
-from seqbatch.planning.unit_sample import Sample
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqbatch.planning.campaign_plan import CampaignGain as CampaignGain
+    from seqbatch.planning.campaign_plan import CampaignPlan as CampaignPlan
+    from seqbatch.planning.campaign_plan import WaveRow as WaveRow
+    from seqbatch.planning.campaign_plan import plan_campaign as plan_campaign
+    from seqbatch.planning.campaign_terms import CampaignTerms as CampaignTerms
+    from seqbatch.planning.detection import Detection as Detection
+    from seqbatch.planning.detection import PlannedLook as PlannedLook
+    from seqbatch.planning.plan import plan as plan
+    from seqbatch.planning.plan import replan as replan
+    from seqbatch.planning.result import Plan as Plan
+    from seqbatch.planning.result_rows import Candidate as Candidate
+    from seqbatch.planning.result_rows import Row as Row
+    from seqbatch.planning.result_rows import Sensitivity as Sensitivity
+    from seqbatch.planning.tradeoff import Trade as Trade
+    from seqbatch.planning.tradeoff import TradePoint as TradePoint
+    from seqbatch.planning.unit_sample import Sample as Sample
+
+#: The module of each public name, imported on first use: plans need compiled kernels.
+MODULES = {
+    "CampaignGain": "campaign_plan",
+    "CampaignPlan": "campaign_plan",
+    "CampaignTerms": "campaign_terms",
+    "Candidate": "result_rows",
+    "Detection": "detection",
+    "Plan": "result",
+    "PlannedLook": "detection",
+    "Row": "result_rows",
+    "Sample": "unit_sample",
+    "Sensitivity": "result_rows",
+    "Trade": "tradeoff",
+    "TradePoint": "tradeoff",
+    "WaveRow": "campaign_plan",
+    "plan": "plan",
+    "plan_campaign": "campaign_plan",
+    "replan": "plan",
+}
 
 __all__ = [
     "CampaignGain",
@@ -27,3 +59,14 @@ __all__ = [
     "plan_campaign",
     "replan",
 ]
+
+
+if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use."""
+        if name not in MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        made = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
+        globals()[name] = made
+        return made

@@ -15,7 +15,7 @@ from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.display import number
-from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 from tests.campaign.specs import about
 from tests.refusals import refused
 

@@ -14,7 +14,8 @@ from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import number
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.gaussian_model import Model
-from seqbatch.planning.replanning import WORTH, Proposal, propose
+from seqbatch.planning.proposal import Proposal
+from seqbatch.planning.replanning import WORTH, propose
 from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_of, model_of, several
 
 # ----------------------------------------------------------------------

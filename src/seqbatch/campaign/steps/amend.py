@@ -31,7 +31,7 @@ from seqbatch.campaign.steps.create import keeps_control, lacks_mixing, require_
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, Remedy
-from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 
 # ----------------------------------------------------------------------
 # Amend how metrics are read from files, even while a wave is open.

@@ -30,7 +30,7 @@ from seqbatch.core import kernels
 from seqbatch.core.arrays import AnyArray
 from seqbatch.display import sentence
 from seqbatch.errors import CampaignStateError, Doubt, InvalidArgumentError, Remedy
-from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 
 # ----------------------------------------------------------------------
 # Close a wave; checks, event and answer are the same for rows and for sums.

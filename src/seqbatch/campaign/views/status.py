@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from seqbatch.campaign.views.status_picture import PICTURED, picture
 from seqbatch.display import alike, counted, enumerated, sentence
 from seqbatch.document import Document, Part, Picture, Section, Table, as_notebook
 from seqbatch.errors import DAMAGED, EVENTS_MISSING, Doubt, StoreError, UnknownCampaignError
-
-if TYPE_CHECKING:
-    from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -265,7 +263,7 @@ class Status:
     clipped: dict[str, int] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     worth: tuple[str, ...] = ()
-    proposal: "Proposal | None" = None
+    proposal: Proposal | None = None
     unknown: int = 0
     logged: int = 0
     outside: dict[str, int] = field(default_factory=dict)
@@ -402,7 +400,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         metrics=every.recorded(now),
         limits=limit_rows(now),
         worth=tuple(worth(now, now.prices or None)),
-        proposal=_proposal(now),
+        proposal=None if now.proposal is None else Proposal.of(now.proposal),
         unknown=now.unknown,
         logged=now.logged,
         outside=now.outside,
@@ -668,14 +666,6 @@ def _learned(now: Situation, state: bytes) -> list[str]:
     from seqbatch.campaign.decide.learning import notes
 
     return notes(now, unpack_state(state, now))
-
-
-def _proposal(now: Situation) -> "Proposal | None":
-    if now.proposal is None:
-        return None
-    from seqbatch.planning.replanning import Proposal
-
-    return Proposal.of(now.proposal)
 
 
 def rows_so_far(status: Status) -> list[str]:

@@ -20,7 +20,7 @@ from seqbatch.campaign.record.current_situation import COMBINING, Situation
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import SENSIBLE
 from seqbatch.errors import CampaignStateError, InvalidFileError, told
-from seqbatch.planning.replanning import Proposal
+from seqbatch.planning.proposal import Proposal
 from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import (
     MEDIA_TYPES,
