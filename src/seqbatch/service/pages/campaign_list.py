@@ -10,6 +10,8 @@ from fastapi.responses import PlainTextResponse, Response
 
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.decision import DecisionCode
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.status import ListedCampaign, listed
 from seqbatch.errors import CampaignStateError
 from seqbatch.service.api_models import Name
@@ -135,8 +137,17 @@ async def headline(request: Request, name: Name, visitor: Visiting) -> Response:
         return PlainTextResponse("")
 
     def said() -> str:
-        found = learned(state.memory, state.store, now)
-        return "" if found is None else found.found.decision.lead
+        made = learned(state.memory, state.store, now)
+        return "" if made is None else _headline(made.found)
 
     text = await bounded(request, lambda: state.headlines.get(_key(now), said))
     return PlainTextResponse(text)
+
+
+def _headline(found: Findings) -> str:
+    """Return the decision, with the lift if it is one that counts."""
+    made = found.decision
+    if made.lift is None or made.code not in (DecisionCode.GIVE, DecisionCode.CHOOSE):
+        return made.lead
+    lift = found.measure.amount(made.lift.estimate, made.lift.error)
+    return f"{made.lead} {lift} than {found.control}."
