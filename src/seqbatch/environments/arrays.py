@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.display import counted
 from seqbatch.environments.base import (
     BLOCK,
     OUTCOMES,
@@ -24,7 +25,7 @@ from seqbatch.environments.outcomes import noise_of
 from seqbatch.errors import InvalidArgumentError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArrayEnvironment:
     """Given contexts and rewards, in the given order.
 
@@ -55,6 +56,8 @@ class ArrayEnvironment:
     >>> own = ArrayEnvironment(np.ones((3, 2)), np.eye(3), layout="block")
     >>> own.actions, own.dim, own.units
     (3, 2, 3)
+    >>> own
+    <ArrayEnvironment: 3 units, 3 actions, dim 2, block layout>
     >>> clicks = ArrayEnvironment(np.ones((3, 2)), means=np.full((3, 2), 0.5), noise="bernoulli")
     >>> block = clicks.instance(1).block(0)
     >>> (block.means + block.noise)[:, 0]
@@ -85,6 +88,13 @@ class ArrayEnvironment:
             actions = arguments.actions("logged", self.logged, len(table), problem.actions)
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
+
+    def __repr__(self) -> str:
+        logged = ", logged" if self.logged is not None else ""
+        return (
+            f"<ArrayEnvironment: {counted(self.units, 'unit')}, {self.actions} actions, "
+            f"dim {self.dim}, {self.layout} layout{logged}>"
+        )
 
     def _table(self) -> Floats:
         """Return the means of every action, or the outcomes where those are known."""

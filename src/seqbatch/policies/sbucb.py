@@ -15,7 +15,7 @@ have been tried. Unless `first` is stated, units are random in this layout until
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -29,7 +29,7 @@ from seqbatch.policies.estimation import OUTCOMES, EstimatingPolicy, with_levels
 from seqbatch.policies.rule import Rule
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ConfidencePolicy(LinearPolicy):
     """Base class of SBUCB and SupSBUCB: ridge regressions and a multiplier of their widths.
 
@@ -42,6 +42,7 @@ class ConfidencePolicy(LinearPolicy):
     """
 
     gamma: float | None = None
+    _: KW_ONLY
     ridge: float = 1.0
 
     optimistic: ClassVar[bool] = True
