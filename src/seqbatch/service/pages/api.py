@@ -78,16 +78,21 @@ def _endpoint(
     needed = API.get((method, path))
     return Endpoint(
         method=method, path=path, summary=told.get("summary", ""),
-        text=told.get("description", ""), roles=holders(needed) if needed else (),
+        text=_line(told.get("description", "")), roles=holders(needed) if needed else (),
         parameters=tuple(
-            (one["name"], one.get("description", ""), bool(one.get("required")))
+            (one["name"], _line(one.get("description", "")), bool(one.get("required")))
             for one in told.get("parameters", ())
         ),
         body=_body(schema, told.get("requestBody", {})),
         answers=tuple(
-            (status, one.get("description", "")) for status, one in told["responses"].items()
+            (status, _line(one.get("description", ""))) for status, one in told["responses"].items()
         ),
     )  # fmt: skip
+
+
+def _line(text: str) -> str:
+    """Return a description on one line, without marks of code."""
+    return " ".join(text.replace("`", "").split())
 
 
 def _body(schema: Mapping[str, Any], told: Mapping[str, Any]) -> str:
