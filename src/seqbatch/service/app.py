@@ -31,6 +31,7 @@ from seqbatch.service.pages import (
     campaign_plan,
     create,
     plan,
+    readings,
     rehearsal,
     rendering,
     sign_in,
@@ -103,7 +104,7 @@ HEADLINES = 2_000
 PAGES = (
     sign_in.router, campaign_list.router, campaign.router, waves.router, plan.router,
     campaign_plan.router, token_list.router, api.router, create.router,
-    rehearsal.router,
+    rehearsal.router, readings.router,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",

@@ -81,6 +81,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", "/new/{fingerprint}/rehearsal"): "create",
     ("POST", "/new/{fingerprint}/create"): "create",
     ("GET", "/new/{fingerprint}/created/{name}"): "create",
+    ("POST", "/uploads/{fingerprint}"): "assign",
     ("GET", f"{_PAGE}/headline"): "results",
     ("GET", f"{_PAGE}/findings"): "results",
     ("GET", f"{_PAGE}/report"): "results",
