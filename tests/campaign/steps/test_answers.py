@@ -271,7 +271,8 @@ def test_a_plain_file_is_written_as_before(tmp_path):
 
 def test_units_that_were_sent_before_are_told_and_so_are_changed_features(tmp_path):
     features = {
-        "numeric": {"age": {"scale": "raw", "missing": 0.0}}, "categorical": {"city": ["a", "b"]}, "boolean": {"new": "level"},
+        "numeric": {"age": {"scale": "raw", "missing": 0.0}}, "categorical": {"city": ["a", "b"]},
+        "boolean": {"new": "level"},
     }  # fmt: skip
     spec = {**SPEC, "unit": "id", "features": features}
     rows = pl.DataFrame(
