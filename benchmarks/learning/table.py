@@ -75,8 +75,8 @@ class Table:
         head = f"| {' | '.join(found.columns)} |\n|{'---|' * len(found.columns)}"
         rows = [f"| {' | '.join(row)} |" for row in found.rows]
         text = "\n".join(paragraph(self.text.format(runs=runs)))
-        claims = [claim.line for claim in found.claims]
-        return "\n".join([f"## {self.title}", "", text, head, *rows, "", *claims, ""])
+        claims = ["", *(claim.line for claim in found.claims)] if found.claims else []
+        return "\n".join([f"## {self.title}", "", text, head, *rows, *claims, ""])
 
 
 def against(part: Floats, base: Floats) -> tuple[float, float]:

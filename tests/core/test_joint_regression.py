@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from seqbatch.core import Statistics, joint_regression
+from seqbatch.core import pooled_regression as pooled_module
 from seqbatch.core.averaged_regression import averaged_regression
 from seqbatch.core.cross_validation import cross_validated
 from seqbatch.core.joint_regression import (
@@ -103,6 +105,30 @@ def test_pooled_by_rows(seed):
     assert np.allclose(found.scales, scales, rtol=1e-5)
     assert np.allclose(found.fit.theta, theta, atol=1e-6)
     assert np.isclose(sum(one.weight for one in found.grid), 1.0)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_without_its_prior_pooling_is_a_mixed_model_by_reml(seed, monkeypatch):
+    """The EM steps then end where restricted likelihood is highest, found by rows."""
+    random, actions_number = np.random.default_rng(seed), 8
+    actions = random.integers(0, actions_number, 240)
+    vectors = np.column_stack([random.standard_normal(240), np.ones(240)])
+    theta = 1.0 + [0.3, 0.5] * random.standard_normal((actions_number, 2))
+    outcomes = np.sum(vectors * theta[actions], axis=1) + 0.7 * random.standard_normal(240)
+    sums = JointSums.of([Statistics.zero(actions_number, 2).add(vectors, outcomes, actions)])
+    monkeypatch.setattr(pooled_module, "PRIOR_OBSERVATIONS", 0.0)
+    monkeypatch.setattr(pooled_module, "STEPS", 600)
+    found = pooled_regression(sums, constant=1)
+
+    def criterion(logs):
+        return -pooling.restricted_log_likelihood(
+            vectors, actions, outcomes, actions_number,
+            variance=found.variance, deviations=np.exp(2 * logs),
+        )  # fmt: skip
+
+    best = minimize(criterion, np.log([0.3, 0.5]), method="Nelder-Mead", options={"xatol": 1e-6})
+    assert np.allclose(found.scales, np.exp(best.x), rtol=1e-3)
+    assert found.scales.min() > 0.05
 
 
 @pytest.mark.parametrize("seed", range(3))

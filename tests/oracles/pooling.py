@@ -39,6 +39,20 @@ def log_density(vectors, actions, outcomes, K, *, variance, deviations, open_sd)
     return -0.5 * (logdet + outcomes @ np.linalg.solve(covariance, outcomes))
 
 
+def restricted_log_likelihood(vectors, actions, outcomes, K, *, variance, deviations):
+    """Return the REML criterion of a mixed model, which mixed-model programs maximise.
+
+    Fixed effects are the common part, random ones each action's deviations, independent.
+    """
+    Z = design(vectors, actions, K)[:, vectors.shape[1] :]
+    V = (Z * np.tile(deviations, K)) @ Z.T + variance * np.eye(len(Z))
+    inverse = np.linalg.inv(V)
+    crossed = vectors.T @ inverse @ vectors
+    left = outcomes - vectors @ np.linalg.solve(crossed, vectors.T @ inverse @ outcomes)
+    terms = np.linalg.slogdet(V)[1], np.linalg.slogdet(crossed)[1], left @ inverse @ left
+    return -0.5 * sum(terms)
+
+
 def posterior(vectors, actions, K, *, variance, deviations, open_sd):
     """Return the posterior covariance of all actions' theta, jointly, shape (K p, K p)."""
     p = vectors.shape[1]

@@ -31,7 +31,7 @@ MOST_RATIO = 3.0
 MIDDLE_CONSTANT, MIDDLE_FEATURES, LOG_VARIANCE = 0.1, 0.03, 8.0
 #: The weight of the prior of each feature's scale, in observations, and the number of EM steps.
 PRIOR_OBSERVATIONS, STEPS = 2.0, 15
-#: With longer vectors, every second scale is tried.
+#: With vectors of this length or more, every second scale is tried.
 LONG = 500
 
 
@@ -101,7 +101,7 @@ def pooled_regression(sums: JointSums, *, constant: int | None = None) -> Pooled
 
 def scale_grid(sums: JointSums, variance: float, constant: int | None) -> tuple[Scales, ...]:
     """Return the regressions under all pairs of scales, most likely first."""
-    step = 2 if sums.dim > LONG else 1
+    step = 2 if sums.dim >= LONG else 1
     pairs = [
         (tau0, tau1) for tau0 in CONSTANT[::step] for tau1 in FEATURES[::step]
         if tau1 <= MOST_RATIO * tau0
