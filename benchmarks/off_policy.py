@@ -100,7 +100,9 @@ def coverage(trials: int) -> Iterator[str]:
                         policy, environment, grid, seed=seed, keep_log=True, learn_last=False
                     )
                     found = judged(run.rows).estimates.values() if run.rows else ()
-                    made.append([(one.low <= truth <= one.high, one.high - one.low) for one in found])
+                    made.append(
+                        [(one.low <= truth <= one.high, one.high - one.low) for one in found]
+                    )
                 covered, width = np.moveaxis(np.array(made, dtype=np.float64).mean(axis=0), -1, 0)
                 say(f"{size}, {world}, {by}")
                 cells = " | ".join(
