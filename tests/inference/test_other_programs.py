@@ -6,8 +6,8 @@ environment of your own, `pip install vowpalwabbit obp==0.4.1` and run this file
 
 import numpy as np
 import pytest
-
 from benchmarks.off_policy import beside, left_out_predictions
+
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target
