@@ -37,7 +37,7 @@ POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
     "SBUCB(paper)": lambda _: policies.SBUCB(first="uniform"),
     "SBUCB(1)": lambda _: policies.SBUCB(gamma=1, first="uniform"),
     "LBGL": lambda _: policies.LBGL(),
-    "Thompson(1)": lambda _: policies.ThompsonSampling(first="uniform"),
+    "Thompson(1)": lambda _: policies.ThompsonSampling(scale=1.0, first="uniform"),
     "Thompson(noise)": lambda s: policies.ThompsonSampling(scale=s.noise, first="uniform"),
 }
 #: Policies that are told the noise are no defaults.
