@@ -225,7 +225,7 @@ def errors() -> list[str]:
     ]
     ratios = []
     for setting in SETTINGS:
-        predicted, simulated = setting.detection.error, error(setting)
+        predicted, simulated = setting.detection.looks[-1].error, error(setting)
         ratios.append(predicted / simulated)
         lines.append(
             f"| {setting.describe()} | {predicted:.4f} | {simulated:.4f} | {ratios[-1]:.2f} |"

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from threading import Timer
@@ -11,6 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from seqbatch.cli import campaign as steps
 from seqbatch.cli import console as shared
 from seqbatch.cli.app import app
 from seqbatch.cli.messages import About
@@ -395,6 +397,29 @@ def test_what_takes_long_is_said_on_a_terminal_alone(monkeypatch, timers):
             assert screen.file.getvalue() == ""
             after_a_second(timers, begun=terminal)
         assert ("planning" in screen.file.getvalue()) == terminal
+
+
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [
+        (("findings", "spring"), "estimating the lifts of spring"),
+        (("report", "spring", "--out", "r.html"), "writing the report of spring"),
+        (("close", "spring"), "closing the wave of spring"),
+        (("verify", "spring"), "replaying spring"),
+        (("status", "spring"), "working on spring"),
+    ],
+)
+def test_steps_of_campaigns_say_what_they_do(monkeypatch, tmp_path, words, doing):
+    said = []
+
+    @contextmanager
+    def waiting(text):
+        said.append(text)
+        yield
+
+    monkeypatch.setattr(steps, "waiting", waiting)
+    run(*words, "--store", str(tmp_path / "none.db"), code=2)
+    assert said == [doing]
 
 
 def test_what_advances_is_drawn_on_a_terminal_alone(monkeypatch, timers):

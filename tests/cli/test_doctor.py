@@ -1,7 +1,7 @@
 """`seqbatch doctor`: what it says of a sound installation, and of what is wrong."""
 
 import json
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, version
 
 import sqlalchemy as sa
 from typer.testing import CliRunner
@@ -19,7 +19,7 @@ def checks(*words):
     return done.exit_code, {one["about"]: one for one in json.loads(done.output)}
 
 
-def test_a_sound_installation(tmp_path):
+def test_a_sound_installation(monkeypatch, tmp_path):
     path = tmp_path / "a.db"
     code, found = checks("--store", str(path))
     assert code == 0
@@ -30,7 +30,15 @@ def test_a_sound_installation(tmp_path):
     store.close()
     code, found = checks("--store", str(path))
     assert code == 0
-    assert found["store"]["found"].startswith("1 campaign, schema ")
+    assert found["store"]["found"] == "1 campaign"
+    assert found["migrations"]["found"].endswith(f"newest; by version {version('seqbatch')}")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/{name}" if name[0] == "f" else None)
+    _, found = checks("--store", str(path))
+    assert found["browser"]["found"] == "firefox"
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    monkeypatch.setattr(doctor.platform, "system", lambda: "Linux")
+    _, found = checks("--store", str(path))
+    assert found["browser"]["state"] == "not installed"
     assert {one["state"] for one in found.values()} <= {"ok", "not installed"}
     assert found["extra campaign"]["state"] == "ok"
 

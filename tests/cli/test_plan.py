@@ -174,7 +174,8 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
     [then] = [line for line in lines if line.startswith("Next: seqbatch ")]
     words = shlex.split(then.removeprefix("Next: seqbatch "))
     words[words.index("customers.csv")] = str(tmp_path / "customers.csv")
-    run(*words, "--out", str(spec))
+    sizes = json.loads(run(*words, "--out", str(spec), "--json").stdout)["sizes"]
+    assert f"Assign {sizes[0]:,} and {sizes[1]:,} customers in 2 waves" in " ".join(text.split())
     written = spec.read_text(encoding="utf-8")
     assert 'actions = ["none"' in written
     assert "value = 12" in written

@@ -197,8 +197,8 @@ def test_a_cost_above_the_lifts_worth_is_told_first():
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({}, "not to prove a lift of 0.5 points: that takes an A/B test with about"),
-        ({"smallest_lift": "0.9pp"}, "if you must prove a lift of 0.9 points, run one wave"),
+        ({}, "not to prove a lift of 0.5 points: that takes an A/B test with about 86,000"),
+        ({"smallest_lift": "0.9pp"}, "to find it with 80% power, let"),
         ({"smallest_lift": "3pp"}, "Run these waves: they find a lift of 3 points"),
         ({"customers": 60}, "Run an A/B test in one wave"),
         ({"waves": 1}, "Consider a second wave"),

@@ -49,7 +49,8 @@ def model(*, layout="block", dim=4, effect=0.2, **conduct):
 
 
 def error(*, sizes=SIZES, policy=GREEDY, **changes):
-    return detection(model(**changes), sizes, policy).error
+    """Return the standard error of the pooled lift."""
+    return detection(model(**changes), sizes, policy).looks[-1].error
 
 
 def test_one_uniform_batch_by_hand():
@@ -64,6 +65,17 @@ def test_one_uniform_batch_by_hand():
     assert found.lift_80 == pytest.approx((2.212 + norm.ppf(0.8)) * expected, rel=1e-4)
     assert found.lift_90 == pytest.approx((2.212 + norm.ppf(0.9)) * expected, rel=1e-4)
     assert found.early == (0.0, 0.0)
+
+
+def test_a_lift_over_all_units_by_hand():
+    """Waves count by their units, not by their precision: n^2 v = 2 C n, with a cost C."""
+    found = detection(model(randomised=0.2, dim=1), SIZES, GREEDY)
+    low = 0.2 / 3
+    later = 1 / 3 / (1 - 2 * low) + 2 / 3 / low
+    expected = sqrt(2 * (3 * 300 + later * (900 + 1_800))) / 3_000
+    # With one column a fitted model costs little.
+    assert found.error == pytest.approx(expected, rel=2e-3)
+    assert found.error > 1.05 * found.looks[-1].error
 
 
 def test_scenarios_count_by_their_weights():
@@ -93,7 +105,7 @@ def test_where_nothing_is_left_to_chance_only_uniform_batches_count():
     assert [one.units for one in late.looks] == [300, 1_200]
     # The last step from hardly any chance to none is no jump.
     hardly = detection(model(randomised=1e-6), SIZES, GREEDY)
-    assert hardly.error == pytest.approx(found.error, rel=1e-3)
+    assert hardly.looks[-1].error == pytest.approx(found.error, rel=1e-3)
     assert (len(hardly.looks), hardly.counting) == (1, 3)
 
 

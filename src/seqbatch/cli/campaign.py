@@ -1,7 +1,7 @@
 """The commands that run a campaign: init, create, assign, record, close."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from seqbatch.cli.console import (
     say_next,
     say_read_as,
     show,
+    waiting,
 )
 from seqbatch.cli.messages import STORE, About, command, in_options, reading_options
 from seqbatch.display import counted, sentence
@@ -165,9 +166,15 @@ OpenedBy = Annotated[
 
 
 @contextmanager
-def opened(name: str, store: str, who: str | None, as_json: bool) -> Iterator["Campaign"]:
-    """Open a campaign of an existing store."""
-    with kindly(as_json=as_json, about=About(name, store)):
+def opened(
+    name: str, store: str, who: str | None, as_json: bool, *, doing: str = "working on"
+) -> Iterator["Campaign"]:
+    """Open a campaign of an existing store; on a terminal, say what takes longer than a second.
+
+    With `doing` = "", the command itself shows its progress.
+    """
+    shown = waiting(f"{doing} {name}") if doing else nullcontext()
+    with kindly(as_json=as_json, about=About(name, store)), shown:
         from seqbatch.campaign import Campaign
         from seqbatch.storage import open_store
 
@@ -302,7 +309,7 @@ def assign(
     if partial and rest is None:
         # Named after the file of answers: units left over here belong to the next wave.
         rest = "rest.csv" if out == "-" else str(Path(out).with_name(f"{Path(out).stem}.rest.csv"))
-    with opened(name, store, who, as_json) as campaign, counting() as report:
+    with opened(name, store, who, as_json, doing="") as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
 
         result = campaign.assign(
@@ -429,7 +436,7 @@ def record(
 
     Example: seqbatch campaign record spring outcomes.csv
     """
-    with opened(name, store, who, as_json) as campaign, counting() as report:
+    with opened(name, store, who, as_json, doing="") as campaign, counting() as report:
         from seqbatch.campaign.files.reading import Source
         from seqbatch.campaign.views.status import or_close
 
@@ -540,7 +547,7 @@ def close(
     Example: seqbatch campaign close spring --wave 1
     """
     looked = None
-    with opened(name, store, who, as_json) as campaign:
+    with opened(name, store, who, as_json, doing="closing the wave of") as campaign:
         if key is not None:
             campaign.require_key(key)
         result = campaign.close(wave=wave, force=force, skip=skip, reason=reason)

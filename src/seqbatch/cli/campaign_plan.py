@@ -1,7 +1,6 @@
 """A plan in the user's terms on the command line: its options, its page and the next command."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,9 +81,11 @@ Details = Annotated[
 def campaign_of(typed: dict[str, Any]) -> "CampaignPlan":
     """Make a plan in the user's terms."""
     from seqbatch.planning import plan_campaign
+    from seqbatch.planning.campaign_terms import costs_of
 
     sizes = sizes_of(typed["waves"])
-    asked = {name: typed[name] for name in ("missing", "delay", "seed", "after", "purpose")}
+    plain = ("power", "missing", "delay", "seed", "after", "purpose")
+    asked = {name: typed[name] for name in plain}
     if typed["randomised"] is not None:
         asked["randomised"] = typed["randomised"]
     past = _past(typed)
@@ -107,21 +108,6 @@ def actions_of(text: str | None) -> int | list[str] | None:
     if text is None:
         return None
     return int(text) if text.isdecimal() else text.split(",")
-
-
-def costs_of(texts: Sequence[str]) -> dict[str, str] | str | None:
-    """Return costs given as ACTION=NUMBER, or one number for every action but the control.
-
-    >>> costs_of(["mail=0.08", "call=4.50EUR"]), costs_of(["0.08"]), costs_of([])
-    ({'mail': '0.08', 'call': '4.50EUR'}, '0.08', None)
-    """
-    named = {name.strip(): cost for name, _, cost in (text.rpartition("=") for text in texts)}
-    if "" in named:
-        if len(texts) > 1:
-            rule = "one number for all actions, or ACTION=NUMBER for each, such as mail=0.08"
-            raise InvalidArgumentError("cost", rule, ", ".join(texts))
-        return named[""]
-    return dict(named) or None
 
 
 def _past(typed: dict[str, Any]) -> Any:
@@ -169,21 +155,25 @@ def show_campaign(made: "CampaignPlan", typed: dict[str, Any], *, as_json: bool)
 
 
 def next_command(made: "CampaignPlan") -> str:
-    """Return the command that writes a spec with this plan."""
+    """Return the command that writes a spec with this plan's waves."""
+    from seqbatch.planning.campaign_plan import RANDOMISED
+
     terms = made.terms
     words = [
-        "init", "customers.csv", "--actions", ",".join(terms.actions),
+        "init", "customers.csv", "--waves", ",".join(str(size) for size in made.sizes),
+        *([] if made.randomised == RANDOMISED else ["--randomised", f"{made.randomised:.6g}"]),
+        "--actions", ",".join(terms.actions),
         *(
             ["--maximise", "purchase", "--kind", "yes/no"]
             if terms.yes_no
             else ["--maximise", "revenue", "--kind", "amount"]
         ),
-        "--absent", "0", "--units", str(terms.customers), "--waves", str(made.waves), "--plan",
+        "--absent", "0", "--plan", "--smallest-lift", f"{terms.lift:.6g}",
     ]  # fmt: skip
     if terms.yes_no:
-        words += ["--base-rate", f"{terms.mean:.6g}", "--smallest-lift", f"{terms.lift:.6g}"]
+        words += ["--base-rate", f"{terms.mean:.6g}"]
     else:
-        words += ["--noise", f"{terms.scale.noise:.6g}", "--smallest-lift", f"{terms.lift:.6g}"]
+        words += ["--noise", f"{terms.scale.noise:.6g}"]
         words += ["--unit-of-measure", terms.currency] if terms.currency else []
     for action, cost in zip(terms.actions, terms.costs, strict=True):
         words += ["--cost", f"{action}={cost:.6g}"] if cost else []

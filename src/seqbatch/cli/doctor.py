@@ -42,7 +42,7 @@ def doctor(store: Where = STORE, as_json: Json = False) -> None:
 
     Example: seqbatch doctor --store campaigns.db
     """
-    checks = [*_software(), *_extras(), _kernels(), _store(store), _disk(store)]
+    checks = [*_software(), *_extras(), _kernels(), *_store(store), _browser(), _disk(store)]
     if as_json:
         dump([asdict(one) for one in checks])
     else:
@@ -98,26 +98,39 @@ def _kernels() -> Check:
     return Check("compiled code", OK, counted(count, "kernel"))
 
 
-def _store(store: str) -> Check:
+def _store(store: str) -> list[Check]:
+    """Look at the store and its migrations; opening it runs those that are missing."""
     try:
         from seqbatch.storage import open_store
-        from seqbatch.storage.stores import KNOWN
+        from seqbatch.storage.stores import KNOWN, made_by
     except ModuleNotFoundError as error:
-        return Check("store", ABSENT, f"{error.name} is needed", "Install the extra campaign.")
+        return [Check("store", ABSENT, f"{error.name} is needed", "Install the extra campaign.")]
     try:
         base = open_store(store, create=False)
         try:
             campaigns, parts = base.names(), base.schema_differences()
+            with base.transaction(write=False) as connection:
+                by = made_by(connection)
         finally:
             base.close()
     except SeqbatchError as error:
         if error.code == "no-such-store":
-            return Check("store", OK, "none yet")
-        return Check("store", WRONG, "cannot be used", str(error))
+            return [Check("store", OK, "none yet")]
+        return [Check("store", WRONG, "cannot be used", str(error))]
+    migrations = Check("migrations", OK, f"schema {KNOWN[-1]}, the newest; by version {by}")
     if parts:
         said = "; ".join(f"{place} {problem}" for place, problem in parts)
-        return Check("store", WRONG, f"schema {KNOWN[-1]} was changed", said)
-    return Check("store", OK, f"{counted(len(campaigns), 'campaign')}, schema {KNOWN[-1]}")
+        return [Check("store", WRONG, f"schema {KNOWN[-1]} was changed", said), migrations]
+    return [Check("store", OK, counted(len(campaigns), "campaign")), migrations]
+
+
+def _browser() -> Check:
+    """Say whether the dashboard can be opened on this machine."""
+    names = ("chromium", "chromium-browser", "google-chrome", "firefox", "safari", "msedge")
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None and platform.system() == "Linux":
+        return Check("browser", ABSENT, "the dashboard opens in a browser of another machine")
+    return Check("browser", OK, found or "the system's own")
 
 
 def _disk(store: str) -> Check:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from seqbatch.cli.campaign import (
     SkipRows,
     names_in,
 )
+from seqbatch.cli.campaign_plan import sizes_of
 from seqbatch.cli.console import (
     Json,
     dump,
@@ -108,7 +109,14 @@ def init(
         typer.Option(help="Number of units that will get the final rule afterwards (roll-out)."),
     ] = 0,
     waves: Annotated[
-        int | None, typer.Option(help="Number of waves (default: 3, or as planned).")
+        str | None,
+        typer.Option(
+            help="Number of waves (default: 3, or as planned), or their sizes, separated by commas."
+        ),
+    ] = None,
+    randomised: Annotated[
+        float | None,
+        typer.Option(help="Share of units that always get a random action (default: 0.1)."),
     ] = None,
     plan: Annotated[
         bool,
@@ -198,11 +206,10 @@ def init(
                 **_about(maximise, minimise), unit_of_measure=unit_of_measure, absent=absent,
                 rows=rows, costs=_costs(cost or ()), currency=currency, value=value,
                 less_costs=less_costs, purpose=purpose_of(purpose, after),
-                **({} if kind is None else {"kind": kind}), waves=waves,
+                **_stated(kind=kind, seed=seed, randomised=randomised), **_waves(waves),
                 units_in_all=total, plan=plan, base_rate=base_rate,
                 smallest_lift=smallest_lift, noise=noise, max_features=max_features,
                 columns=None if columns is None else names_in(columns),
-                **({} if seed is None else {"seed": seed}),
             )  # fmt: skip
         if made.assumed is not None:
             write_example(truth, rehearsable(out).now, made.assumed, force=force)
@@ -223,6 +230,19 @@ def init(
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
     say(f"Wrote {written}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)
+
+
+def _stated(**options: Any) -> dict[str, Any]:
+    """Return the options that were given; the others have their defaults."""
+    return {name: given for name, given in options.items() if given is not None}
+
+
+def _waves(text: str | None) -> dict[str, Any]:
+    """Return the number of waves, or their sizes."""
+    sizes = sizes_of(text)
+    if sizes is None:
+        return {}
+    return {"waves": sizes[0]} if len(sizes) == 1 else {"sizes": sizes}
 
 
 def purpose_of(purpose: str, after: int) -> str | dict[str, int]:

@@ -223,7 +223,6 @@ After = Annotated[
     typer.Option(
         help="Units that will get the final rule afterwards; the plan weighs both (earn now and "
         "roll out).",
-        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -232,7 +231,6 @@ Purpose = Annotated[
     typer.Option(
         help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
         "end; plans for simple regret).",
-        rich_help_panel=RESEARCH,
     ),
 ]
 
@@ -245,7 +243,11 @@ Detect = Annotated[
     ),
 ]
 Power = Annotated[
-    float, typer.Option(help="Probability of detecting that lift.", rich_help_panel=RESEARCH)
+    str | None,
+    typer.Option(
+        help="Probability with which the smallest lift (with --units: --detect) must be found, "
+        "such as 80%: more customers then get a random action."
+    ),
 ]
 
 # Output.
@@ -282,6 +284,9 @@ def plan(
     history: History = None,
     column: Column = None,
     randomised: Randomised = None,
+    power: Power = None,
+    after: After = 0,
+    purpose: Purpose = "earn",
     missing: Missing = 0.0,
     delay: Delay = 0,
     details: Details = False,
@@ -315,12 +320,9 @@ def plan(
     floor: Floor = 0.0,
     eligible: Eligible = None,
     capacity: Capacity = None,
-    after: After = 0,
-    purpose: Purpose = "earn",
     batch_cost: BatchCost = None,
     within: Within = 0.05,
     detect: Detect = None,
-    power: Power = 0.8,
     trade: TradeFile = None,
 ) -> None:
     """Plan a campaign: how many customers in each wave, what is gained, what will be found.
@@ -349,8 +351,8 @@ def plan(
 #: The options of both kinds of plan, of campaigns alone, and of researchers' plans alone.
 BOTH = frozenset(
     {
-        "actions", "base_rate", "waves", "randomised", "missing", "delay", "seed", "out", "force",
-        "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows", "after",
+        "actions", "base_rate", "waves", "randomised", "power", "missing", "delay", "seed", "out",
+        "force", "as_json", "file_format", "delimiter", "encoding", "sheet", "skip_rows", "after",
         "purpose",
     }
 )  # fmt: skip
@@ -361,8 +363,7 @@ CAMPAIGN_OPTIONS = BOTH | {
 RESEARCH_OPTIONS = BOTH | {
     "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
-    "first_batch", "floor", "eligible", "capacity", "batch_cost", "within",
-    "detect", "power", "trade",
+    "first_batch", "floor", "eligible", "capacity", "batch_cost", "within", "detect", "trade",
 }  # fmt: skip
 
 
@@ -389,6 +390,8 @@ def _require_apart(typed: dict[str, Any], allowed: frozenset[str], own: str, oth
 
 def _asked(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a researcher's plan."""
+    from seqbatch.planning.outcome_scale import share_of
+
     apart = {"sample", "columns", "outcomes", "out", "force", "as_json", "trade", "randomised"}
     reading = ("file_format", "delimiter", "encoding", "sheet", "skip_rows", "dedupe")
     names = RESEARCH_OPTIONS - apart - set(reading)
@@ -400,6 +403,7 @@ def _asked(typed: dict[str, Any]) -> dict[str, Any]:
     asked |= {
         "actions": int(actions),
         "randomised": typed["randomised"] or 0.0,
+        "power": 0.8 if typed["power"] is None else share_of("power", typed["power"]),
         "effect": typed["effect"] or None,
         "noise": typed["noise"] or None,
         "features": _described(

@@ -99,7 +99,7 @@ def findings(
 
     Example: seqbatch campaign findings spring
     """
-    with opened(name, store, None, as_json) as campaign:
+    with opened(name, store, None, as_json, doing="estimating the lifts of") as campaign:
         found = campaign.findings(
             level=level, at_event=at_event, tree=tree, boosted_trees=boosted_trees,
             conditional_power=conditional_power, key=key,
@@ -293,7 +293,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check every hash and replay every estimate and decision. Exit code 1: discrepancies found."""
-    with opened(name, store, None, as_json) as campaign:
+    with opened(name, store, None, as_json, doing="replaying") as campaign:
         result = campaign.verify(seal=sealed, signer=signer, key=key)
     if as_json:
         dump({**asdict(result), "sound": result.sound})
@@ -367,7 +367,7 @@ def report(
 
     Example: seqbatch campaign report spring --out report.html
     """
-    with opened(name, store, None, as_json) as campaign:
+    with opened(name, store, None, as_json, doing="writing the report of") as campaign:
         file = campaign.report(
             out, at_event=at_event, file_format=file_format, force=force, key=key,
             appendix=appendix,

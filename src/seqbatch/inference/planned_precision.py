@@ -87,20 +87,52 @@ def planned_path(
     lift_variance
         V, the variance of the lift between units.
     """
-    arguments.integer("columns", columns)
-    arguments.number("noise", noise, at_least=0)
-    r = arguments.number("returned", returned, above=0, at_most=1)
     total, errors = 0.0, []
-    waves = zip(
-        plan.sizes, accumulate(plan.sizes), plan.costs, plan.shares, plan.information, strict=True
-    )
-    for size, so_far, cost, share, information in waves:
-        fitted = r * so_far / actions
-        price = columns / max(fitted - columns - 1, columns)
-        variance = (noise**2 * 2 * cost * (1 + price) / r + lift_variance) / size
+    variances = planned_variances(
+        plan, actions=actions, columns=columns, noise=noise, returned=returned,
+        lift_variance=lift_variance,
+    )  # fmt: skip
+    for share, variance, information in zip(plan.shares, variances, plan.information, strict=True):
         total += sqrt(share / variance) if variance else float("inf")
         errors.append(sqrt(information) / total)
     return tuple(errors)
+
+
+def planned_variances(
+    plan: PlanOfShares,
+    *,
+    actions: int,
+    columns: int,
+    noise: float,
+    returned: float = 1.0,
+    lift_variance: float = 0.0,
+) -> list[float]:
+    """Return v_m, the approximate variance of a lift over control in each wave by itself.
+
+    See :func:`planned_path`.
+    """
+    arguments.integer("columns", columns)
+    arguments.number("noise", noise, at_least=0)
+    r = arguments.number("returned", returned, above=0, at_most=1)
+    variances = []
+    for size, so_far, cost in zip(plan.sizes, accumulate(plan.sizes), plan.costs, strict=True):
+        fitted = r * so_far / actions
+        price = columns / max(fitted - columns - 1, columns)
+        variances.append((noise**2 * 2 * cost * (1 + price) / r + lift_variance) / size)
+    return variances
+
+
+def average_error(sizes: Sequence[int], variances: Sequence[float]) -> float:
+    """Return the standard error of a lift averaged over all units, as findings state it.
+
+    sqrt(n_1^2 v_1 + ... + n_M^2 v_M) / (n_1 + ... + n_M). The pooled lift of the looks, which
+    weights precise waves more, has a smaller one: the last of :func:`planned_path`.
+
+    >>> average_error([1_000, 3_000], [0.01, 0.02])
+    0.10897247358851683
+    """
+    parts = sum(size**2 * own for size, own in zip(sizes, variances, strict=True))
+    return sqrt(parts) / sum(sizes)
 
 
 def detectable_lift(

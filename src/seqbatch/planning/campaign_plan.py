@@ -14,11 +14,19 @@ from numpy.typing import ArrayLike
 
 from seqbatch.chart import Chart
 from seqbatch.core import arguments
+from seqbatch.display import percent
 from seqbatch.document import Document, Picture, Section, as_notebook, plain_text, write
+from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import require_target
 from seqbatch.planning.campaign_plan_text import advice, details, draw, gain_name, page
 from seqbatch.planning.campaign_terms import CampaignTerms
-from seqbatch.planning.detection import planned_lift, planned_power, units_needed
+from seqbatch.planning.detection import (
+    least_share,
+    planned_lift,
+    planned_power,
+    units_needed,
+)
+from seqbatch.planning.outcome_scale import share_of
 from seqbatch.planning.plan import plan, silent
 from seqbatch.planning.request import Request, Sizes
 from seqbatch.planning.result import PICTURES, Plan
@@ -98,6 +106,9 @@ class CampaignPlan:
         untested, and of perfect knowledge.
     needed
         How many customers an A/B test needs to find the lift with 80% power.
+    enough
+        The share of customers to randomise for the same power with these waves; None if not even
+        all of them are enough.
     again
         Makes the researcher's plan with all its tables, which takes longer.
     """
@@ -109,6 +120,7 @@ class CampaignPlan:
     blind: CampaignGain
     perfect: CampaignGain
     needed: int
+    enough: float | None
     again: Callable[[], Plan] = field(repr=False)
 
     @property
@@ -194,6 +206,7 @@ class CampaignPlan:
                 for row in self.rows
             ],
             "customers_of_ab_test_with_80_power": self.needed,
+            "randomised_for_80_power": self.enough,
             "advice": self.advice,
         }
 
@@ -264,6 +277,7 @@ def plan_campaign(
     history: ArrayLike | None = None,
     waves: int | Sequence[int] | None = None,
     randomised: float = RANDOMISED,
+    power: float | str | None = None,
     missing: float = 0.0,
     delay: int = 0,
     after: int = 0,
@@ -300,6 +314,9 @@ def plan_campaign(
         The number of waves, or their sizes; None recommends a number.
     randomised
         The share of customers in every wave that get a random action.
+    power
+        The probability with which the smallest lift must be found, as "80%": the randomised share
+        is then the smallest one, from `randomised` up, that is enough for it.
     missing, delay
         The share of outcomes that never arrive, and by how many waves the others are late.
     after
@@ -340,13 +357,15 @@ def plan_campaign(
         "waves": sizes,
         "max_batches": None if sizes else max(FEW_WAVES, (number or 0) + 1),
         "randomised": randomised,
+        "detect": None if power is None else terms.lift,
+        "power": POWER if power is None else share_of("power", power),
         "missing": missing,
         "delay": delay,
         "after": after,
         "purpose": purpose,
         "seed": seed,
     }
-    made = plan(**asked, compare=False, progress=progress)
+    made = _planned(asked, terms, progress)
     one_wave = (terms.customers,)
     return CampaignPlan(
         terms=terms,
@@ -358,7 +377,29 @@ def plan_campaign(
         blind=_untested(terms, after),
         perfect=_perfect(terms, after),
         needed=units_needed(made.model, made.policy, lift=terms.lift, power=POWER),
+        enough=least_share(made.model, made.grid.sizes, made.policy, lift=terms.lift, power=POWER),
         again=lambda: plan(**asked),
+    )
+
+
+def _planned(
+    asked: Mapping[str, Any], terms: CampaignTerms, progress: Callable[[float], None]
+) -> Plan:
+    """Make the plan; refuse a power that these customers cannot reach."""
+    try:
+        return plan(**asked, compare=False, progress=progress)
+    except InvalidArgumentError as error:
+        if error.name != "detect":
+            raise
+    one = plan(**{**asked, "detect": None, "batches": 1, "max_batches": 1}, compare=False)
+    reached = planned_power(one.model, (terms.customers,), one.policy, lift=terms.lift)
+    needed = units_needed(one.model, one.policy, lift=terms.lift, power=asked["power"])
+    raise InvalidArgumentError(
+        "power",
+        f"at most {reached:.0%}, with which an A/B test of all {terms.customers:,} customers "
+        f"finds a lift of {terms.lift_text(terms.lift)}",
+        percent(asked["power"]),
+        f"Plan for about {needed:,} customers, or for a larger smallest_lift.",
     )
 
 

@@ -303,7 +303,7 @@ def _waves_advice(plan: "CampaignPlan") -> str:
     if plan.choosing:
         return _choice_advice(plan)
     lift = plan.terms.lift_text(plan.terms.lift)
-    power, test = plan.gain.power or 0.0, plan.test.power or 0.0
+    power = plan.gain.power or 0.0
     if not _clear_gain(plan):
         return (
             "Run an A/B test in one wave: with so few customers, more waves would gain hardly "
@@ -323,16 +323,13 @@ def _waves_advice(plan: "CampaignPlan") -> str:
             f"Run these waves: they find a lift of {lift} with {_chance(power)} power and gain "
             f"{_than_test(plan)}."
         )
-    if test >= ENOUGH:
+    earn = f"Run these waves to earn ({_than_test(plan)}), not to prove a lift of {lift}"
+    if plan.enough is not None:
         return (
-            f"Run these waves to earn during the campaign ({_than_test(plan)}); if you must prove "
-            f"a lift of {lift}, run one wave of equal shares, which finds it with {_chance(test)} "
-            f"power instead of {_chance(power)}."
+            f"{earn}: to find it with 80% power, let {plan.enough:.0%} of each wave get a random "
+            "action."
         )
-    return (
-        f"Run these waves to earn ({_than_test(plan)}), not to prove a lift of {lift}: that takes "
-        f"an A/B test with about {_customers(plan)} customers."
-    )
+    return f"{earn}: that takes {_proof(plan)}, more than you have."
 
 
 def _choice_advice(plan: "CampaignPlan") -> str:
@@ -353,9 +350,9 @@ def _choice_advice(plan: "CampaignPlan") -> str:
 
 def _one_wave(plan: "CampaignPlan", lift: str) -> str:
     further = plan.rows[1] if len(plan.rows) > 1 else None
-    needed = f"to prove a lift of {lift} takes about {_customers(plan)} customers in equal shares"
+    needed = f"to prove a lift of {lift} takes {_proof(plan)}"
     if further is None:
-        return f"{needed.capitalize()}, more than you have."
+        return sentence(needed)
     more = plan.worth(further.gain) - plan.worth(plan.gain)
     return f"Consider a second wave, which gains about {_more(plan, more)} more: {needed}."
 
@@ -384,15 +381,17 @@ def _too_expensive(plan: "CampaignPlan") -> str:
     )
 
 
-def _customers(plan: "CampaignPlan") -> str:
-    return f"{float(f'{plan.needed:.2g}'):,.0f}"
+def _proof(plan: "CampaignPlan") -> str:
+    """Return what would find the lift with 80% power."""
+    customers = f"{float(f'{plan.needed:.2g}'):,.0f}"
+    return f"an A/B test with about {customers} customers"
 
 
 # ----------------------------------------------------------------------
 # The chart: the gain by number of waves.
 
 
-WIDTH, HEIGHT = 560.0, 260.0
+WIDTH, HEIGHT = 360.0, 220.0
 
 
 def draw(plan: "CampaignPlan") -> Chart:
@@ -417,6 +416,6 @@ def draw(plan: "CampaignPlan") -> Chart:
         marks.append(TextMark(x=x.low, y=ideal, dx=4, dy=-5, text=text, colour="#555555"))
     title = gain_name(plan).removeprefix("The ").capitalize()
     lift = plan.terms.lift_text(plan.terms.lift)
-    subtitle = [f"if one action lifts by {lift}; dark: this plan; 1 wave: an A/B test"]
+    subtitle = [f"if one action lifts by {lift}", "dark: this plan; 1 wave: an A/B test"]
     panel = Panel(x=x, y=y, marks=marks, width=WIDTH, height=HEIGHT, title=title, subtitle=subtitle)
     return Chart(rows=[[panel]])

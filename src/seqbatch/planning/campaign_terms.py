@@ -317,6 +317,21 @@ def _priced(
     return names, tuple(prices.values()), found
 
 
+def costs_of(texts: Sequence[str]) -> dict[str, str] | str | None:
+    """Return costs given as ACTION=NUMBER, or one number for every action but the control.
+
+    >>> costs_of(["mail=0.08", "call=4.50EUR"]), costs_of(["0.08"]), costs_of([])
+    ({'mail': '0.08', 'call': '4.50EUR'}, '0.08', None)
+    """
+    named = {name.strip(): cost for name, _, cost in (text.rpartition("=") for text in texts)}
+    if "" in named:
+        if len(texts) > 1:
+            rule = "one number for all actions, or ACTION=NUMBER for each, such as mail=0.08"
+            raise InvalidArgumentError("cost", rule, ", ".join(texts))
+        return named[""]
+    return dict(named) or None
+
+
 def _named(actions: int | Sequence[str] | None, costly: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the actions; those with a cost are known by name even if counted."""
     if actions is None:

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import accumulate
 from math import ceil, sqrt
 from statistics import NormalDist
+from typing import Any
 
 from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Table
@@ -16,6 +17,7 @@ from seqbatch.inference import (
     plan_of_shares,
     planned_path,
 )
+from seqbatch.inference.planned_precision import average_error, planned_variances
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.number_of_batches import Noun
 from seqbatch.policies.base import BasePolicy
@@ -46,7 +48,7 @@ class PlannedLook:
     information
         The information fraction by then.
     error
-        The standard error of the lift.
+        The standard error of the pooled lift, which looks use.
     obrien_fleming, pocock
         The probability that this look or an earlier one finds a lift of the assumed size, with
         either spending function. All lifts over control share the error, as in a campaign.
@@ -67,7 +69,7 @@ class Detection:
     Parameters
     ----------
     error
-        The standard error of a lift after all batches.
+        The standard error of a lift over all units, after all batches.
     lift_80, lift_90
         The lifts that are then detected with 80 and 90% power, two-sided at 5% for all lifts over
         control together.
@@ -108,7 +110,7 @@ def detection(
     """
     lift = lift or model.middle
     shares = shares_of(model, sizes, policy)
-    path = _path(model, shares)
+    path, error = _path(model, shares), _error(model, sizes, policy)
     ends = list(accumulate(shares.sizes))
     places = _apart(shares.information)
     times = [shares.information[place] for place in places]
@@ -132,9 +134,9 @@ def detection(
         for look, place in enumerate(places)
     )
     return Detection(
-        error=path[-1],
-        lift_80=detectable_lift(path[-1], power=0.8, comparisons=comparisons),
-        lift_90=detectable_lift(path[-1], power=0.9, comparisons=comparisons),
+        error=error,
+        lift_80=detectable_lift(error, power=0.8, comparisons=comparisons),
+        lift_90=detectable_lift(error, power=0.9, comparisons=comparisons),
         effect=lift,
         looks=looks,
         comparisons=comparisons,
@@ -145,13 +147,13 @@ def detection(
 
 def planned_lift(model: Model, sizes: Sequence[int], policy: BasePolicy, *, power: float) -> float:
     """Return the lift that batches of these sizes detect with this power."""
-    error = _path(model, shares_of(model, sizes, policy))[-1]
+    error = _error(model, sizes, policy)
     return detectable_lift(error, power=power, comparisons=model.actions - 1)
 
 
 def planned_power(model: Model, sizes: Sequence[int], policy: BasePolicy, *, lift: float) -> float:
     """Return the probability with which batches of these sizes detect a lift."""
-    error = _path(model, shares_of(model, sizes, policy))[-1]
+    error = _error(model, sizes, policy)
     # A lift of so many standard errors is detected in half of the cases.
     even = detectable_lift(1.0, power=0.5, comparisons=model.actions - 1)
     return NormalDist().cdf(lift / error - even)
@@ -233,19 +235,29 @@ def shares_of(model: Model, sizes: Sequence[int], policy: BasePolicy) -> PlanOfS
 
 
 def _path(model: Model, shares: PlanOfShares) -> tuple[float, ...]:
-    """Return the standard error of a lift after each informative batch."""
+    """Return the standard error of a pooled lift after each informative batch."""
+    return planned_path(shares, **_outcomes(model))
+
+
+def _error(model: Model, sizes: Sequence[int], policy: BasePolicy) -> float:
+    """Return the standard error of a lift over the units of all informative batches."""
+    shares = shares_of(model, sizes, policy)
+    return average_error(shares.sizes, planned_variances(shares, **_outcomes(model)))
+
+
+def _outcomes(model: Model) -> dict[str, Any]:
+    """Return how much outcomes and lifts vary, for the precision of lifts."""
     # A lift is the difference of two parameters per direction; in one direction it does not vary.
     directions = model.dim - (1 if model.layout == "block" else 0)
     between = model.mean([model.spread(effect) ** 2 for effect, _ in model.scenarios])
     noise = sqrt(model.mean([noise**2 for _, noise in model.scenarios]))
-    return planned_path(
-        shares,
-        actions=model.actions,
-        columns=model.dim,
-        noise=noise,
-        returned=model.conduct.returned,
-        lift_variance=2 * directions * between,
-    )
+    return {
+        "actions": model.actions,
+        "columns": model.dim,
+        "noise": noise,
+        "returned": model.conduct.returned,
+        "lift_variance": 2 * directions * between,
+    }
 
 
 def _apart(information: Sequence[float]) -> list[int]:

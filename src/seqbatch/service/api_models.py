@@ -108,6 +108,7 @@ class CampaignPlanBody(Body):
         | None
     ) = Field(default=None, examples=[3])
     randomised: float = Field(default=0.1, ge=0, le=1)
+    power: Told = Field(default=None, examples=["80%"])
     missing: float = Field(default=0.0, ge=0, lt=1)
     delay: int = Field(default=0, ge=0, le=19)
     after: int = Field(default=0, ge=0, le=10**9)

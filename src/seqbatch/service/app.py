@@ -26,6 +26,7 @@ from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.pages import (
     campaign,
+    campaign_plan,
     create,
     plan,
     rehearsal,
@@ -95,7 +96,8 @@ FOLDER = "SEQBATCH_SERVICE_FOLDER"
 FORGETTING, KEEPING = 3600.0, 1.0
 #: The routers of the dashboard.
 PAGES = (
-    sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router, create.router,
+    sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router,
+    campaign_plan.router, create.router,
     rehearsal.router,
 )  # fmt: skip
 HEADERS = {

@@ -60,6 +60,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("GET", "/"): "view",
     ("GET", _PAGE): "view",
     ("GET", "/plan"): "plan",
+    ("GET", "/plan/research"): "plan",
     ("GET", "/new"): "create",
     ("POST", "/new"): "create",
     ("GET", "/new/{fingerprint}"): "create",

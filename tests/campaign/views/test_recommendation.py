@@ -15,6 +15,7 @@ from seqbatch.storage import open_store
 from tests.campaign.specs import about
 
 SPEC = {
+    "draws": "blake2",
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [600, 600, 600]},
     **about("visit", kind="yes/no",
@@ -188,7 +189,7 @@ def test_ends_on_both_sides_of_nothing_are_told_apart():
     assert visits.between(around(0.079, 0.02, 0.01)) == "95% interval 5.9 to 9.9"
     assert visits.between(around(-0.079, 0.02, 0.01)) == "95% interval 5.9 to 9.9"
     assert visits.between(around(0.01, 0.038, 0.019)) == "95% interval 2.8 fewer to 4.8 more"
-    assert visits.between(around(-0.01, 0.038, 0.019)) == "95% interval 2.8 more to 4.8 fewer"
+    assert visits.between(around(-0.01, 0.038, 0.019)) == "95% interval 4.8 fewer to 2.8 more"
     # An end that is not 0 is not called 0.
     assert visits.between(around(0.22, 0.224, 0.09)) == "95% interval 0.4 fewer to 44 more"
     # An interval without 0 is not shown with it.

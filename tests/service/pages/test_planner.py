@@ -62,7 +62,7 @@ def words(page):
 
 
 def test_without_a_question_there_is_the_form_alone(visit, asked):
-    page = visit.get("/plan")
+    page = visit.get("/plan/research")
     assert page.status_code == 200
     assert "data-ask" in page.text
     assert 'name="units" type="number"' in page.text
@@ -70,7 +70,7 @@ def test_without_a_question_there_is_the_form_alone(visit, asked):
 
 
 def test_a_plan_has_an_address(visit, asked, known):
-    page = visit.get("/plan", params={**SMALL, "randomised": 20, "missing": 5})
+    page = visit.get("/plan/research", params={**SMALL, "randomised": 20, "missing": 5})
     assert page.status_code == 200
     assert 'data-step="whole"' in page.text
     said = words(page.text)
@@ -95,41 +95,43 @@ def test_a_plan_has_an_address(visit, asked, known):
 
 def test_a_plan_for_the_choice_of_one_action(visit):
     asked = {**SMALL, "units": 600, "no-after": 1, "part": "quick"}
-    page = visit.get("/plan", params={**asked, "choose": 1})
+    page = visit.get("/plan/research", params={**asked, "choose": 1})
     assert page.status_code == 200
     said = words(page.text)
     assert "right choice at the end" in said
     assert "Simple regret by number of waves" in said
-    form = visit.get("/plan", params={**SMALL, "units": "", "choose": 1}).text
+    form = visit.get("/plan/research", params={**SMALL, "units": "", "choose": 1}).text
     assert re.search(r'name="choose" value="1"[^>]* checked', form)
-    both = visit.get("/plan", params={**asked, "choose": 1, "after": 1_000, "no-after": ""})
+    both = visit.get(
+        "/plan/research", params={**asked, "choose": 1, "after": 1_000, "no-after": ""}
+    )
     assert both.status_code == 422
     assert "purpose must be" in words(both.text)
 
 
 def test_a_plan_is_made_in_earnest(visit):
-    page = visit.get("/plan", params={**SMALL, "units": 500, "part": "quick"})
+    page = visit.get("/plan/research", params={**SMALL, "units": 500, "part": "quick"})
     made = planning.plan(units=500, actions=2, features=0, batches=2, quick=True)
     assert f'data-said="2 waves of {", ".join(map(str, made.grid.sizes))} units"' in page.text
 
 
 def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
     question = {**SMALL, "units": 1_000}
-    first = visit.get("/plan", params={**question, "part": "quick"})
-    whole = visit.get("/plan", params={**question, "part": "whole"})
+    first = visit.get("/plan/research", params={**question, "part": "quick"})
+    whole = visit.get("/plan/research", params={**question, "part": "whole"})
     assert [call["quick"] for call in asked] == [True, False]
     assert 'data-step="quick"' in first.text
     assert "If the true effect differs" not in first.text
     assert "If the true effect differs" in whole.text
     assert "<html" not in first.text + whole.text
     # What is known in full is not asked in short.
-    again = visit.get("/plan", params={**question, "part": "quick"})
+    again = visit.get("/plan/research", params={**question, "part": "quick"})
     assert again.text == whole.text
     assert len(asked) == 2
     # No more are remembered than the service's settings say.
     for units in (1_100, 1_200, 1_300):
-        visit.get("/plan", params={**SMALL, "units": units, "part": "quick"})
-    visit.get("/plan", params={**question, "part": "whole"})
+        visit.get("/plan/research", params={**SMALL, "units": units, "part": "quick"})
+    visit.get("/plan/research", params={**question, "part": "whole"})
     assert [call["units"] for call in asked] == [1_000, 1_000, 1_100, 1_200, 1_300, 1_000]
 
 
@@ -157,13 +159,13 @@ def test_a_first_answer_comes_soon_and_both_are_remembered(visit, asked):
     ],
 )
 def test_what_cannot_be_planned_is_said_at_its_field(visit, change, field, said):
-    page = visit.get("/plan", params={**SMALL, **change})
+    page = visit.get("/plan/research", params={**SMALL, **change})
     assert page.status_code == 422
     assert said in words(page.text)
     shown = re.search(rf'<input id="{field}"[^>]*>', page.text)[0]
     assert 'aria-invalid="true"' in shown
     assert f'value="{change.get(field, SMALL.get(field, ""))}"' in shown
-    part = visit.get("/plan", params={**SMALL, **change, "part": "whole"})
+    part = visit.get("/plan/research", params={**SMALL, **change, "part": "whole"})
     assert part.status_code == 422
     assert f'data-field="{field}"' in part.text
 
@@ -172,7 +174,7 @@ def test_what_cannot_be_planned_is_said_at_its_field(visit, change, field, said)
 @pytest.mark.parametrize("text", SCRIPTS)
 def test_what_is_typed_is_inert(visit, text):
     for name in ("units", "effect", "part", text):
-        page = visit.get("/plan", params={**SMALL, name: text})
+        page = visit.get("/plan/research", params={**SMALL, name: text})
         assert acts(page.text) == set()
         assert "<img src=x" not in page.text
 
@@ -180,9 +182,9 @@ def test_what_is_typed_is_inert(visit, text):
 @pytest.mark.usefixtures("asked")
 def test_only_who_may_create_is_led_there(service, visit):
     question = {**SMALL, "randomised": 12.5}
-    assert 'href="/new' not in visit.get("/plan", params=question).text
+    assert 'href="/new' not in visit.get("/plan/research", params=question).text
     admin = Visit(service)
-    link = re.search(r'href="(/new\?[^"]+)"', admin.get("/plan", params=question).text)[1]
+    link = re.search(r'href="(/new\?[^"]+)"', admin.get("/plan/research", params=question).text)[1]
     admin.close()
     asked = httpx.URL(unescape(link)).params
     assert asked["actions"] == "2"
@@ -207,7 +209,7 @@ def test_a_session_plans_one_at_a_time(service, visit, monkeypatch):
     def ask(units):
         with httpx.Client(base_url=service.url, cookies=cookies, timeout=60) as client:
             asked = {**SMALL, "units": units, "part": "quick"}
-            return client.get("/plan", params=asked, headers={"accept": "x"}).status_code
+            return client.get("/plan/research", params=asked, headers={"accept": "x"}).status_code
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(ask, (2_001, 2_002, 2_003))) == [200, 200, 200]
@@ -233,7 +235,7 @@ def test_a_plan_that_nobody_waits_for_ends(visit, monkeypatch):
             ended.set()
 
     monkeypatch.setattr(planning, "plan", endless)
-    asked = visit.client.build_request("GET", "/plan", params={**SMALL, "units": 4_000})
+    asked = visit.client.build_request("GET", "/plan/research", params={**SMALL, "units": 4_000})
     head = f"GET {asked.url.raw_path.decode()} HTTP/1.1\r\nhost: {asked.url.netloc.decode()}\r\n"
     with socket.create_connection((asked.url.host, asked.url.port), timeout=60) as connection:
         connection.sendall(f"{head}cookie: {asked.headers['cookie']}\r\n\r\n".encode())

@@ -63,7 +63,7 @@ def service(tmp_path_factory, asked):
 def test_a_slider_moved_by_keys_changes_the_answer(browser, service):
     tab = Tab(browser, service, viewport=WIDTHS["desktop"]).sign_in("viewer")
     page = tab.page
-    page.goto(f"/plan?{SMALL}")
+    page.goto(f"/plan/research?{SMALL}")
     # The pause after which a slider asks is over when the test says so, however slow keys are.
     page.evaluate(
         """() => { const later = setTimeout; window.paused = [];
@@ -103,7 +103,7 @@ def test_a_slider_moved_by_keys_changes_the_answer(browser, service):
 def test_boxes_take_the_place_of_numbers(browser, service):
     tab = Tab(browser, service, viewport=WIDTHS["phone"]).sign_in("viewer")
     page = tab.page
-    page.goto("/plan")
+    page.goto("/plan/research")
     waves = page.get_by_role("spinbutton", name="Waves")
     assert waves.is_disabled()
     page.get_by_label("Recommend a number").uncheck()
@@ -118,7 +118,7 @@ def test_boxes_take_the_place_of_numbers(browser, service):
 def test_a_question_that_is_refused_says_so_at_its_number(browser, service):
     tab = Tab(browser, service, viewport=WIDTHS["desktop"]).sign_in("viewer")
     page = tab.page
-    page.goto(f"/plan?{SMALL}")
+    page.goto(f"/plan/research?{SMALL}")
     page.get_by_role("spinbutton", name="Actions").fill("1")
     page.get_by_text("actions must be a whole number of at least 2").wait_for()
     assert page.locator("#actions").get_attribute("aria-invalid") == "true"
@@ -143,7 +143,7 @@ def look(tab):
 def test_from_a_plan_to_a_campaign(browser, service, width):
     tab = Tab(browser, service, viewport=WIDTHS[width], bypass_csp=True).sign_in()
     page, name = tab.page, f"spring-{width}"
-    page.goto(f"/plan?{SMALL}")
+    page.goto(f"/plan/research?{SMALL}")
     look(tab)
     tab.press("Create a campaign with this plan", role="link")
     look(tab)
@@ -176,7 +176,7 @@ def test_from_a_plan_to_a_campaign(browser, service, width):
 def test_all_of_it_without_scripts(browser, service):
     tab = Tab(browser, service, java_script_enabled=False, viewport=WIDTHS["phone"]).sign_in()
     page = tab.page
-    page.goto("/plan")
+    page.goto("/plan/research")
     page.get_by_label("Total units").fill("800")
     tab.press("Plan")
     page.get_by_text("The waves").wait_for()

@@ -126,7 +126,7 @@ class Choices:
         if self.base_rate is not None and self.measured != YES_NO:
             rule = f'left out if kind is "{self.kind}": it is how often a yes/no outcome is yes'
             raise InvalidArgumentError("base_rate", rule, self.base_rate)
-        if self.plan and self.sizes is None:
+        if self.plan:
             _ = self.scale
         if self.noise is not None and self.measured == YES_NO:
             rule = "left out for a yes/no outcome, which a base rate describes"
@@ -181,7 +181,7 @@ class Choices:
     @property
     def limit(self) -> int | None:
         """The largest number of features; None for any."""
-        if self.max_features is None and self.plan and self.sizes is None:
+        if self.max_features is None and self.plan:
             return most_features(len(self.actions))
         return self.max_features
 

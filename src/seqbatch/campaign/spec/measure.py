@@ -159,6 +159,11 @@ class Measure:
         """The unit of measure of an amount, to stand between its number and its noun."""
         return f"{self.unit} " if self.kind == AMOUNT and self.unit else ""
 
+    @property
+    def each(self) -> str:
+        """The words after a number whose noun is known: "per 100 customers", "EUR per customer"."""
+        return f"{self._unit}per {self.per}"
+
     def between(self, interval: "Interval") -> str:
         """Return an interval in words, to follow an amount: "95% interval 5.1 to 8.5".
 
@@ -170,7 +175,8 @@ class Measure:
         if ends[0] >= 0:
             low, high = (self._size(end, interval.error) for end in ends)
             return f"{percent(interval.level)} interval {low} to {high}"
-        low, high = (f"{self._size(end, interval.error)} {self.way(side * end)}" for end in ends)
+        ends = [interval.low, interval.high]
+        low, high = (f"{self._size(end, interval.error)} {self.way(end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"
 
     def _size(self, end: float, error: float) -> str:

@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.files.number_format import THOUSANDS
 from seqbatch.campaign.files.reading import Source, source_of
 from seqbatch.campaign.spec.choices import Choices as Choices
@@ -14,10 +13,10 @@ from seqbatch.campaign.spec.column_proposal import FEATURES, ColumnProposal
 from seqbatch.campaign.spec.draft import Draft, draft_of
 from seqbatch.campaign.spec.feature_limit import width
 from seqbatch.campaign.spec.metrics import YES_NO
+from seqbatch.campaign.spec.plan import planned
 from seqbatch.campaign.spec.toml import comment, key, parse_spec, quoted, setting, value
 from seqbatch.display import counted, number
 from seqbatch.output_files import atomically, require_target
-from seqbatch.planning import plan
 from seqbatch.planning.outcome_scale import OutcomeScale
 from seqbatch.planning.result_text import reason as planned_reason
 
@@ -49,22 +48,10 @@ def planned_sizes(
     scale
         How much outcomes vary, and the smallest lift worth finding.
     """
-    spec = parse_spec(text)
-    encoder = Encoder.of(spec, actions=spec.actions, learned=None)
-    features = encoder.dim - int(spec.features.intercept)
-    made = plan(
-        units=units,
-        actions=len(spec.actions),
-        features=features,
-        batches=waves,
-        effect=scale.lift,
-        noise=scale.noise,
-        randomised=spec.randomised,
-        floor=spec.floor,
-        after=spec.objective.roll_out,
-        purpose="choose" if spec.objective.purpose == "choose" else "earn",
-    )
-    size = f"{counted(units, 'unit')} of {counted(features, 'feature')}"
+    noise = {"noise": scale.noise} if scale.base_rate is None else {"base_rate": scale.base_rate}
+    wanted = {"units": units, "batches": waves, "effect": scale.lift, **noise}
+    made = planned(parse_spec(text), wanted)
+    size = f"{counted(units, 'unit')} of {counted(made.model.dim - 1, 'feature')}"
     reason = planned_reason(made, noun="wave").rstrip(".")
     [effect], spread = made.request.law.guesses, made.request.law.spread
     assumed = (
@@ -160,6 +147,7 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
     )
     if choices.sizes is not None:
         sizes, why = tuple(choices.sizes), "as requested"
+        assumed = choices.scale if choices.plan else None
     elif choices.plan:
         text, assumed = _text(choices, draft, sizes, ""), choices.scale
         sizes, why = planned_sizes(text, total, choices.waves, assumed)

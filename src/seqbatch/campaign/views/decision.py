@@ -196,15 +196,19 @@ class _Deciding:
         if self.goes_on:
             lead = f"No clear winner yet: {self._continue()}."
         told = [f"{name} has the best estimate: {self._size(lift)}{self._among(name)}."]
+        if not self.measure.better(lift.estimate):
+            best = f"{name}, the best of them," if len(self.found.lifts) > 1 else name
+            told = [
+                f"No action beats {self.found.control} by its estimate: {best} brought "
+                f"{self._size(lift)}{self._among(name)}."
+            ]
         further = None
         if made.code is Verdict.UNCONFIRMED:
             told.append(f"The latest outcomes do not confirm it: {alone}.")
-        elif not self.measure.better(lift.estimate):
-            told.append("No action is better by its estimate.")
         elif (further := self._further(lift)) is not None:
             more = counted(further, f"more {self.measure.of}")
             told.append(f"If that is right, about {more} would tell{self._room(further)}.")
-        else:
+        elif self.measure.better(lift.estimate):
             told.append("Even many more would hardly tell: the difference, if any, is small.")
         return self._made(
             DecisionCode.NOT_CLEAR, lead, action=name, lift=lift, worth=told, further=further

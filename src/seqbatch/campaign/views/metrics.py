@@ -170,7 +170,8 @@ def guardrail_fact(found: "Findings", actions: Sequence[str]) -> str:
         worst = min(judged, key=lambda one: WORST_FIRST.index(one.code))
         allowed = metric.measure.allowed(metric.rail, found.control, brief=True)
         number = (
-            f"{_plus(metric, worst)}{metric.measure.signed(worst.interval).partition(' ')[0]}, "
+            f"{_plus(metric, worst)}{metric.measure.signed(worst.interval).partition(' ')[0]} "
+            f"{metric.measure.each}, "
             if worst.interval.known
             else ""
         )

@@ -1,12 +1,12 @@
-"""The planner page: a form with sliders, and plans computed in the background."""
+"""The researcher's planner page: a form with sliders, and plans computed in the background."""
 
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -243,8 +243,11 @@ class Turn:
     asking: int = 0
 
 
+T = TypeVar("T")
+
+
 class Plans:
-    """The plans of all sessions.
+    """The plans of all sessions, on both pages.
 
     Parameters
     ----------
@@ -254,29 +257,44 @@ class Plans:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: OrderedDict[tuple[Question, bool], PlanAnswer] = OrderedDict()
+        self._known: OrderedDict[Hashable, Any] = OrderedDict()
         self._turns: dict[str, Turn] = {}
 
     async def answer(
         self, request: Request, session: str, question: Question, *, quick: bool
     ) -> PlanAnswer:
-        """Return a cached plan, or compute one after the session's other plans are done."""
-        if (found := self._find(question, quick=quick)) is not None:
+        """Return a researcher's plan; a full one also answers a quick question."""
+        keys = [(question, False), (question, True)][: 2 if quick else 1]
+        return await self.kept(request, session, keys, lambda on: _made(question, quick, on))
+
+    async def kept(
+        self,
+        request: Request,
+        session: str,
+        keys: Sequence[Hashable],
+        make: Callable[[Progress], T],
+    ) -> T:
+        """Return a plan cached under one of the keys, or compute one and cache it under the last.
+
+        A session's plans are computed one after the other.
+        """
+        found: T | None = self._find(keys)
+        if found is not None:
             return found
         async with self._turn(session):
-            if (found := self._find(question, quick=quick)) is None:
-                found = await planned(request, lambda on: _made(question, quick, on))
-                self._keep((question, quick), found)
+            if (found := self._find(keys)) is None:
+                found = await planned(request, make)
+                self._keep(keys[-1], found)
         return found
 
-    def _find(self, question: Question, *, quick: bool) -> PlanAnswer | None:
-        for key in [(question, False), (question, True)][: 2 if quick else 1]:
+    def _find(self, keys: Sequence[Hashable]) -> Any:
+        for key in keys:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
         return None
 
-    def _keep(self, key: tuple[Question, bool], found: PlanAnswer) -> None:
+    def _keep(self, key: Hashable, found: object) -> None:
         self._known[key] = found
         while len(self._known) > self._most:
             self._known.popitem(last=False)
@@ -312,7 +330,7 @@ def _made(question: Question, quick: bool, progress: Progress) -> PlanAnswer:
 
 
 # ----------------------------------------------------------------------
-# The planner page; the URL contains the inputs, so a plan can be saved as a link
+# The page; the URL contains the inputs, so a plan can be saved as a link
 
 
 router = APIRouter(include_in_schema=False)
@@ -390,7 +408,7 @@ CONTROLS = (
 )  # fmt: skip
 
 
-@router.get("/plan")
+@router.get("/plan/research")
 async def planner(request: Request, visitor: Visiting, part: str = "") -> Response:
     """Show the planner's form, with an answer if the URL has inputs.
 

@@ -72,7 +72,7 @@ if (planner) {
   const fetched = async (query, step, signal) => {
     for (;;) {
       const headers = { accept: "application/problem+json" };
-      const answer = await fetch(`/plan?${query}&part=${step}`, { signal, headers });
+      const answer = await fetch(`${planner.getAttribute("action")}?${query}&part=${step}`, { signal, headers });
       if (answer.status !== 429) return answer;
       await wait(1000 * (Number(answer.headers.get("retry-after")) || 2), signal);
     }
@@ -85,7 +85,7 @@ if (planner) {
     try {
       await wait(delay, signal);
       const query = new URLSearchParams(new FormData(planner));
-      history.replaceState(null, "", `/plan?${query}`);
+      history.replaceState(null, "", `${planner.getAttribute("action")}?${query}`);
       said.textContent = "Planning…";
       place.setAttribute("aria-busy", "true");
       for (const step of ["quick", "whole"]) {
@@ -132,6 +132,14 @@ if (planner) {
   }
   planner.addEventListener("submit", (event) => { event.preventDefault(); ask(0); });
   if ("ask" in place.dataset) ask(0);
+}
+
+// A form whose answer takes some seconds says so at once.
+for (const slow of document.querySelectorAll("form[data-slow]")) {
+  slow.addEventListener("submit", () => {
+    const said = document.querySelector("[data-said]");
+    if (said) said.textContent = slow.dataset.slow;
+  });
 }
 
 // Columns of a new campaign: search them; a column with another role is used.
