@@ -183,7 +183,7 @@ def test_a_form_of_many_columns(judged):
 
 def pages(name):
     """Return the addresses of all pages that need nothing but a campaign."""
-    skipped = ("{fingerprint}", "{once}", "/export", "/document", "/static")
+    skipped = ("{fingerprint}", "{once}", "/export", "/document", "/static", "/headline")
     return [
         route.replace("{name}", name)
         for (method, route), _ in NEEDED.items()
