@@ -106,6 +106,7 @@ def pending(data: SummedWaves) -> Pending | None:
 
 def require_sums(data: SummedWaves) -> None:
     """Refuse findings whose sums were not recorded yet."""
+    _refuse_eligibility(data)
     if (left := pending(data)) is not None:
         raise CampaignStateError(
             f"campaign {data.now.name} keeps its rows elsewhere, and findings need sums over them "
@@ -167,10 +168,20 @@ def _require_summable(now: Situation, data: SummedWaves) -> None:
         raise CampaignStateError(
             f"campaign {now.name} keeps its rows here, so findings need no sums.", code="rows-here"
         )
+    _refuse_eligibility(data)
     if not data.waves:
         raise CampaignStateError(
             f"campaign {now.name}: no wave is closed, so there is nothing to sum up.",
             code="no-wave-closed",
+        )
+
+
+def _refuse_eligibility(data: SummedWaves) -> None:
+    if data.restricted:
+        raise CampaignStateError(
+            f"campaign {data.now.name} has eligibility rules: its findings compare actions among "
+            "the units that could get them, which takes the rows, and these are elsewhere.",
+            code="rows-elsewhere",
         )
 
 
