@@ -72,10 +72,15 @@ class Part:
         >>> [round(limit, 8) for limit in part.limits(1.959964)]
         [0.00874766, 0.03754269]
         """
-        if z <= self._before_turns:
+        if (z <= STEPS[-1] and self._near) or z <= self._before_turns:
             return self._at(z)
         lowest, highest = self._turns
         return self._at(min(z, lowest))[0], self._at(min(z, highest))[1]
+
+    @cached_property
+    def _near(self) -> bool:
+        """Whether both turns are beyond the z of usual limits, which is soon known."""
+        return self._goes_on(0, STEPS[-1]) and self._goes_on(1, STEPS[-1])
 
     @cached_property
     def _before_turns(self) -> float:
@@ -146,7 +151,7 @@ class RareShape:
         """The estimate."""
         return self.offset + self.sign * (self.more.size - (self.less.size if self.less else 0.0))
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Half the width of the 95% interval, over the quantile of the normal."""
         z = quantile(0.025, inf)
@@ -204,12 +209,12 @@ def rare_shape(
         The cost of each action.
     """
     design = [tally.design[place] for tally, place in zip(tallies, places, strict=True)]
-    units = np.array([tally.units for tally in tallies])
+    # Plain numbers: arrays of a few waves cost more than they save.
+    units = [tally.units for tally in tallies]
     given = sum(w / n * one[:, 0, :] for w, n, one in zip(weights, units, design, strict=True))
     two = bool(given[1].any())
     made = []
     for side in range(2 if two else 1):
-        spread = np.array(effects)
         columns = [2 * place + side for place in places]
         moments = [
             (float(tally.parts.mean[c]), float(tally.parts.second[c]), float(tally.parts.third[c]))
@@ -219,20 +224,20 @@ def rare_shape(
             size=float(sum(w * one[0] for w, one in zip(weights, moments, strict=True))),
             variance=float(sum(
                 w**2 * e * one[1] / (max(n - 1, 1) * n)
-                for w, e, n, one in zip(weights, spread, units, moments, strict=True)
+                for w, e, n, one in zip(weights, effects, units, moments, strict=True)
             )),
             third=float(sum(
                 w**3 * e**2 * one[2] / n**3
-                for w, e, n, one in zip(weights, spread, units, moments, strict=True)
+                for w, e, n, one in zip(weights, effects, units, moments, strict=True)
             )),
             given=given[side],
             second=sum(
                 w**2 * e * one[side, 1] / n**2
-                for w, e, n, one in zip(weights, spread, units, design, strict=True)
+                for w, e, n, one in zip(weights, effects, units, design, strict=True)
             ),
             cubed=sum(
                 w**3 * e**2 * one[side, 2] / n**3
-                for w, e, n, one in zip(weights, spread, units, design, strict=True)
+                for w, e, n, one in zip(weights, effects, units, design, strict=True)
             ),
         )  # fmt: skip
         made.append(_part(sums, events, widening=widening, two=two))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import hypot, inf, nan, sqrt
 from typing import Any, Literal
 
@@ -239,7 +239,7 @@ class DifferenceShape:
         """The difference."""
         return self.one.estimate - self.other.estimate
 
-    @property
+    @cached_property
     def error(self) -> float:
         """The standard error."""
         return hypot(self.one.error, self.other.error)

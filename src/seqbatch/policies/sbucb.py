@@ -24,7 +24,7 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import LinearPolicy, State, TryingState
 from seqbatch.policies.estimation import OUTCOMES, EstimatingPolicy, with_levels, with_widths
 from seqbatch.policies.rule import Rule
 
@@ -124,7 +124,7 @@ class ConfidencePolicy(LinearPolicy):
             actions=actions,
         )
         parts = [slice(group * models, (group + 1) * models) for group in range(groups)]
-        return replace(
+        played = replace(
             state,
             batch=state.batch + batches,
             evidence=tuple(
@@ -134,7 +134,8 @@ class ConfidencePolicy(LinearPolicy):
                 replace(estimate, theta=theta[part], root=root[part])
                 for estimate, part in zip(state.estimates, parts, strict=True)
             ),
-        ), actions
+        )
+        return played.updated() if isinstance(played, TryingState) else played, actions
 
 
 @dataclass(frozen=True, kw_only=True)

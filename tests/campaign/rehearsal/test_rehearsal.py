@@ -84,6 +84,18 @@ def test_type_i_errors_are_those_of_hypotheses_that_hold():
     assert null["estimates"]["gain of the run over none"]["truth"] == 0
 
 
+def test_what_could_not_reject_is_no_test():
+    """A gain where all shares are equal, and splits without a p-value for want of events."""
+    spec = {**SMALL, "policy": {"kind": "UniformRandom"}, "randomised": 0.0,
+            "features": {"numeric": {"age": "raw"}}}  # fmt: skip
+    tests = rehearse(spec, truths=[{"none": 0.5}], campaigns=2).data["truths"][0]["tests"]
+    assert tests["gains of the run, each by itself"]["of"] == 2 * 2
+    assert "any split, by Holm" in tests
+    tests = rehearse(spec, truths=[{"none": 0.04}], campaigns=2).data["truths"][0]["tests"]
+    assert "any lift, all together" in tests
+    assert "any split, by Holm" not in tests
+
+
 def fact(**own):
     """Return the facts about one campaign of two actions."""
     usual = {

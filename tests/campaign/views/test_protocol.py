@@ -157,6 +157,33 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
         (tmp_path / "p.md").unlink()
 
 
+@pytest.mark.parametrize(
+    ("plan", "noise", "said"),
+    [
+        ({}, 0.5, "noise 50, that of a rate of 50%, where yes/no outcomes vary most"),
+        ({"base_rate": 0.1, "effect": 0.1}, 0.3, "noise 30,"),
+    ],
+    ids=["no plan", "base rate"],
+)
+def test_detectable_lifts_of_a_yes_no_outcome_are_in_points(store, tmp_path, plan, noise, said):
+    grid = {"plan": {"units": 400, "batches": 2, **plan}} if plan else {"sizes": [200, 200]}
+    campaign = Campaign.create(
+        {
+            "name": "healing", "unit": "patient", "actions": ["placebo", "drug"], "grid": grid,
+            "metrics": {"healed": {"kind": "yes/no"}}, "objective": {"maximise": "healed"},
+            "policy": {"kind": "UniformRandom"},
+        },
+        store=store,
+    )  # fmt: skip
+    text = words(campaign, tmp_path)
+    assert f"(healed per 100 patients; {said}" in text
+    # Two arms of 200: the standard error is that of a difference of two means.
+    error = 100 * noise * (2 / 200) ** 0.5
+    lift = detectable_lift(error, power=0.8)
+    found = float(text.partition("| 80% |")[2].partition("|")[0])
+    assert found == pytest.approx(lift, rel=0.03)
+
+
 def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):
     said = words(trial, tmp_path)
     assert "for lifts that involve call, divide the error by the square root" in said

@@ -182,7 +182,9 @@ class _Facts:
         run, rule, nil = self.found.run, self.found.rule, self.world.nothing_at_all
         if run is not None:
             gains = [run.over_random, *run.over_actions.values()]
-            if known := [_excludes(one) for one in gains if one.known]:
+            # Where all shares are equal, the gain over a random assignment is 0: nothing is tested.
+            tested = [one for one in gains if one.known and one.high > one.low]
+            if known := [_excludes(one) for one in tested]:
                 yield "gains of the run, each by itself", [known, nil]
         if rule is not None and rule.gain.known:
             yield "gain of the rule to run next", [_excludes(rule.gain), nil]
@@ -205,20 +207,25 @@ class _Facts:
         if found.segments:
             null = [
                 one for one in found.segments
-                if self.world.nothing_in(one.by, one.segment, self.names.index(one.action))
+                if isfinite(one.adjusted_p)
+                and self.world.nothing_in(one.by, one.segment, self.names.index(one.action))
             ]  # fmt: skip
             if null:
                 yield (
                     "any declared segment, by Holm",
                     [any(_small(s.adjusted_p) for s in null), True],
                 )
-        if found.splits:
-            alike = self.world.same_for_all
-            yield "any split, by Holm", [any(_small(one.adjusted_p) for one in found.splits), alike]
+        # With too few events on a side there is no p-value, and so no test.
+        if known := [p for one in found.splits if isfinite(p := one.adjusted_p)]:
+            yield "any split, by Holm", [any(map(_small, known)), self.world.same_for_all]
 
     def _changes(self) -> Iterator[tuple[str, list[Any]]]:
         waves = len(self.campaign.waves)
-        same = [_small(one.same_p) for one in self.found.lifts if len(one.waves) > 1]
+        same = [
+            _small(one.same_p)
+            for one in self.found.lifts
+            if len(one.waves) > 1 and one.interval.known
+        ]
         if same:
             yield (
                 "the same lift in every wave, each by itself",

@@ -774,7 +774,10 @@ def _shows_metric(data: Logged) -> bool:
 
 def _about_metric(asking: Asking, metric: Metric) -> Asking:
     """Return the summaries of a metric; the objective's serve its own metric, before costs."""
-    if _is_objective(asking.data, metric):
+    if _is_objective(asking.data, metric) and not any(asking.data.charges):
+        # With the estimates that were made before.
+        summaries = asking.summaries
+    elif _is_objective(asking.data, metric):
         free = np.zeros(len(asking.names))
         summaries = tuple(replace(one, charges=free) for one in asking.summaries)
     else:

@@ -1,9 +1,10 @@
 """The protocol: the campaign's design as declared before its first unit, for a committee."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import accumulate
-from math import isfinite
+from math import isfinite, sqrt
+from typing import Any
 
 from seqbatch.campaign.decide.logged_waves import kept_up, planned, uniform_waves
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
@@ -19,7 +20,7 @@ from seqbatch.campaign.spec.constraints_text import (
 )
 from seqbatch.campaign.spec.limits import Capacity
 from seqbatch.campaign.spec.measure import Measure, control_name
-from seqbatch.campaign.spec.metrics import Metric
+from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.objective import RollOut
 from seqbatch.campaign.spec.spec import Spec, rule_name
 from seqbatch.campaign.views.history import CHANGES, unblinded_text, what_was_done
@@ -32,6 +33,7 @@ from seqbatch.errors import InvalidArgumentError
 from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_error
 from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
 from seqbatch.inference.stopping_boundaries import CLASSICAL
+from seqbatch.planning.outcome_scale import share_of
 from seqbatch.policies.registry import plainly, text
 
 # ----------------------------------------------------------------------
@@ -288,8 +290,12 @@ class _Writing:
     def _precision(self) -> Iterator[Part]:
         now = self.now
         plan = self.spec.grid.plan or {}
-        stated = plan.get("noise")
-        noise = float(stated) if isinstance(stated, int | float) else 1.0
+        stated, measured, shown = _noise(plan), self.measure.column, self.measure.scale
+        noise, said = stated or 1.0, ""
+        if stated is None and self.measure.kind == YES_NO:
+            noise, said = 0.5, ", that of a rate of 50%, where yes/no outcomes vary most"
+        elif stated is None:
+            measured, shown = "standard deviations of the outcome", 1.0
         returned = 1 - float(plan.get("missing", 0.0))
         uniform, floor = kept_up(now)
         error = planned_error(
@@ -297,12 +303,9 @@ class _Writing:
             columns=now.encoder().dim, noise=noise, returned=returned,
             uniform=uniform_waves(now),
         )  # fmt: skip
-        measured, shown = "standard deviations of the outcome", 1.0
-        if stated is not None:
-            measured, shown = self.measure.column, self.measure.scale
         yield (
             "A lift over the control will have a standard error of about "
-            f"{number(shown * error, 2)} ({measured}; noise {shown * noise:g}, "
+            f"{number(shown * error, 2)} ({measured}; noise {shown * noise:g}{said}, "
             f"{percent(returned)} of outcomes returned, "
             f"{counted(now.encoder().dim, 'column')} in the model)."
         )
@@ -458,6 +461,19 @@ def _record(events: Sequence[Event]) -> list[Part]:
     if later:
         return [*parts, Heading("Changed since"), Items(later)]
     return [*parts, "Nothing has changed since the declaration."]
+
+
+def _noise(plan: Mapping[str, Any]) -> float | None:
+    """Return the noise that a plan states, by itself or by a base rate.
+
+    >>> _noise({"noise": 12}), _noise({"base_rate": "10%"}), _noise({})
+    (12.0, 0.3, None)
+    """
+    if "base_rate" in plan:
+        rate = share_of("base_rate", plan["base_rate"])
+        return sqrt(rate * (1 - rate))
+    noise = plan.get("noise")
+    return float(noise) if isinstance(noise, int | float) else None
 
 
 def _may(eligible: dict[str, str], *names: str) -> str:
