@@ -46,7 +46,7 @@ POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
     "SBUCB(paper)": lambda _: policies.SBUCB(first="uniform"),
     "SBUCB(1)": lambda _: policies.SBUCB(gamma=1, first="uniform"),
     "LBGL": lambda _: policies.LBGL(),
-    "Thompson(1)": lambda _: policies.ThompsonSampling(first="uniform"),
+    "Thompson(1)": lambda _: policies.ThompsonSampling(scale=1.0, first="uniform"),
     "ModelPolicy, logistic": lambda s: policies.ModelPolicy(_model(s)),
     "Thompson(noise)": lambda s: policies.ThompsonSampling(scale=s.noise, first="uniform"),
 }
