@@ -33,13 +33,16 @@ lint: .venv/ready
 docs: .venv/ready
 	PATH=$(CURDIR)/$(BIN):$$PATH NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-# Build the wheel and the sdist without a network, and try the wheel in an environment of its own.
+# Build the wheel and the sdist without a network, and try each in an environment of its own.
 dist: .venv/ready
 	rm -rf out/dist
 	$(BIN)/python -m hatchling build -d out/dist -t wheel -t sdist
 	$(PYTHON) -m venv out/dist/tried
-	out/dist/tried/bin/pip install --quiet "$$(ls out/dist/*.whl)[campaign]"
-	out/dist/tried/bin/seqbatch doctor --store out/dist/none.db
+	for made in out/dist/*.tar.gz out/dist/*.whl; do \
+		out/dist/tried/bin/pip install --quiet --force-reinstall "$$made[campaign]" || exit 1; \
+		(cd out/dist && tried/bin/seqbatch doctor --store none.db && \
+			tried/bin/python ../../examples/demo.py) || exit 1; \
+	done
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks

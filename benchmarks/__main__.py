@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import campaign, findings, peers, simulation, stream
+from benchmarks import campaign, findings, same_task, simulation, stream
 from seqbatch import Learner, __version__, grids
 from seqbatch.core.arrays import Floats, Integers
 from seqbatch.policies import SBUCB, LinUCB, Policy, SupSBUCB
@@ -120,13 +120,15 @@ def main() -> None:
     for policy in (SBUCB(gamma=GAMMA), SupSBUCB(gamma=GAMMA)):
         replay(policy, warm, vectors, table)
     replay(LinUCB(gamma=GAMMA), grids.online(units=1_000), vectors, table)
-    peers.rank_one_loop(vectors[:100], table[:100], GAMMA)
-    peers.batched_unit_loop(vectors[:100], table[:100], np.array([50, 100]), GAMMA)
+    same_task.rank_one_loop(vectors[:100], table[:100], GAMMA)
+    same_task.batched_unit_loop(vectors[:100], table[:100], np.array([50, 100]), GAMMA)
 
     one, all_cores = matrix_rate(1), matrix_rate(os.cpu_count() or 1)
     sbucb, ours = best_of(3, lambda: replay(SBUCB(gamma=GAMMA), grid, vectors, table))
     stepped, _ = best_of(2, lambda: step_by_step(SBUCB(gamma=GAMMA), grid, vectors, table))
-    theirs, expected = best_of(1, lambda: peers.mabwiser(vectors, table, list(grid.ends), GAMMA))
+    theirs, expected = best_of(
+        1, lambda: same_task.mabwiser(vectors, table, list(grid.ends), GAMMA)
+    )
     agree = (ours == expected).mean()
     if agree < 1:
         raise SystemExit(f"SBUCB and MABWiser agree on {agree:.6%} of the actions only")
@@ -157,7 +159,7 @@ def main() -> None:
         + ("met" if operations / sbucb / all_cores >= 0.33 else "not met"),
     )
     plain, _ = best_of(
-        1, lambda: peers.batched_unit_loop(vectors, table, np.array(grid.ends), GAMMA)
+        1, lambda: same_task.batched_unit_loop(vectors, table, np.array(grid.ends), GAMMA)
     )
     report.add(
         "",
@@ -169,11 +171,11 @@ def main() -> None:
     (linucb, ours), (plain, loop) = best_of_two(
         5,
         lambda: replay(LinUCB(gamma=GAMMA), online, vectors, table),
-        lambda: peers.rank_one_loop(vectors, table, GAMMA),
+        lambda: same_task.rank_one_loop(vectors, table, GAMMA),
     )
     few = 5_000
     theirs, expected = best_of(
-        1, lambda: peers.mabwiser(vectors[:few], table[:few], list(range(1, few + 1)), GAMMA)
+        1, lambda: same_task.mabwiser(vectors[:few], table[:few], list(range(1, few + 1)), GAMMA)
     )
     agree = (ours[:few] == expected).mean()
     report.add(
@@ -209,7 +211,7 @@ def main() -> None:
     seconds, _ = best_of(3, lambda: replay(SBUCB(gamma=GAMMA), batches, vectors, table))
     theirs, _ = best_of(
         1,
-        lambda: peers.contextualbandits(vectors[:few], table[:few], list(batches.ends), GAMMA),
+        lambda: same_task.contextualbandits(vectors[:few], table[:few], list(batches.ends), GAMMA),
     )
     report.add(
         f"SBUCB, first {few:,} units in batches of 120",
@@ -222,7 +224,7 @@ def main() -> None:
     seconds, _ = best_of(3, lambda: replay(SBUCB(gamma=GAMMA), batches, vectors, table))
     theirs, _ = best_of(
         1,
-        lambda: peers.dense_textbook(vectors[:few], table[:few], list(batches.ends), GAMMA),
+        lambda: same_task.dense_textbook(vectors[:few], table[:few], list(batches.ends), GAMMA),
     )
     report.add(
         f"SBUCB, first {few:,} units in batches of 120",

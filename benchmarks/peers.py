@@ -1,156 +1,86 @@
-"""The same task in other code: two libraries, a plain compiled loop, the dense textbook."""
+"""The compact table of the quality study: regret and seconds of all methods, in batches.
 
-import warnings
+`python -m benchmarks.peers` plays our policies, methods by hand and libraries in the worlds of
+`benchmarks.quality`, at equal information, and writes docs/peers.md. Install the extra `bench` for
+the libraries. Campaigns that `python -m benchmarks.quality` has played in the same folder are not
+played again.
+"""
 
-import numpy as np
-from numba import njit
+import argparse
+from pathlib import Path
 
-from seqbatch.core.arrays import Floats, Integers
+from benchmarks.quality.methods import METHODS, REFERENCE
+from benchmarks.quality.page import (
+    Compared,
+    compared,
+    maker_of,
+    markdown,
+    ran,
+    scores_of,
+    seconds_of,
+    wrapped,
+)
+from benchmarks.quality.study import COMMON, Quality, Results
+from benchmarks.quality.worlds import CONFIRMATION, SIXTEEN, TINY
+from seqbatch.cli.console import kindly, progress
+from seqbatch.lab import Options
 
+PAGE = Path("docs/peers.md")
+TEXT = """# Peers
 
-def mabwiser(vectors: Floats, table: Floats, ends: list[int], gamma: float) -> Integers:
-    """MABWiser's LinUCB, fitted at the end of each batch; the first batch plays action 0."""
-    from mabwiser.mab import MAB, LearningPolicy
+Written by `python -m benchmarks.peers`: {count} worlds, {waves} {grid} waves, the same units and
+outcomes and the same uniformly random first wave for all. *Regret* is what a campaign loses beside
+the best action for every unit, as % of what uniformly random assignment loses, averaged over
+worlds; *beside {reference}* is the mean difference in the same campaigns, with its standard error;
+*rank* is among all methods of a world. Methods that take yes/no outcomes only play in fewer worlds.
+*Seconds* are of processor time for a campaign. [Who decides best](quality.md) has the methods, the
+worlds and more.
 
-    model = MAB(list(range(table.shape[1])), LearningPolicy.LinUCB(alpha=gamma, l2_lambda=1.0))
-    actions, start = np.zeros(ends[-1], dtype=np.int64), 0
-    for end in ends:
-        batch = vectors[start:end]
-        if start:
-            actions[start:end] = model.predict(batch)
-        rewards = table[np.arange(start, end), actions[start:end]]
-        learn = model.partial_fit if start else model.fit
-        learn(actions[start:end], rewards, batch)
-        start = end
-    return actions
+{ran}
 
-
-def contextualbandits(vectors: Floats, table: Floats, ends: list[int], gamma: float) -> Integers:
-    """Contextualbandits' LinUCB in its batch mode, given the same batches."""
-    from contextualbandits.online import LinUCB
-
-    actions, start = np.zeros(ends[-1], dtype=np.int64), 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LinUCB(
-            nchoices=table.shape[1],
-            alpha=gamma,
-            lambda_=1.0,
-            fit_intercept=False,
-            use_float=False,
-            ucb_from_empty=True,
-            random_state=1,
-        )
-        for end in ends:
-            batch = vectors[start:end]
-            if start:
-                actions[start:end] = model.predict(batch)
-            rewards = table[np.arange(start, end), actions[start:end]]
-            learn = model.partial_fit if start else model.fit
-            learn(batch, actions[start:end], rewards)
-            start = end
-    return actions
+{table}
+"""
 
 
-@njit(cache=True, fastmath=True)
-def rank_one_loop(vectors: Floats, table: Floats, gamma: float) -> Integers:
-    """The plain compiled loop: inverses by rank-one updates, unit by unit, never refreshed."""
-    units, dim = vectors.shape
-    K = table.shape[1]
-    inverse, theta = np.zeros((K, dim, dim)), np.zeros((K, dim))
-    for a in range(K):
-        for i in range(dim):
-            inverse[a, i, i] = 1.0
-    images, actions = np.empty((K, dim)), np.empty(units, dtype=np.int64)
-    for t in range(units):
-        v, best, highest = vectors[t], 0, -np.inf
-        for a in range(K):
-            width, mean = 0.0, 0.0
-            for i in range(dim):
-                total = 0.0
-                for j in range(dim):
-                    total += inverse[a, i, j] * v[j]
-                images[a, i] = total
-                width += total * v[i]
-                mean += theta[a, i] * v[i]
-            score = mean + gamma * np.sqrt(width)
-            if score > highest:
-                best, highest = a, score
-        actions[t] = best
-        u, mean, width = images[best], 0.0, 1.0
-        for i in range(dim):
-            mean += theta[best, i] * v[i]
-            width += u[i] * v[i]
-        gain = (table[t, best] - mean) / width
-        for i in range(dim):
-            theta[best, i] += gain * u[i]
-            for j in range(dim):
-                inverse[best, i, j] -= u[i] * u[j] / width
-    return actions
+def page(study: Quality, results: Results) -> str:
+    """Return the page."""
+    rows = compared(scores_of(results.campaigns, study.worlds))
+    seconds = seconds_of(results.campaigns)
+    heads = ("method", "by", "worlds", "regret", f"beside {REFERENCE}", "rank", "seconds")
+    waves, grid = COMMON
+    # Paragraphs are filled, but for the title and the table.
+    title, text, *_ = TEXT.split("\n\n")
+    told = text.format(count=len(study.worlds), waves=waves, grid=grid, reference=REFERENCE)
+    table = markdown(heads, [_row(one, seconds[one.name]) for one in rows])
+    return "\n\n".join([title, wrapped(told), ran(study, results.campaigns), table]) + "\n"
 
 
-@njit(cache=True, fastmath=True)
-def batched_unit_loop(vectors: Floats, table: Floats, ends: Integers, gamma: float) -> Integers:
-    """A plain compiled loop over units, with inverses that are rebuilt at each batch's end."""
-    units, dim = vectors.shape
-    K = table.shape[1]
-    gram, moment = np.zeros((K, dim, dim)), np.zeros((K, dim))
-    inverse, theta = np.zeros((K, dim, dim)), np.zeros((K, dim))
-    for a in range(K):
-        for i in range(dim):
-            gram[a, i, i] = inverse[a, i, i] = 1.0
-    actions = np.empty(units, dtype=np.int64)
-    start = 0
-    for end in ends:
-        for t in range(start, end):
-            v, best, highest = vectors[t], 0, -np.inf
-            for a in range(K):
-                width, mean = 0.0, 0.0
-                for i in range(dim):
-                    total = 0.0
-                    for j in range(dim):
-                        total += inverse[a, i, j] * v[j]
-                    width += total * v[i]
-                    mean += theta[a, i] * v[i]
-                score = mean + gamma * np.sqrt(width)
-                if score > highest:
-                    best, highest = a, score
-            actions[t] = best
-        for t in range(start, end):
-            v, a = vectors[t], actions[t]
-            for i in range(dim):
-                moment[a, i] += table[t, a] * v[i]
-                for j in range(dim):
-                    gram[a, i, j] += v[i] * v[j]
-        for a in range(K):
-            inverse[a] = np.linalg.inv(gram[a])
-            theta[a] = inverse[a] @ moment[a]
-        start = end
-    return actions
+def _row(one: Compared, seconds: float) -> tuple[str, ...]:
+    beside = "" if one.name == REFERENCE else f"{-one.ahead:+.1f} ± {one.error:.1f}"
+    return (
+        one.name, maker_of(one.name), str(one.worlds), f"{100 - one.mean:.1f}", beside,
+        f"{one.rank:.1f}", f"{seconds:.3f}",
+    )  # fmt: skip
 
 
-def dense_textbook(vectors: Floats, table: Floats, ends: list[int], gamma: float) -> Integers:
-    """The textbook in the paper's long form: d = p K, an inverse a unit, action by action."""
-    units, p = vectors.shape
-    K = table.shape[1]
-    A, b = np.eye(p * K), np.zeros(p * K)
-    A_known, b_known = A.copy(), b.copy()
-    actions, next_end = np.empty(units, dtype=np.int64), iter(ends)
-    end = next(next_end)
-    for t in range(units):
-        A_inverse = np.linalg.inv(A_known)
-        theta = A_inverse @ b_known
-        scores = []
-        for a in range(K):
-            x = np.zeros(p * K)
-            x[a * p : (a + 1) * p] = vectors[t]
-            scores.append(x @ theta + gamma * np.sqrt(x @ A_inverse @ x))
-        actions[t] = int(np.argmax(scores))
-        x = np.zeros(p * K)
-        x[actions[t] * p : (actions[t] + 1) * p] = vectors[t]
-        A += np.outer(x, x)
-        b += table[t, actions[t]] * x
-        if t + 1 == end:
-            A_known, b_known = A.copy(), b.copy()
-            end = next(next_end, -1)
-    return actions
+def main() -> None:
+    """Run the common grid of the study, print the table and write its page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--seed", type=int, default=29, help="other units and draws")
+    parser.add_argument("--seeds", type=int, default=4, help="campaigns in each world")
+    parser.add_argument("--quick", action="store_true", help="two tiny worlds, and no page")
+    parser.add_argument("--out", type=Path, default=Path("out/quality"), help="the folder")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to use")
+    told = parser.parse_args()
+    worlds = list(TINY if told.quick else (*SIXTEEN, *CONFIRMATION))
+    study = Quality(worlds, list(METHODS), seed=told.seed, seeds=told.seeds, log=False, common=True)
+    with kindly(extra="lab"), progress("peers") as report:
+        options = Options(out=told.out, jobs=told.jobs, report=report)
+        made = page(study, study.run(options))
+    if not told.quick:
+        PAGE.write_text(made, encoding="utf-8")
+    print(made)
+
+
+if __name__ == "__main__":
+    main()

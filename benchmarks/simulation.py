@@ -32,7 +32,7 @@ POLICIES: dict[str, Policy] = {
     "BPE": BPE(),
     "RBGL": RBGL(),
     "SBUCB": SBUCB(gamma=1.0),
-    "Thompson": ThompsonSampling(samples=64),
+    "Thompson": ThompsonSampling(scale=1.0, samples=64),
 }
 
 

@@ -29,8 +29,6 @@ SPEC: dict[str, Any] = {
     "unit": "customer",
     "actions": ["none", "mail"],
     "randomised": 0.1,
-    "draws": "md5",
-    "sums": "exact",
     "rows": "elsewhere",
     "metrics": {"visit": {"kind": "yes/no", "absent": 0}},
     "objective": {"maximise": "visit"},

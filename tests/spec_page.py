@@ -163,6 +163,7 @@ KEYS = {
     }),
     Hashed: ("[features.categorical]: rules of a column with many levels", {
         "hash": ("16", "how many indicators its levels share"),
+        "by": ('"md5"', "the hash; databases compute md5"),
         "missing": ('"level"', "whether a missing value is a level"),
     }),
     WaveGrid: ("[grid]: one of sizes, calendar and plan", {

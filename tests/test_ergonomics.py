@@ -10,9 +10,10 @@ import pytest
 
 import seqbatch
 from seqbatch import grids, theory
+from seqbatch.checks.report import named
 from seqbatch.document import Table
-from seqbatch.environments import FeaturePool, Sphere, WorstCase
-from seqbatch.policies import RBGL, FixedAction, Oracle
+from seqbatch.environments import ArrayEnvironment, FeaturePool, Sphere, WorstCase
+from seqbatch.policies import RBGL, SBUCB, EpsilonGreedy, FixedAction, LinUCB, Oracle, SupSBUCB
 from seqbatch.simulation import simulate
 from tests.documents import ROOT
 from tests.refusals import refused
@@ -37,6 +38,12 @@ def test_a_tab_shows_what_is_public_and_all_of_it():
         "AsyncClient", "Client"
     }  # fmt: skip
     assert all(hasattr(seqbatch, name) for name in shown)
+
+
+@pytest.mark.parametrize("room", sorted(seqbatch.ROOMS))
+def test_a_tab_in_a_room_shows_its_public_names(room):
+    module = importlib.import_module(f"seqbatch.{room}")
+    assert dir(module) == sorted(module.__all__)
 
 
 def public(room):
@@ -74,6 +81,10 @@ def test_the_first_argument_may_be_positional_where_it_is_obvious():
     )
     assert Oracle([1.0, 2.0]) == Oracle(theta=[1.0, 2.0])
     assert FixedAction(2).action == 2
+    assert SBUCB(0.5) == SBUCB(gamma=0.5)
+    assert (LinUCB(0.5).gamma, SupSBUCB(0.5).gamma) == (0.5, 0.5)
+    assert EpsilonGreedy(0.3) == EpsilonGreedy(epsilon=0.3)
+    assert grids.GridRule("uniform", batches=4) == grids.GridRule(kind="uniform", batches=4)
     assert WorstCase((10, 20), dim=4).units == 20
     assert FeaturePool(np.eye(3), theta=[1.0, 0.0, 0.0]).dim == 3
     # The others are named: nobody knows their order.
@@ -99,3 +110,18 @@ def test_frames_say_what_to_install(monkeypatch):
     assert columns[:3] == ["batch", "units", "regret"]
     assert [row["regret"] for row in rows] == run.regret.tolist()
     assert Table("T", ("a", "b"), []).to_pandas() == ([], ["a", "b"])
+
+
+def test_frames_of_all_libraries_hold_the_same():
+    run = simulate(RBGL(), Sphere(dim=2, actions=3), grids.explicit([50, 200]), seed=1)
+    assert run.to_polars()["regret"].to_list() == run.regret.tolist()
+    assert run.to_arrow()["regret"].to_pylist() == run.regret.tolist()
+
+
+def test_arrays_are_not_written_out():
+    world = ArrayEnvironment(np.ones((500, 2)), np.ones((500, 3)))
+    assert repr(world) == "<ArrayEnvironment: 500 units, 3 actions, dim 2, block layout>"
+    name = named(world)
+    assert "contexts = array of shape (500, 2)" in name
+    assert "_arrays" not in name
+    assert len(name) < 300

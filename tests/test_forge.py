@@ -1,6 +1,8 @@
 """Workflows, hooks and metadata parse, and agree with the rest of the project."""
 
+import re
 import tomllib
+from importlib import metadata
 
 import pytest
 import yaml
@@ -58,3 +60,33 @@ def test_the_citation_names_this_version_and_the_paper():
     [paper] = citation["references"]
     assert paper["title"].startswith("Sequential Batch Learning")
     assert len(paper["authors"]) == 7
+
+
+#: Extras that are for work on this project.
+OF_CONTRIBUTORS = {"bench", "dev", "docs"}
+
+
+def declared():
+    """Return the extras of every package that users install; none for those that all install."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    made = {}
+    for extra in sorted(extras.keys() - OF_CONTRIBUTORS):
+        for requirement in extras[extra]:
+            made.setdefault(re.match(r"[\w.-]+", requirement)[0], []).append(extra or "always")
+    return {name: ", ".join(found) for name, found in made.items()}
+
+
+def test_the_licence_of_every_dependency_is_listed():
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w.-]+) \| (.+) \| (.+) \|$", page, flags=re.MULTILINE)[1:]
+    assert {name: extra for name, _, extra in rows} == declared()
+    installed = {each.metadata["Name"].lower(): each.metadata for each in metadata.distributions()}
+    for name, licence, _ in rows:
+        if (found := installed.get(name.lower())) is None:
+            continue
+        told = [found.get("License-Expression"), found.get("License")]
+        told += [each for each in found.get_all("Classifier", []) if each.startswith("License")]
+        told = " ".join(filter(None, told))
+        family = re.match(r"[A-Z]+|Apache", licence)[0]
+        assert family in told, (name, licence, told[:80])

@@ -1,6 +1,7 @@
 """The tables of methods: policies, what one would write by hand, and libraries."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from benchmarks.quality.peers import PEERS
 from benchmarks.quality.players import (
@@ -15,6 +16,14 @@ from benchmarks.quality.players import (
 )
 from seqbatch import policies
 from seqbatch.policies import Policy
+
+
+def _model(setting: Setting) -> Any:
+    """Make scikit-learn's logistic regression; ridge where outcomes are numbers."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return LogisticRegression(max_iter=1_000) if setting.yes_or_no else Ridge()
+
 
 #: The policies, and how each is made from what is known before the first unit. To add one, add a
 #: line. SBUCB(paper) has the paper's gamma.
@@ -37,7 +46,8 @@ POLICIES: Mapping[str, Callable[[Setting], Policy]] = {
     "SBUCB(paper)": lambda _: policies.SBUCB(first="uniform"),
     "SBUCB(1)": lambda _: policies.SBUCB(gamma=1, first="uniform"),
     "LBGL": lambda _: policies.LBGL(),
-    "Thompson(1)": lambda _: policies.ThompsonSampling(first="uniform"),
+    "Thompson(1)": lambda _: policies.ThompsonSampling(scale=1.0, first="uniform"),
+    "ModelPolicy, logistic": lambda s: policies.ModelPolicy(_model(s)),
     "Thompson(noise)": lambda s: policies.ThompsonSampling(scale=s.noise, first="uniform"),
 }
 #: Policies that are told the noise are no defaults.
@@ -52,7 +62,7 @@ def _policy(name: str, make: Callable[[Setting], Policy]) -> Method:
         name,
         lambda setting: PolicyPlayer(make(setting), setting),
         "seqbatch",
-        linear=name not in TOLD,
+        linear=name not in {*TOLD, "ModelPolicy, logistic"},
     )
 
 

@@ -129,8 +129,9 @@ PAGE = """# Who decides best
 Written by `python -m benchmarks.quality`: policies of this package, methods that one would write
 by hand, and libraries as they ship. Everybody gets the same units and outcomes, the same waves and
 the same uniformly random first wave. A score is the campaign's reward: 0 is uniformly random
-assignment, 100 the best action for every unit. Rows have a constant and standardised features, and
-every policy has `first="uniform"`, the block layout and one model for each action.
+assignment, 100 the best action for every unit; its regret is 100 less the score. Rows have a
+constant and standardised features, and every policy has `first="uniform"`, the block layout and one
+model for each action.
 
 By hand: scikit-learn's *logistic regressions* (ridge where outcomes are numbers), *ridge by
 cross-validation* or *boosted trees*, one model for each action, fitted to all outcomes so far; the
@@ -225,21 +226,21 @@ def page(study: Quality, results: Results) -> str:
     main = [world for world in study.worlds if world not in CONFIRMATION]
     others = [world for world in study.worlds if world in CONFIRMATION]
     scores = scores_of(campaigns, main or others)
-    seconds = _seconds(campaigns)
+    seconds = seconds_of(campaigns)
     waves, grid = COMMON
     linear = [name for name in study.methods if METHODS[name].linear]
     return PAGE.format(
-        ran=_ran(study, campaigns),
+        ran=ran(study, campaigns),
         count=_word(len(scores)),
         waves=waves,
         grid=grid,
-        legend=_wrapped(LEGEND.format(reference=REFERENCE, linear=_listed(linear))),
+        legend=wrapped(LEGEND.format(reference=REFERENCE, linear=_listed(linear))),
         summary=_summary(compared(scores), seconds),
         verdict=_verdict(compared(scores)),
         by_world=_by_world(scores),
         error=max(_error(one) for own in scores.values() for one in own.values()),
         confirmed=_confirmed(scores_of(campaigns, others), seconds) if main and others else "",
-        grids=_wrapped(GRID_TEXT.format(refused=_refused(results.plans))),
+        grids=wrapped(GRID_TEXT.format(refused=_refused(results.plans))),
         by_grid=_by_grid(campaigns, "score"),
         given=GIVEN_TO,
         best=BEST_FOR,
@@ -249,9 +250,11 @@ def page(study: Quality, results: Results) -> str:
     )
 
 
-def _ran(study: Quality, campaigns: "pl.DataFrame") -> str:
+def ran(study: Quality, campaigns: "pl.DataFrame") -> str:
     fewer = [
-        f"{name} {most}" for name in study.methods if (most := METHODS[name].seeds) is not None
+        f"{name} {most}"
+        for name in study.methods
+        if (most := METHODS[name].seeds or study.seeds) < study.seeds
     ]
     hours = campaigns["seconds"].sum() / 3600
     text = (
@@ -262,10 +265,10 @@ def _ran(study: Quality, campaigns: "pl.DataFrame") -> str:
     if ABSENT:
         text += f"Left out, as they were not installed: {_listed(ABSENT)}. "
     reasons = "; ".join(f"{name}, because {why}" for name, why in BROKEN.items())
-    return _wrapped(f"{text}Not in the table: {reasons}.")
+    return wrapped(f"{text}Not in the table: {reasons}.")
 
 
-def _seconds(campaigns: "pl.DataFrame") -> Mapping[str, float]:
+def seconds_of(campaigns: "pl.DataFrame") -> Mapping[str, float]:
     import polars as pl
 
     waves, grid = COMMON
@@ -276,17 +279,17 @@ def _seconds(campaigns: "pl.DataFrame") -> Mapping[str, float]:
 def _summary(rows: Sequence[Compared], seconds: Mapping[str, float]) -> str:
     lines = [
         (
-            one.name, _maker(one.name), str(one.worlds), f"{one.mean:.1f}",
+            one.name, maker_of(one.name), str(one.worlds), f"{one.mean:.1f}",
             "" if one.name == REFERENCE else f"{one.ahead:+.1f} ± {one.error:.1f}",
             f"{one.rank:.1f}", f"{one.worst:+.0f} ({one.where})", f"{seconds[one.name]:.2f}",
         )
         for one in rows
     ]  # fmt: skip
     heads = ("method", "by", "worlds", "mean", f"ahead of {REFERENCE}", "rank", "worst", "seconds")
-    return _table(heads, lines)
+    return markdown(heads, lines)
 
 
-def _maker(name: str) -> str:
+def maker_of(name: str) -> str:
     kind = METHODS[name].kind
     return kind if kind in ("seqbatch", "by hand") else "library"
 
@@ -300,7 +303,7 @@ def _verdict(rows: Sequence[Compared]) -> str:
     own = [one for one in rows if METHODS[one.name].kind == "seqbatch" and METHODS[one.name].linear]
     high = [one.name for one in own if one.mean >= MEAN]
     steady = [one.name for one in own if one.worst >= BEHIND]
-    return _wrapped(
+    return wrapped(
         f"The aims for a default: a mean of {MEAN} or more, the best mean rank, and never more "
         f"than {-BEHIND} points behind the best linear default. Policies with this mean: "
         f"{_listed(high) or 'none'}. The best mean rank: {rows[0].name}. Never more than "
@@ -314,7 +317,7 @@ def _by_world(scores: Scores) -> str:
         (name, *(f"{round(typical(own, name))}" if name in own else "" for own in scores.values()))
         for name in names
     ]
-    return _table(("method", *scores), rows)
+    return markdown(("method", *scores), rows)
 
 
 def _confirmed(scores: Scores, seconds: Mapping[str, float]) -> str:
@@ -325,9 +328,11 @@ def _confirmed(scores: Scores, seconds: Mapping[str, float]) -> str:
     )
 
 
-def _refused(plans: "pl.DataFrame") -> str:
+def _refused(plans: "pl.DataFrame | None") -> str:
     import polars as pl
 
+    if plans is None:
+        return ""
     none = plans.filter(pl.col("ends").list.len() == 0)
     where = [
         f"{world} ({', '.join(str(one) for one in sorted(own['waves']))} waves)"
@@ -356,7 +361,7 @@ def _by_grid(campaigns: "pl.DataFrame", column: str) -> str:
         for name in names
         if name in set(table["method"])
     ]
-    return _table(("method", *(f"{waves} {grid}" for waves in WAVES for grid in GRIDS)), rows)
+    return markdown(("method", *(f"{waves} {grid}" for waves in WAVES for grid in GRIDS)), rows)
 
 
 def _mean(own: "pl.DataFrame", column: str) -> str:
@@ -379,7 +384,7 @@ def _lock_verdict(campaigns: "pl.DataFrame") -> str:
             f"actions differ little by feature, whoever earns most gives nearly everybody the same "
             f"one, which this measure counts, too."
         )
-    return _wrapped(text)
+    return wrapped(text)
 
 
 def _log(replays: "pl.DataFrame | None") -> str:
@@ -415,8 +420,8 @@ def _log(replays: "pl.DataFrame | None") -> str:
     return LOG.format(
         waves=COMMON[0],
         grid=COMMON[1],
-        replays=_table(heads, rows),
-        verdict=_wrapped(f"Never below the A/B test: {_listed(best) or 'no policy'}."),
+        replays=markdown(heads, rows),
+        verdict=wrapped(f"Never below the A/B test: {_listed(best) or 'no policy'}."),
     )
 
 
@@ -434,18 +439,18 @@ def _error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
     return "\n".join(paragraph(text.strip())[:-1])
 
 
 def _word(count: int) -> str:
-    return {2: "Two", 6: "Six", 16: "Sixteen"}.get(count, str(count))
+    return {2: "Two", 6: "Six", 9: "Nine", 16: "Sixteen"}.get(count, str(count))
 
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -165,8 +165,7 @@ class Part:
         every = np.arange(len(units))
 
         def answer(wave: slice, actions: Integers) -> tuple[Floats, Bools]:
-            rewards = units.outcomes[every[wave], actions]
-            return rewards, np.ones(len(rewards), dtype=np.bool_)
+            return units.outcomes[every[wave], actions], units.known(wave)
 
         start = process_time()
         player = METHODS[self.method].make(setting)
@@ -253,6 +252,8 @@ class Quality:
         Campaigns of each method in each world and grid.
     log
         Whether to replay Hillstrom's log, too.
+    common
+        Whether to play on the common grid alone.
     """
 
     worlds: Sequence[str]
@@ -260,22 +261,24 @@ class Quality:
     seed: int = 29
     seeds: int = 12
     log: bool = True
+    common: bool = False
 
     def run(self, options: Options) -> "Results":
         """Play what is not played yet."""
         planning = [Planning(world, waves) for waves in WAVES for world in self.worlds]
-        plans = _done(planning, options, "plans")
+        plans = None if self.common else _done(planning, options, "plans")
         campaigns = _done(self.parts(plans), options, "campaigns")
         replays = _done(self.replays(), options, "replays") if self.log else None
         return Results(plans, campaigns, replays)
 
-    def parts(self, plans: "pl.DataFrame") -> list[Part]:
-        """Return all campaigns: the common grid first."""
+    def parts(self, plans: "pl.DataFrame | None") -> list[Part]:
+        """Return all campaigns: the common grid first, and the others if there are plans."""
         found = []
-        for waves, grid in sorted(_designs(), key=lambda one: one != COMMON):
+        designs = [COMMON] if plans is None else _designs()
+        for waves, grid in sorted(designs, key=lambda one: one != COMMON):
             for world in self.worlds:
                 ends = ends_of(WORLDS[world].units, waves, grid)
-                if grid == "planned":
+                if grid == "planned" and plans is not None:
                     planned = plans.filter(world=world, waves=waves)["ends"].item().to_list()
                     ends = tuple(planned) or ends_of(WORLDS[world].units, waves, "doubling")
                 for method in self.methods:
@@ -306,9 +309,9 @@ class Quality:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Tables of the plans, the campaigns, and the replays of the log if there were any."""
+    """Tables of the campaigns, and of the plans and the replays of the log if there were any."""
 
-    plans: "pl.DataFrame"
+    plans: "pl.DataFrame | None"
     campaigns: "pl.DataFrame"
     replays: "pl.DataFrame | None"
 

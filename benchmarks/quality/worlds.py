@@ -9,8 +9,17 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from seqbatch import datasets
-from seqbatch.core.arrays import Floats, Integers
+from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.datasets import LoggedExperiment
+from seqbatch.environments import (
+    BLOCK,
+    Delayed,
+    Drifting,
+    Environment,
+    Gaussian,
+    GeneralizedLinear,
+    Sphere,
+)
 
 # ----------------------------------------------------------------------
 # Units and worlds.
@@ -28,11 +37,22 @@ class Units:
         The mean outcome under each action, shape (T, K).
     outcomes
         The outcome under each action, shape (T, K).
+    delay
+        How many units later each unit's outcome is known, shape (T,); None if at once. An outcome
+        that is not known as its wave ends is lost, to all methods.
     """
 
     rows: Floats
     means: Floats
     outcomes: Floats
+    delay: Floats | None = None
+
+    def known(self, wave: slice) -> Bools:
+        """Return which outcomes of a wave are known as it ends."""
+        if self.delay is None:
+            return np.ones(wave.stop - wave.start, dtype=np.bool_)
+        known: Bools = np.arange(wave.start, wave.stop) + 1 + self.delay[wave] <= wave.stop
+        return known
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -262,6 +282,27 @@ def _counts(random: Generator, world: World) -> Units:
     return Units(rows, means, random.poisson(means).astype(np.float64))
 
 
+@dataclass(frozen=True)
+class Simulated:
+    """Units of an environment of the package, in the block layout."""
+
+    environment: Environment
+
+    def __call__(self, random: Generator, world: World) -> Units:
+        """Draw the units."""
+        instance = self.environment.instance(SeedSequence(int(random.integers(2**62))))
+        blocks = [instance.block(index) for index in range(-(-world.units // BLOCK))]
+        contexts, means = (
+            np.concatenate([getattr(block, name) for block in blocks])[: world.units]
+            for name in ("contexts", "means")
+        )
+        noise = [block.noise if block.noise.ndim > 1 else block.noise[:, None] for block in blocks]
+        delays = [block.delay for block in blocks if block.delay is not None]
+        delay = np.concatenate(delays)[: world.units] if delays else None
+        outcomes = means + np.concatenate(noise)[: world.units]
+        return Units(standardised(contexts), means, outcomes, delay)
+
+
 # ----------------------------------------------------------------------
 # The table of worlds.
 
@@ -289,6 +330,11 @@ SIXTEEN = _named(
     World("steps", 10_000, 3, _steps),
     World("interactions", 10_000, 3, _interactions),
 )
+PROBIT = GeneralizedLinear(
+    Gaussian(dim=5, actions=3, layout="block"), link="probit", intercept=-1.0
+)
+LATE = Delayed(Sphere(dim=10, actions=4, layout="block"), mean=300.0, missing=0.2)
+DRIFTING = Drifting(Gaussian(dim=5, actions=3, layout="block"), period=6_000, drift=0.5, season=0.5)
 #: These confirm what was chosen; nothing may be chosen on them.
 CONFIRMATION = _named(
     World("linear p=10 K=5 T=6,000", 6_000, 5, Linear(10), yes_or_no=False),
@@ -297,6 +343,9 @@ CONFIRMATION = _named(
     World("heavy tails", 6_000, 4, Linear(10, noise="heavy"), yes_or_no=False),
     World("shocks", 6_000, 3, Linear(10, shock=0.5), yes_or_no=False),
     World("sparse", 6_000, 3, Linear(31, used=3), yes_or_no=False),
+    World("probit", 6_000, 3, Simulated(PROBIT)),
+    World("late and missing", 6_000, 4, Simulated(LATE), yes_or_no=False),
+    World("drift and seasons", 6_000, 3, Simulated(DRIFTING), yes_or_no=False),
 )
 #: Two tiny worlds, for tests.
 TINY = _named(

@@ -44,7 +44,7 @@ class AwaitedUnits:
     def __len__(self) -> int:
         return len(self.units)
 
-    def take(self, rows: "Bools | Places") -> "AwaitedUnits":
+    def take(self, rows: "Bools | Places | slice") -> "AwaitedUnits":
         """Return some of the units."""
         return AwaitedUnits(
             self.units[rows], self.vectors[rows], self.actions[rows], self.groups[rows]

@@ -38,8 +38,8 @@ from typing import Any, Literal
 
 #: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
 Action = Literal[
-    "abort", "amend", "close", "continue", "dedupe", "delete", "draw", "force", "init", "look",
-    "overwrite", "partial", "record", "record-sums", "skip-rows", "sql", "stop",
+    "abort", "amend", "close", "continue", "dedupe", "delete", "delimiter", "draw", "force",
+    "init", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql", "stop",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import math
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 
 from seqbatch.core import arguments
@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 # ----------------------------------------------------------------------
 # A grid: the ends of the batches.
 
@@ -50,6 +54,9 @@ class Grid:
     ----------
     ends
         Number of units by the end of each batch, strictly increasing whole numbers.
+    delay
+        How many batches later the outcomes of a batch are known: with 1, batches overlap, as the
+        next one is assigned before they are. The last batch ends when all outcomes are known.
 
     Examples
     --------
@@ -58,6 +65,7 @@ class Grid:
     """
 
     ends: tuple[int, ...]
+    delay: int = 0
 
     def __post_init__(self) -> None:
         try:
@@ -74,12 +82,24 @@ class Grid:
                     "ends", "strictly increasing", f"{before} then {after} at batch {m}"
                 )
         object.__setattr__(self, "ends", ends)
+        delay = arguments.integer("delay", self.delay, at_least=0)
+        object.__setattr__(self, "delay", delay)
+
+    def known(self, batch: int) -> int:
+        """Return the batch at whose end the outcomes of `batch` are known.
+
+        >>> overlapping = explicit([100, 200, 300], delay=1)
+        >>> [overlapping.known(batch) for batch in (1, 2, 3)]
+        [2, 3, 3]
+        """
+        return min(batch + self.delay, self.batches)
 
     def __repr__(self) -> str:
         shown = [str(end) for end in self.ends]
         if len(shown) > 8:
             shown = [*shown[:4], "...", *shown[-2:]]
-        return f"Grid(units={self.units}, batches={self.batches}, ends=[{', '.join(shown)}])"
+        late = f", delay={self.delay}" if self.delay else ""
+        return f"Grid(units={self.units}, batches={self.batches}, ends=[{', '.join(shown)}]{late})"
 
     @property
     def units(self) -> int:
@@ -123,15 +143,17 @@ class Grid:
         return bisect_left(self.ends, unit) + 1
 
 
-def explicit(ends: Iterable[int]) -> Grid:
+def explicit(ends: Iterable[int], *, delay: int = 0) -> Grid:
     """Return the grid with these ends, for example the waves of a calendar.
+
+    With a `delay`, outcomes are known so many batches later; see :class:`Grid`.
 
     >>> explicit([500, 2_000, 10_000]).sizes
     (500, 1500, 8000)
     """
     if not isinstance(ends, Iterable):
         raise InvalidGridError("ends", "a list of whole numbers", repr(ends))
-    return Grid(tuple(ends))
+    return Grid(tuple(ends), delay)
 
 
 # ----------------------------------------------------------------------
@@ -335,6 +357,8 @@ class GridRule:
         For the minimax grid; see :func:`~seqbatch.grids.minimax`.
     shares
         For the explicit grid: the share of all units by the end of each batch; the last one is 1.
+    delay
+        How many batches later outcomes are known; see :class:`Grid`.
 
     Examples
     --------
@@ -348,11 +372,13 @@ class GridRule:
     divide: int = 1
     scale: float | None = None
     shares: tuple[float, ...] = ()
+    delay: int = 0
 
     def __post_init__(self) -> None:
         arguments.choice("kind", self.kind, KINDS)
         self._settle_shares()
         self._settle_count()
+        arguments.integer("delay", self.delay, at_least=0)
         if self.scale is not None and self.kind != "minimax":
             rule = 'given only with kind "minimax"'
             raise InvalidArgumentError("scale", rule, f"{self.scale!r} with {self.kind!r}")
@@ -396,6 +422,9 @@ class GridRule:
 
     def grid(self, units: int, dim: int) -> Grid:
         """Return the grid for `units` units and the paper's dimension d."""
+        return replace(self._without_delay(units, dim), delay=self.delay)
+
+    def _without_delay(self, units: int, dim: int) -> Grid:
         if self.kind == "online":
             return online(units=units)
         if self.kind == "explicit":

@@ -25,13 +25,17 @@ from seqbatch.grids import Grid
 from seqbatch.output_files import atomically
 from seqbatch.policies import Decision, Feedback, Policy, registry
 from seqbatch.policies.choice import require_eligible
+from seqbatch.unit_log import LoggedUnits, UnitLog
 
 if TYPE_CHECKING:
     from seqbatch.allocation import Limits
+    from seqbatch.inference import Rows
 
-FORMAT = 2
+FORMAT = 3
 #: The learner's branch of the seed tree.
 LEARNER = 0x5EB
+#: What a learner's file keeps beside the policy's state, and the log if there is one.
+KEPT = ("waiting", "missing", "late")
 _Result = TypeVar("_Result")
 
 
@@ -85,6 +89,8 @@ class Learner:
     seed
         The seed of the policy's random draws. The same seed gives the same decisions, in whatever
         pieces you assign a batch.
+    keep_log
+        Whether to keep contexts, probabilities and outcomes of all units, for :meth:`log`.
 
     Examples
     --------
@@ -115,6 +121,7 @@ class Learner:
         dim: int,
         layout: Layout = "shared",
         seed: int = 0,
+        keep_log: bool = False,
     ) -> None:
         require_playable(policy, grid)
         self.policy = policy
@@ -122,12 +129,16 @@ class Learner:
         self.problem = Problem(ends=grid.ends, actions=actions, dim=dim, layout=layout)
         self.state: Any = policy.begin(self.problem)
         self._batch = 1
-        #: Units of the open batch, and those of closed batches whose outcomes are missing.
+        #: For each observed batch, the batch at whose end its outcomes were used.
+        self._used: list[int] = []
+        #: Units of batches that are not observed, how many of them are of the open batch, and units
+        #: of observed batches whose outcomes are missing.
         self._pending: list[AwaitedUnits] = []
         self._waiting = 0
         self._missing = AwaitedUnits.none(dim)
         nothing = np.empty(0, dtype=np.int64)
         self._late = LateOutcomes(nothing, nothing)
+        self._log = UnitLog() if keep_log else None
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
@@ -149,6 +160,10 @@ class Learner:
     def _repr_html_(self) -> str:
         return shown(repr(self), self.tables())
 
+    @property
+    def _observed(self) -> int:
+        return len(self._used)
+
     def _assigned(self, batch: int) -> int:
         whole = self.problem.size(batch) if batch < self._batch else 0
         return self._waiting if batch == self._batch else whole
@@ -156,6 +171,8 @@ class Learner:
     def _stage(self, batch: int) -> str:
         if batch == self._batch:
             return "open" if self.units_left else "awaiting outcomes"
+        if self._observed < batch < self._batch:
+            return "awaiting outcomes"
         return "closed" if batch < self._batch else "to come"
 
     @property
@@ -193,10 +210,39 @@ class Learner:
         """When each unit was assigned, and at the end of which batch its outcome was used."""
         batches = [self.problem.size(batch) for batch in range(1, self._batch)]
         assigned = np.repeat(np.arange(1, self._batch + 1), [*batches, self._waiting])
-        used = np.where(assigned < self._batch, assigned, 0)
+        times = np.array([*self._used, *[0] * (self._batch - self._observed)])
+        used = times[assigned - 1]
         used[self._missing.units] = 0
         used[self._late.units] = self._late.used
         return OutcomeRecord(assigned, used)
+
+    def log(self) -> Rows:
+        """Return all units so far as rows for :mod:`seqbatch.inference`, with their batches.
+
+        Features are a constant and the contexts, standardised; in the shared and disjoint layouts
+        those of all actions. Outcomes that are not known are NaN.
+
+        Examples
+        --------
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.inference import evaluate
+        >>> from seqbatch.policies import UniformRandom
+        >>> learner = Learner(
+        ...     UniformRandom(), grids.explicit([60, 120]), actions=2, dim=1, layout="block",
+        ...     keep_log=True,
+        ... )
+        >>> for _ in range(2):
+        ...     learner.observe(learner.assign(np.ones((60, 1))).actions * 2.0)
+        >>> always_1 = np.tile([0.0, 1.0], (120, 1))
+        >>> round(evaluate(learner.log(), always_1).doubly_robust.estimate, 2)
+        2.0
+        """
+        if self._log is None or not self._log.pieces:
+            received = "a learner without one" if self._log is None else "no unit so far"
+            raise InvalidArgumentError(
+                "log", "of a Learner(..., keep_log=True) that has assigned units", received
+            )
+        return self._log.units.rows()
 
     def assign(
         self,
@@ -286,9 +332,21 @@ class Learner:
             return decision, AwaitedUnits(self._before(self._batch) + positions, *kept)
 
         decision, waiting = self._with_draws(len(checked), decide)
+        count = self._waiting + len(checked)
+        state, closes = self.state, self._closes(count, self._observed)
+        if closes:
+            state = self.policy.close(state)
         self._pending.append(waiting)
-        self._waiting += len(checked)
+        if self._log is not None:
+            self._log.add(checked, decision, wave=self._batch)
+        self.state, self._waiting, self._batch = state, 0 if closes else count, self._batch + closes
         return decision
+
+    def _closes(self, assigned: int, observed: int) -> bool:
+        """Return whether the open batch ends: it is full, and what its end waits for is known."""
+        batch, last = self._batch, self.grid.batches
+        waits_for = last if batch == last else batch - self.grid.delay
+        return assigned == self.problem.size(batch) and observed >= waits_for
 
     def _before(self, batch: int) -> int:
         """Return the number of units in the batches before this one."""
@@ -298,6 +356,9 @@ class Learner:
         self, rewards: ArrayLike | None = None, *, late: Mapping[int, float] | None = None
     ) -> None:
         """Observe the outcomes of the whole batch, in the order of assignment, and close it.
+
+        With a grid whose outcomes come batches later, these are the outcomes of the earliest batch
+        that is not observed, and the open batch may be another one. They are used at its end.
 
         Parameters
         ----------
@@ -328,6 +389,7 @@ class Learner:
             raise InvalidArgumentError("rewards", "given, or late outcomes, or both", "neither")
         if rewards is None:
             self.state, self._missing, self._late = self._with_late(late or {})
+            self._note_late(late or {})
             return
         if self.finished:
             raise BatchRuleError(
@@ -335,7 +397,8 @@ class Learner:
                 code="finished",
                 field="rewards",
             )
-        if self._waiting == 0:
+        batch = self._observed + 1
+        if batch == self._batch and self._waiting == 0:
             past = f"; batch {self._batch - 1} is already observed" if self._batch > 1 else ""
             raise BatchRuleError(
                 f"rewards: no unit of batch {self._batch} is assigned{past}. Assign its "
@@ -343,7 +406,7 @@ class Learner:
                 code="no-units",
                 field="rewards",
             )
-        if self.units_left:
+        if batch == self._batch and self.units_left:
             raise BatchRuleError(
                 f"rewards: batch {self._batch} ends after {self.problem.size(self._batch)} units "
                 f"and {self._waiting} are assigned. Assign the remaining {self.units_left} before "
@@ -353,21 +416,35 @@ class Learner:
             )
         if isinstance(rewards, list | tuple):
             rewards = [np.nan if reward is None else reward for reward in rewards]
+        size = self.problem.size(batch)
         values = arguments.numeric("rewards", rewards)
         missing = np.isnan(values)
         some = bool(missing.any())
         checked = arguments.floats(
-            "rewards", np.where(missing, 0.0, values) if some else values, (self._waiting,)
+            "rewards", np.where(missing, 0.0, values) if some else values, (size,)
         )
-        waiting = self._joined()
+        pending = self._joined()
+        waiting, rest = pending.take(slice(size)), pending.take(slice(size, None))
         state, awaited, known_late = self._with_late(late or {})
         if some:
             awaited = AwaitedUnits.joined([awaited, waiting.take(missing)])
             waiting, checked = waiting.take(~missing), checked[~missing]
-        self.state = self.policy.close(self._learned(state, waiting, checked))
+        state = self._learned(state, waiting, checked)
+        closes = self._closes(self._waiting, batch)
+        self.state = self.policy.close(state) if closes else state
         self._missing, self._late = awaited, known_late
-        self._pending, self._waiting = [], 0
-        self._batch += 1
+        self._pending = [rest] if len(rest) else []
+        self._used.append(self._batch)
+        if self._log is not None:
+            self._log.know(waiting.units, checked)
+        self._note_late(late or {})
+        if closes:
+            self._batch, self._waiting = self._batch + 1, 0
+
+    def _note_late(self, late: Mapping[int, float]) -> None:
+        if self._log is not None and late:
+            rewards = np.array(list(late.values()), dtype=np.float64)
+            self._log.know(np.array(list(late), dtype=np.int64), rewards)
 
     def _learned(self, state: Any, units: AwaitedUnits, rewards: Floats) -> Any:
         """Return the state with the outcomes of these units."""
@@ -437,9 +514,9 @@ class Learner:
         """
         checked = Contexts.of(contexts, self.problem, eligible=eligible)
         table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
-        if self._waiting:
+        if awaited := len(self._joined()):
             raise BatchRuleError(
-                f"contexts: {self._waiting} units of batch {self._batch} still await their "
+                f"contexts: {awaited} units up to batch {self._batch} still await their "
                 "outcomes. Observe them first; a replay begins at the start of a batch.",
                 code="awaiting-outcomes",
                 field="contexts",
@@ -450,18 +527,22 @@ class Learner:
             not len(checked)
             or last > self.grid.units
             or last != self.grid.ends[(final := self.grid.batch_of(last)) - 1]
+            or (self.grid.delay and final < self.grid.batches)
         ):
             raise BatchRuleError(
-                f"contexts: a replay must hold one or more whole batches; received "
-                f"{len(checked)} units after {seen} of {self.grid.units}.",
+                f"contexts: a replay must hold one or more whole batches, all that are left if "
+                f"they overlap; received {len(checked)} units after {seen} of {self.grid.units}.",
                 code="not-whole-batches",
                 field="contexts",
             )
         before = (self.state, self._batch, self._random.bit_generator.state)
+        observed, log = self._observed, None if self._log is None else self._log.copy()
         try:
             return self._replayed(checked, table, seen, final)
         except BaseException:
             self.state, self._batch, self._random.bit_generator.state = before
+            del self._used[observed:]
+            self._log = log
             self._pending, self._waiting = [], 0
             raise
 
@@ -469,23 +550,30 @@ class Learner:
         # A subclass that changes a rule must not inherit a compiled loop without that change, and
         # loops know the published estimates alone.
         published = getattr(self.policy, "published", True)
-        compiled = vars(type(self.policy)).get("replay") if published else None
+        plain = published and not self.grid.delay and self._log is None
+        compiled = vars(type(self.policy)).get("replay") if plain else None
         if compiled is not None:
             self.state, actions = self._with_draws(
                 len(checked), lambda draws: compiled(self.policy, self.state, checked, table, draws)
             )
             chances = np.zeros((len(checked), self.problem.actions))
             require_eligible(type(self.policy).__name__, actions, chances, checked.eligible)
+            self._used += range(self._batch, final + 1)
             self._batch = final + 1
             return cast(Integers, actions)
-        pieces = []
+        actions = np.empty(len(checked), dtype=np.int64)
         for batch in range(self._batch, final + 1):
-            start = self.grid.ends[batch - 1] - self.problem.size(batch) - seen
-            rows = np.arange(start, self.grid.ends[batch - 1] - seen)
-            decision = self._assign(checked.take(rows))
-            self.observe(table[rows][np.arange(len(decision)), decision.actions])
-            pieces.append(decision.actions)
-        return np.concatenate(pieces)
+            rows = self._rows(batch, seen)
+            actions[rows] = self._assign(checked.take(rows)).actions
+            for known in range(self._observed + 1, batch + 1):
+                if self.grid.known(known) <= batch:
+                    due = self._rows(known, seen)
+                    self.observe(table[due, actions[due]])
+        return actions
+
+    def _rows(self, batch: int, seen: int) -> Integers:
+        """Return the numbers of a batch's units, after the `seen` first units."""
+        return np.arange(self._before(batch), self.grid.ends[batch - 1]) - seen
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to `path`, completely or not at all.
@@ -512,6 +600,10 @@ class Learner:
             "dim": self.problem.dim,
             "layout": self.problem.layout,
             "batch": self._batch,
+            "delay": self.grid.delay,
+            "used": self._used,
+            "waiting": self._waiting,
+            "log": self._log is not None,
             "random": self._random.bit_generator.state,
             "values": values,
         }
@@ -572,20 +664,23 @@ class Learner:
             )
         learner = cls(
             policy,
-            Grid(tuple(arrays.pop("ends").tolist())),
+            Grid(tuple(arrays.pop("ends").tolist()), header["delay"]),
             actions=header["actions"],
             dim=header["dim"],
             layout=header["layout"],
+            keep_log=header["log"],
         )
         learner.state = unflatten("state", learner.state, arrays, header["values"])
         kept = {
             name: unflatten(name, part, arrays, header["values"])
             for name, part in learner._kept().items()
         }
-        waiting, learner._missing, learner._late = kept.values()
-        learner._waiting = len(waiting)
-        learner._pending = [waiting] if learner._waiting else []
-        learner._batch = header["batch"]
+        waiting, learner._missing, learner._late = (kept[name] for name in KEPT)
+        if learner._log is not None and len(kept["log"].actions):
+            learner._log.pieces = [kept["log"]]
+        learner._pending = [waiting] if len(waiting) else []
+        learner._batch, learner._waiting = header["batch"], header["waiting"]
+        learner._used = list(header["used"])
         learner._random.bit_generator.state = header["random"]
         return learner
 
@@ -623,7 +718,17 @@ class Learner:
 
     def _kept(self) -> dict[str, Any]:
         """Return what a file keeps beside the policy's state."""
-        return {"waiting": self._joined(), "missing": self._missing, "late": self._late}
+        kept = dict(zip(KEPT, (self._joined(), self._missing, self._late), strict=True))
+        if self._log is None:
+            return kept
+        return {**kept, "log": self._log.units if self._log.pieces else self._nobody()}
+
+    def _nobody(self) -> LoggedUnits:
+        K, dim = self.problem.actions, self.problem.dim
+        shape = (0, dim) if self.problem.layout == "block" else (0, K, dim)
+        whole, chances = np.empty(0, dtype=np.int64), np.empty((0, K))
+        could = np.empty((0, K), dtype=np.bool_)
+        return LoggedUnits(np.empty(shape), whole, chances, could, whole, np.empty(0))
 
 
 def _identity(policy: Policy) -> dict[str, Any]:

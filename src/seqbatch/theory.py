@@ -25,6 +25,36 @@ from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats
 from seqbatch.errors import InvalidArgumentError
 
+__all__ = [
+    "HasEnds",
+    "adversarial_batches_for_online",
+    "adversarial_exponent",
+    "adversarial_lower_bound",
+    "adversarial_lower_bound_on",
+    "certified_lower_bound_on",
+    "confidence_multiplier",
+    "expected_largest_norm",
+    "expected_maximum",
+    "maximum_moment",
+    "prior_lower_bound_after",
+    "prior_lower_bound_on",
+    "problem_dependent_batches_for_online",
+    "problem_dependent_exponent",
+    "problem_dependent_lower_bound",
+    "problem_dependent_lower_bound_on",
+    "problem_dependent_upper_rate",
+    "sbucb_upper_bound",
+    "stochastic_batches_for_online",
+    "stochastic_exponent",
+    "stochastic_lower_bound",
+    "stochastic_lower_bound_on",
+    "stochastic_upper_rate",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class HasEnds(Protocol):
     """An object with batch ends, such as a grid."""

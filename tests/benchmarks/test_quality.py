@@ -7,12 +7,14 @@ import pytest
 from benchmarks.quality import page, study
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.methods import BY_HAND, METHODS, OURS, TEST
-from benchmarks.quality.page import compared, paired
+from benchmarks.quality.page import compared, paired, scores_of
 from benchmarks.quality.players import PolicyPlayer, Setting
-from benchmarks.quality.study import Part, Replay, draws_of, ends_of, locked
+from benchmarks.quality.study import Part, Quality, Replay, draws_of, ends_of, locked
 from benchmarks.quality.worlds import CONFIRMATION, SIXTEEN, TINY, WORLDS, Units
 
+from benchmarks import peers
 from seqbatch.datasets import LoggedExperiment
+from seqbatch.lab import Options
 from seqbatch.policies import UniformRandom
 
 LINEAR = "tiny linear"
@@ -41,9 +43,36 @@ def test_the_quick_study_prints_its_page_and_goes_on(tmp_path, monkeypatch, caps
     assert len(after) > len(before)
 
 
+def test_the_compact_table_is_of_the_same_campaigns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    few = {name: METHODS[name] for name in ("SBPE", "A/B test")}
+    monkeypatch.setattr(peers, "METHODS", few)
+    monkeypatch.setattr("sys.argv", ["peers", "--quick", "--seeds", "2"])
+    peers.main()
+    printed = capsys.readouterr().out
+    assert not (tmp_path / "docs").exists()
+    played = Quality([*TINY], [*few], seeds=2, log=False, common=True).run(
+        Options(out=tmp_path / "out" / "quality")
+    )
+    [test] = [one for one in compared(scores_of(played.campaigns, TINY)) if one.name == TEST]
+    cells = f"| A/B test | by hand | 2 | {100 - test.mean:.1f} | {-test.ahead:+.1f} ± "
+    assert cells in printed
+
+
+def test_outcomes_that_are_late_or_missing_are_lost_to_all():
+    units = WORLDS["late and missing"].draw(1, 0)
+    wave = slice(100, 700)
+    known = units.known(wave)
+    assert 0.2 < known.mean() < 0.7
+    # The last unit is known only if it has no delay.
+    late = np.arange(100, 700) + units.delay[wave] + 1 > 700
+    np.testing.assert_array_equal(known, ~late)
+    assert units.known(slice(0, 6_000)).mean() == pytest.approx(0.8 * 0.95, abs=0.03)
+
+
 def test_worlds_of_the_page():
     assert len(SIXTEEN) == 16
-    assert len(CONFIRMATION) == 6
+    assert len(CONFIRMATION) == 9
     assert not set(SIXTEEN) & set(CONFIRMATION)
 
 

@@ -34,6 +34,7 @@ SPEC = {
         "categorical": {
             "zip": {"levels": ["urban", "rur'al\\"], "other": True, "missing": "level"},
             "kind": {"levels": ["a", "b", "c"], "least": 20},
+            "branch": {"hash": 3, "by": "md5", "missing": "level"},
         },
         "date": {
             "since": {"parts": ["month", "days", "weekday"], "missing": "median"},
@@ -90,6 +91,7 @@ def customers(count, *, seed):
             # From 1959 to 2027, as dates and as text.
             "since": sometimes(dates(random.integers(-4_000, 21_000, count))),
             "born": [str(day) for day in dates(random.integers(-15_000, 12_000, count))],
+            "branch": [f"ß'{n % 37}" if n % 11 else None for n in range(count)],
         },
         schema_overrides={
             "age": pl.Float64,

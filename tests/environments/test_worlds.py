@@ -8,6 +8,7 @@ from numpy.random import SeedSequence
 from scipy.special import expit, ndtr
 
 from seqbatch import checks, grids
+from seqbatch.checks import check_environment
 from seqbatch.checks.environments import EnvironmentCheckError
 from seqbatch.environments import (
     BLOCK,
@@ -255,6 +256,57 @@ def test_a_log_with_unequal_probabilities_values_actions_without_bias():
     assert means["plain"] > 0.85
     with refused("invalid-argument", field="probabilities"):
         logged_table(x[:2], [0, 1], [0.0, 1.0], arms=2, probabilities=[0.0, 1.0])
+
+
+def test_a_log_as_a_learner_writes_it_may_lack_outcomes():
+    random = np.random.default_rng(5)
+    p = np.tile([0.2, 0.8], (9_000, 1))
+    actions = (random.random(9_000) < 0.8).astype(int)
+    outcomes = np.where(np.arange(9_000) % 3 == 0, np.nan, actions + 1.0)
+    x = np.ones((9_000, 1))
+    full = logged_table(x, actions, outcomes, arms=2, probabilities=p)
+    own = logged_table(x, actions, outcomes, arms=2, probabilities=p[np.arange(9_000), actions])
+    assert np.array_equal(full.contexts, own.contexts)
+    assert full.units == own.units < 5_000
+    block = full.instance(1).block(0)
+    assert np.array_equal(np.isinf(block.delay), np.isnan(full.rewards).any(axis=1)[: len(block)])
+    run = simulate(RBGL(), full, grids.explicit([700, 1_400]), seed=1, keep_log=True)
+    assert run.rows.returned.mean() == pytest.approx(2 / 3, abs=0.05)
+    seen = run.rows.outcomes[run.rows.returned]
+    assert np.array_equal(seen, run.rows.actions[run.rows.returned] + 1.0)
+    with refused("invalid-argument", field="probabilities"):
+        logged_table(x[:2], [0, 1], [0.0, 1.0], arms=2, probabilities=np.ones((2, 3)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flat(GeneralEnvironment):
+    """Means 0, 1, 2."""
+
+    def contexts(self, random, size):
+        return random.random((size, self.dim))
+
+    def means(self, contexts, times, truth):  # noqa: ARG002
+        return np.tile(np.arange(3.0), (len(times), 1))
+
+
+def rising(means):
+    return 0.1 + 2 * means
+
+
+@pytest.mark.parametrize("noise", [(0.1, 1, 5), rising], ids=["by action", "by mean"])
+def test_noise_depends_on_the_action_or_on_its_mean(noise):
+    world = Flat(dim=1, actions=3, noise=noise)
+    drawn = world.instance(1).block(0).noise
+    wanted = [0.1, 1, 5] if isinstance(noise, tuple) else [0.1, 2.1, 4.1]
+    assert drawn.std(axis=0) == pytest.approx(wanted, rel=0.05)
+    check_environment(world)
+    plain = Flat(dim=1, actions=3, noise=2.0).instance(1).block(0).noise
+    np.testing.assert_allclose(drawn, np.outer(plain / 2, wanted))
+    for wrong in ((1.0, 2.0), (1.0, 2.0, -1.0), -1.0):
+        with refused("invalid-argument", field="noise"):
+            Flat(dim=1, actions=3, noise=wrong)
+    with refused("invalid-argument", field="noise"):
+        Flat(dim=1, actions=3, noise=lambda means: means - 1).instance(1).block(0)
 
 
 class Unlikely(GeneralEnvironment):

@@ -73,4 +73,5 @@ def taken(rows, places):
         rows.outcomes[places],
         clusters=None if rows.clusters is None else rows.clusters[places],
         groups={name: levels[places] for name, levels in rows.groups.items()},
+        waves=None if rows.waves is None else rows.waves[places],
     )

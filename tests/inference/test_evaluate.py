@@ -52,10 +52,82 @@ def test_against_a_literal_sum(log):
     assert made.unsupported == 0
 
 
+@pytest.mark.parametrize("limit", [1.5, 10.0])
+def test_weights_above_a_limit_against_a_literal_sum(log, limit):
+    made, [rows], n = evaluate(log, target(log), limit=limit), literal([log]), log.count
+    parts = oracle.scored([rows], shift=False)
+    switch, shrunk, clipped = [], [], []
+    for row, part, pi in zip(rows, parts, target(log), strict=True):
+        a = row["a"]
+        model = sum(pi[k] * part["G"][k] for k in range(3))
+        w, e = (0.0, 0.0) if row["y"] is None else (pi[a] / row["p"][a] / part["q"][a], part["e"])
+        model -= w * e
+        switch.append(model + (w if w <= limit else 0) * e)
+        shrunk.append(model + limit**2 * w / (w**2 + limit**2) * e)
+        clipped.append(model + min(w, limit) * e)
+    for one, values in ((made.switch, switch), (made.shrunk, shrunk), (made.clipped, clipped)):
+        assert one.estimate == pytest.approx(sum(values) / n)
+        assert one.error**2 == pytest.approx(np.var(values, ddof=1) / n)
+
+
+def several(waves):
+    """Return the units of several waves as one log, in no order."""
+    names = ("features", "actions", "probabilities", "outcomes")
+    order = np.random.default_rng(1).permutation(sum(wave.count for wave in waves))
+    parts = [np.concatenate([getattr(wave, name) for wave in waves])[order] for name in names]
+    numbers = np.repeat(np.arange(1, len(waves) + 1), [wave.count for wave in waves])[order]
+    return Rows.of(*parts, waves=numbers)
+
+
+def test_waves_against_a_literal_sum():
+    waves = campaign(3, sizes=(60, 55, 80))
+    log, rows = several(waves), literal(waves)
+    made = evaluate(cut(log, [40, 90]), target)
+    total, squares, outcomes, weights, means, variances = 0.0, 0.0, 0, [], [], []
+    for m in range(1, 4):
+        table, wave, wanted = oracle.scored(rows[:m]), rows[m - 1], target(waves[m - 1])
+        n, own = len(wave), [line["e"] for line in table if line["e"] is not None]
+        scores = [float(np.dot(pi, line["G"])) for pi, line in zip(wanted, table, strict=True)]
+        pairs = list(zip(wave, wanted, strict=True))
+        cost = sum(pi[a] ** 2 / row["p"][a] for row, pi in pairs for a in range(3))
+        total, mean = total + sum(scores), sum(scores) / n
+        squares, outcomes = squares + sum(e**2 for e in own), outcomes + len(own)
+        second = sum((s - mean) ** 2 for s in scores)
+        kurtosis = n * sum((s - mean) ** 4 for s in scores) / second**2
+        effective = len(own) * n / cost
+        df = max(min(2 * n / (kurtosis - 1), effective), 1)
+        expected = squares / outcomes / effective
+        variances.append((df * second / (n - 1) / n + 10 * expected) / (df + 10))
+        weights.append(n / np.sqrt(cost / n))
+        means.append(mean)
+    assert made.doubly_robust.estimate == pytest.approx(total / log.count)
+    one, w = made.adaptively_weighted, np.array(weights) / sum(weights)
+    assert one.estimate == pytest.approx(w @ means)
+    assert one.error**2 == pytest.approx(w**2 @ variances)
+    assert str(made).startswith("adaptively weighted")
+
+
+def test_waves_without_support_do_not_count_in_the_adaptive_weights():
+    waves = campaign(4, sizes=(90, 70))
+    p = np.tile([0.0, 1.0, 0.0], (70, 1))
+    sure = Rows.of(waves[1].features, np.ones(70, dtype=int), p, waves[1].outcomes)
+    always = lambda rows: np.tile([1.0, 0.0, 0.0], (rows.count, 1))  # noqa: E731
+    both, first = evaluate(several([waves[0], sure]), always), evaluate(waves[0], always)
+    assert not both.doubly_robust.valid
+    assert both.adaptively_weighted.valid
+    assert both.adaptively_weighted.error < 1.5 * first.adaptively_weighted.error
+    # Of one unit each, waves have no variance: they are joined.
+    tiny = several([waves[0].some(slice(place, place + 1)) for place in range(90)])
+    whole = several([waves[0].some(slice(0, 50)), waves[0].some(slice(50, 90))])
+    assert evaluate(tiny, always).units == 90
+    one, other = (evaluate(log, always).adaptively_weighted for log in (tiny, whole))
+    assert one.low == pytest.approx(other.low)
+
+
 def test_pieces_and_order_do_not_matter(log):
     whole, parts = evaluate(log, target), evaluate(cut(log, [10, 33]), target)
-    for name in ("inverse_probability", "self_normalised", "doubly_robust"):
-        one, other = getattr(whole, name), getattr(parts, name)
+    assert len(whole.estimates) == 7
+    for one, other in zip(whole.estimates.values(), parts.estimates.values(), strict=True):
         assert (one.estimate, one.low) == pytest.approx((other.estimate, other.low))
     assert whole.effective == pytest.approx(parts.effective)
 

@@ -6,11 +6,9 @@ environment of your own, `pip install vowpalwabbit obp==0.4.1` and run this file
 
 import numpy as np
 import pytest
+from benchmarks.off_policy import beside, left_out_predictions
 
 from seqbatch.inference import evaluate, open_bandit_feedback, vowpal_wabbit_lines
-from seqbatch.inference.doubly_robust_scores import OutcomeModel, score
-from seqbatch.inference.evidence import gathered
-from seqbatch.inference.return_model import ReturnModel
 from tests.inference.campaigns import rows_of
 from tests.inference.test_evaluate import target
 
@@ -22,16 +20,6 @@ def log():
     return rows_of(np.random.default_rng(3), 3_000, missing=0)
 
 
-def left_out_predictions(log):
-    """Return the model's predictions, without the unit itself for the action that it got."""
-    evidence = gathered(log)
-    model = OutcomeModel.fitted(evidence)
-    predicted = model.predictions(log)
-    residuals = score(log, model, ReturnModel.by_action(evidence).of(log)).residuals
-    predicted[np.arange(log.count), log.actions] = log.outcomes - residuals
-    return predicted
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_open_bandit_pipeline_estimates_the_same(log):
     ope = pytest.importorskip("obp.ope", exc_type=ImportError)
@@ -41,20 +29,32 @@ def test_open_bandit_pipeline_estimates_the_same(log):
             ope.InverseProbabilityWeighting(),
             ope.SelfNormalizedInverseProbabilityWeighting(),
             ope.DoublyRobust(),
+            ope.SwitchDoublyRobust(tau=1.5),
+            ope.DoublyRobustWithShrinkage(lambda_=1.5**2),
         ],
     ).estimate_policy_values(
         action_dist=target(log)[:, :, None],
         estimated_rewards_by_reg_model=left_out_predictions(log)[:, :, None],
     )
-    ours = evaluate(log, target(log))
+    ours = evaluate(log, target(log), limit=1.5)
     assert made == pytest.approx(
         {
             "ipw": ours.inverse_probability.estimate,
             "snipw": ours.self_normalised.estimate,
             "dr": ours.doubly_robust.estimate,
+            "switch-dr": ours.switch.estimate,
+            "dr-os": ours.shrunk.estimate,
         },
         rel=1e-9,
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_open_bandit_pipeline_estimates_the_same_on_its_own_data():
+    pytest.importorskip("obp.ope", exc_type=ImportError)
+    cells = [line.strip("| ").split(" | ") for line in beside()[-10:]]
+    assert {row[0] for row in cells} == {"random", "bts"}
+    assert [row[2] for row in cells] == [row[3] for row in cells]
 
 
 def test_vowpal_wabbit_reads_what_was_written(log):

@@ -48,12 +48,14 @@ def rbgl(
     first="fixed",
     ties="lowest",
     unknown="zero",
+    delay=0,
     draws=None,
     eligible=None,
 ):
     def fit(m, actions):
         A, b = ridge * np.eye(x.shape[2]), np.zeros(x.shape[2])
-        for t in range(ends[m - 1]):
+        # Outcomes are known `delay` batches later.
+        for t in range(ends[m - 1 - delay] if m > delay else 0):
             A = A + np.outer(x[t, actions[t]], x[t, actions[t]])
             b = b + table[t, actions[t]] * x[t, actions[t]]
         return np.linalg.solve(A, b)

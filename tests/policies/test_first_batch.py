@@ -147,3 +147,10 @@ def test_devices_try_every_action():
         run = simulate(policy, world, grid, seed=1, method="device", device="numpy")
         assert (run.counts[1] > 70).all()
         assert run.counts[2].max() > 250 or isinstance(policy, ThompsonSampling)
+
+
+def test_what_is_learned_while_a_batch_is_open_changes_no_choice():
+    # Batches longer than a block of units: a simulation learns one before it assigns the next.
+    world = Gaussian(dim=2, actions=3, layout="block", norm=3.0)
+    run = simulate(RBGL(), world, grids.explicit([2, 9_002, 9_100]), seed=1)
+    assert (run.counts[1] > 2_700).all()

@@ -1,6 +1,7 @@
 """Thompson sampling's draws, and exploration sampling: probabilities for a choice at the end."""
 
 import numpy as np
+import pytest
 
 from seqbatch.core import Contexts, Problem, Statistics
 from seqbatch.policies import Feedback, ThompsonSampling
@@ -44,6 +45,29 @@ def test_draws_have_the_posteriors_covariance():
     sizes = np.sqrt(wanted.diagonal())
     made = np.cov(state.estimates[1].theta.T)
     assert np.abs((made - wanted) / np.outer(sizes, sizes)).max() < 0.05
+
+
+@pytest.mark.parametrize("unit", [0.01, 100.0])
+def test_probabilities_do_not_depend_on_the_unit_of_outcomes(unit):
+    """Before any outcome the noise is unknown, and its size changes no choice."""
+    random = np.random.default_rng(5)
+    x, actions = random.standard_normal((60, 2)), random.integers(0, 3, 60)
+    rewards, none = random.standard_normal(60), np.zeros(60, dtype=np.int64)
+    problem = Problem(ends=(60, 90), actions=3, dim=2, layout="block")
+    new = Contexts.of(random.standard_normal((9, 2)), problem)
+
+    def probabilities(policy, unit):
+        state, told = policy.begin(problem), []
+        told.append(policy.assign(state, new, np.zeros(9), np.arange(9)).probabilities)
+        state = policy.close(policy.learn(state, Feedback(x, actions, none, unit * rewards)))
+        return [*told, policy.assign(state, new, np.zeros(9), np.arange(9)).probabilities]
+
+    usual = probabilities(ThompsonSampling(first="fixed"), 1.0)
+    found = probabilities(ThompsonSampling(first="fixed"), unit)
+    assert all(np.allclose(one, other) for one, other in zip(usual, found, strict=True))
+    wide = probabilities(ThompsonSampling(first="fixed", scale=50.0), 1.0)
+    assert np.allclose(usual[0], wide[0])
+    assert not np.allclose(usual[1], wide[1])
 
 
 # ----------------------------------------------------------------------

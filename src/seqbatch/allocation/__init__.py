@@ -11,3 +11,7 @@ from seqbatch.allocation.limits import Limits
 from seqbatch.allocation.rounding import Rounded, rounded
 
 __all__ = ["Limited", "Limits", "Rounded", "limited", "rounded"]
+
+
+def __dir__() -> list[str]:
+    return __all__

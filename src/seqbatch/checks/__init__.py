@@ -46,3 +46,7 @@ __all__ = [
     "check_policy",
     "own_policies",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -105,7 +105,13 @@ def named(subject: Any) -> str:
     if isinstance(subject, type) or not hasattr(subject, "__dataclass_fields__"):
         return str(getattr(subject, "__name__", type(subject).__name__))
     try:
-        return registry.text(registry.describe(subject))
+        described = registry.describe(subject)
+        arrays = {
+            name: f"array of shape {value.shape}"
+            for name, value in described.items()
+            if isinstance(value, np.ndarray)
+        }
+        return registry.text(described | arrays)
     except Exception:  # a parameter that cannot be written out
         return type(subject).__name__
 

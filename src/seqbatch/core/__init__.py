@@ -16,3 +16,7 @@ __all__ = [
     "ridge",
     "ridge_means",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -31,3 +31,7 @@ __all__ = [
     "mushroom",
     "table_columns",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

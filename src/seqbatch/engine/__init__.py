@@ -9,3 +9,7 @@ from seqbatch.engine.address import ENGINES, open_engine
 from seqbatch.engine.base import Engine, as_completed, merge_tree, over_batches
 
 __all__ = ["ENGINES", "Engine", "as_completed", "merge_tree", "open_engine", "over_batches"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -42,3 +42,7 @@ __all__ = [
     "classification",
     "logged_table",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from seqbatch.core import Contexts, Layout, Problem, arguments
 from seqbatch.core.arrays import Bools, Floats, Integers
+from seqbatch.display import counted
 from seqbatch.environments.base import (
     BLOCK,
     OUTCOMES,
@@ -24,7 +25,7 @@ from seqbatch.environments.outcomes import noise_of
 from seqbatch.errors import InvalidArgumentError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ArrayEnvironment:
     """Given contexts and rewards, in the given order.
 
@@ -39,8 +40,9 @@ class ArrayEnvironment:
         See :class:`~seqbatch.core.problem.Problem`.
     logged
         If only one action's outcome is known, the action that was logged; `rewards` then holds its
-        outcome in that column. A simulation counts only the units whose logged action is the chosen
-        one, which is unbiased if the log was uniformly random. Regret is then unknown (NaN).
+        outcome in that column, NaN if it is missing: it is never learned, and counts 0 in the
+        reward. A simulation counts only the units whose logged action is the chosen one, which is
+        unbiased if the log was uniformly random. Regret is then unknown (NaN).
     eligible
         Which actions each unit may get, booleans (n, K); None for all. Regret is measured against
         the best eligible action.
@@ -55,6 +57,8 @@ class ArrayEnvironment:
     >>> own = ArrayEnvironment(np.ones((3, 2)), np.eye(3), layout="block")
     >>> own.actions, own.dim, own.units
     (3, 2, 3)
+    >>> own
+    <ArrayEnvironment: 3 units, 3 actions, dim 2, block layout>
     >>> clicks = ArrayEnvironment(np.ones((3, 2)), means=np.full((3, 2), 0.5), noise="bernoulli")
     >>> block = clicks.instance(1).block(0)
     >>> (block.means + block.noise)[:, 0]
@@ -69,6 +73,7 @@ class ArrayEnvironment:
     means: ArrayLike | None = field(default=None, kw_only=True)
     noise: float | str | ArrayLike | None = field(default=None, kw_only=True)
     _arrays: tuple[Floats, Floats, Integers | None, Bools | None] = field(init=False, repr=False)
+    _missing: Bools | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         table = self._table()
@@ -86,6 +91,13 @@ class ArrayEnvironment:
             _require_possible(actions, eligible)
         object.__setattr__(self, "_arrays", (values, table, actions, eligible))
 
+    def __repr__(self) -> str:
+        logged = ", logged" if self.logged is not None else ""
+        return (
+            f"<ArrayEnvironment: {counted(self.units, 'unit')}, {self.actions} actions, "
+            f"dim {self.dim}, {self.layout} layout{logged}>"
+        )
+
     def _table(self) -> Floats:
         """Return the means of every action, or the outcomes where those are known."""
         if (self.rewards is None) == (self.means is None):
@@ -98,7 +110,15 @@ class ArrayEnvironment:
                 raise InvalidArgumentError(
                     "noise", "left out with rewards, which are outcomes", repr(self.noise)
                 )
-            return arguments.floats("rewards", self.rewards, ("n", "K"))
+            rewards = self.rewards
+            if self.logged is not None:
+                numbers = arguments.numeric("rewards", rewards)
+                missing = np.isnan(numbers)
+                object.__setattr__(
+                    self, "_missing", missing.any(axis=-1) if missing.any() else None
+                )
+                rewards = np.where(missing, 0.0, numbers)
+            return arguments.floats("rewards", rewards, ("n", "K"))
         table = arguments.floats("means", self.means, ("n", "K"))  # type: ignore[arg-type]
         if self.logged is not None:
             raise InvalidArgumentError(
@@ -153,7 +173,7 @@ class ArrayInstance:
         """Return a block of rows."""
         values, table, logged, eligible = self.environment._arrays
         rows = slice(index * BLOCK, (index + 1) * BLOCK)
-        n = len(table[rows])
+        n, missing = len(table[rows]), self.environment._missing
         return Block(
             contexts=values[rows].copy(),
             means=table[rows].copy(),
@@ -161,6 +181,7 @@ class ArrayInstance:
             draws=block_draws(self.seed, index, BLOCK)[:n],
             logged=None if logged is None else logged[rows],
             eligible=None if eligible is None else eligible[rows],
+            delay=None if missing is None else np.where(missing[rows], np.inf, 0.0),
         )
 
     def _noise(self, means: Floats, index: int) -> Floats:
@@ -214,11 +235,13 @@ def logged_table(
     Parameters
     ----------
     contexts, actions, outcomes
-        What is known of each unit: features (n, p), the action it got, and its outcome.
+        What is known of each unit: features (n, p), the action it got, and its outcome, NaN if it
+        is missing.
     arms
         K, the number of actions.
     probabilities
-        The probability with which each unit got its action, shape (n,), if not all are the same.
+        The probability with which each unit got its action, shape (n,), or that of every action,
+        (n, K), as in a decision; left out if all were equally likely.
         Units are then left out at random, fewest of the least likely, so that the rest is a uniform
         log: every unit stays with the least probability over its own.
     seed
@@ -234,10 +257,15 @@ def logged_table(
     n = len(features)
     taken = arguments.actions("actions", actions, n, arguments.integer("arms", arms, at_least=2))
     table = np.zeros((n, arms))
-    table[np.arange(n), taken] = arguments.floats("outcomes", outcomes, (n,))
+    got = arguments.numeric("outcomes", outcomes)
+    known = arguments.floats("outcomes", np.where(np.isnan(got), 0.0, got), (n,))
+    table[np.arange(n), taken] = np.where(np.isnan(got), np.nan, known)
     kept: Any = slice(None)
     if probabilities is not None:
-        chance = arguments.floats("probabilities", probabilities, (n,))
+        shape = (n,) if np.ndim(probabilities) == 1 else (n, arms)
+        chance = arguments.floats("probabilities", probabilities, shape)
+        if chance.ndim == 2:
+            chance = chance[np.arange(n), taken]
         if n and not (chance.min() > 0 and chance.max() <= 1):
             raise InvalidArgumentError(
                 "probabilities", "above 0 and at most 1", f"{chance.min():g} to {chance.max():g}"

@@ -20,7 +20,7 @@ from seqbatch.environments.base import (
     generator,
     seed_of,
 )
-from seqbatch.environments.outcomes import Family, noise_of, require_family
+from seqbatch.environments.outcomes import Family, Noise, noise_of, settled_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,8 @@ class GeneralEnvironment:
         ``"gaussian"``: the mean plus noise. ``"bernoulli"``: 0 or 1, with the mean as the
         probability. ``"poisson"``: a count, with the mean as the rate.
     noise
-        The standard deviation of Gaussian noise; other families do not use it.
+        The standard deviation of Gaussian noise: a number; one for each action; or a function that
+        takes the means, (n, K), and returns them. Other families do not use it.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class GeneralEnvironment:
     actions: int
     layout: Layout = "block"
     family: Family = "gaussian"
-    noise: float = 1.0
+    noise: Noise = 1.0
 
     units: ClassVar[int | None] = None
 
@@ -68,7 +69,8 @@ class GeneralEnvironment:
         arguments.integer("dim", self.dim)
         arguments.integer("actions", self.actions, at_least=2)
         arguments.choice("layout", self.layout, get_args(Layout))
-        require_family(self.family, self.noise)
+        noise = settled_noise(self.family, self.noise, self.actions)
+        object.__setattr__(self, "noise", noise)
 
     def truth(self, random: Generator) -> Any:  # noqa: ARG002
         """Draw what is fixed within an instance, such as parameters; None by default."""

@@ -154,3 +154,7 @@ __all__ = [
     "within_segments",
     "write_parquet",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -43,6 +43,9 @@ class Rows:
     marks
         Whole numbers that divide units into folds and samples, such as 52 bits of a hash of each
         id: dependent units have the same. None to divide them by their place.
+    waves
+        The number of the wave of each unit, if several are logged together; None for one wave.
+        Functions that take each wave by itself do not read it; :func:`evaluate` does.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Rows:
     groups: Mapping[str, AnyArray] = field(default_factory=dict)
     eligible: Bools | None = None
     marks: Integers | None = None
+    waves: Integers | None = None
 
     @classmethod
     def of(
@@ -72,6 +76,7 @@ class Rows:
         groups: Mapping[str, ArrayLike] | None = None,
         eligible: ArrayLike | None = None,
         marks: ArrayLike | None = None,
+        waves: ArrayLike | None = None,
     ) -> Rows:
         """Validate and return the rows."""
         x = arguments.floats("features", features, ("n", "P"))
@@ -89,7 +94,8 @@ class Rows:
                 _require(name, f"one value for each of {len(x)} units", fits, column.shape)
         _require_levels(named, shared)
         marked = None if marks is None else _whole("marks", marks, len(x))
-        return cls(x, taken, p, y, shared, named, _eligible(eligible, p), marked)
+        dated = None if waves is None else _whole("waves", waves, len(x))
+        return cls(x, taken, p, y, shared, named, _eligible(eligible, p), marked, dated)
 
     def some(self, among: Bools | Integers | slice) -> Rows:
         """Return a subset of the units, in the same order."""
@@ -102,6 +108,7 @@ class Rows:
             {name: levels[among] for name, levels in self.groups.items()},
             None if self.eligible is None else self.eligible[among],
             None if self.marks is None else self.marks[among],
+            None if self.waves is None else self.waves[among],
         )
 
     @property

@@ -28,3 +28,7 @@ __all__ = [
     "Options",
     "reproduce",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -61,6 +61,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
 
     def __getattr__(name: str) -> Any:

@@ -42,3 +42,7 @@ __all__ = [
     "UniformRandom",
     "design_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,7 +21,7 @@ on eligibility. If every action is eligible, the results are bit-identical to th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -81,6 +81,24 @@ class State:
     stale: tuple[Bools, ...]
     estimates: tuple[Estimate, ...]
     warned: bool = False
+
+
+@dataclass(frozen=True)
+class TryingState(State):
+    """The state of a policy whose units are random until every action has an outcome.
+
+    Parameters
+    ----------
+    untried
+        For each model, whether the estimates have no outcome of it; frozen while a batch is open.
+    """
+
+    untried: Bools = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
+
+    def updated(self) -> TryingState:
+        """Return the state with the actions that have no outcome now."""
+        count = sum(part.count for part in self.evidence[1:]) + self.evidence[0].count
+        return replace(self, untried=count == 0)
 
 
 @runtime_checkable
@@ -333,7 +351,16 @@ class LinearPolicy(BasePolicy):
                     'Use first = "uniform" where each action has a model of its own.',
                 )
             arguments.floats("design", self.design, (problem.dim, problem.dim))
-        return super().begin(problem)
+        state = super().begin(problem)
+        if not self.tries_all(problem):
+            return state
+        parts = {part.name: getattr(state, part.name) for part in fields(state)}
+        return TryingState(**parts).updated()
+
+    def close(self, state: State) -> State:
+        """End the batch: re-estimate, and see which actions have no outcome yet."""
+        closed = super().close(state)
+        return closed.updated() if isinstance(closed, TryingState) else closed
 
     @property
     def starts_blind(self) -> bool:
@@ -349,13 +376,6 @@ class LinearPolicy(BasePolicy):
     def tries_all(self, problem: Problem) -> bool:
         """Return whether units are assigned at random until every action has an outcome."""
         return self.first is None and self.opening(problem) == "uniform"
-
-    def untried(self, state: State) -> Bools | None:
-        """Return the actions without outcomes that units are to try; None if there is none."""
-        if not self.tries_all(state.problem):
-            return None
-        count = sum(part.count for part in state.evidence[1:]) + state.evidence[0].count
-        return None if count.all() else count == 0
 
     @property
     def published(self) -> bool:
@@ -387,8 +407,8 @@ class LinearPolicy(BasePolicy):
             return replace(preferred, kind="uniform", epsilon=None)
         if self.last == "greedy" and 1 < state.batch == state.problem.batches:
             return self.highest(state)
-        if state.batch > 1 and (untried := self.untried(state)) is not None:
-            return replace(preferred, untried=untried)
+        if state.batch > 1 and isinstance(state, TryingState) and state.untried.any():
+            return replace(preferred, untried=state.untried)
         return self._by_design(preferred) if state.batch == 1 and self.design else preferred
 
     def _by_design(self, preferred: Rule) -> Rule:

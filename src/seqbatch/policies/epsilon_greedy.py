@@ -14,7 +14,7 @@ from seqbatch.policies.rbgl import RBGL
 from seqbatch.policies.rule import Rule
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class EpsilonGreedy(RBGL):
     """Ridge regression with a fixed share of uniformly random actions.
 

@@ -37,7 +37,7 @@ Levels = Literal["same level", "own level"]
 SAME_LEVEL: Levels = "same level"
 OWN_LEVEL: Levels = "own level"
 #: The noise level is that of the outcomes so far.
-OUTCOMES = "outcomes"
+OUTCOMES: Literal["outcomes"] = "outcomes"
 #: The policies that can start from an earlier experiment.
 WITH_HISTORY = (
     "JointRidge",

@@ -66,7 +66,9 @@ def describe(policy: Policy) -> dict[str, Any]:
     described: dict[str, Any] = {"kind": type(policy).__qualname__}
     if isinstance(policy, policies.ModelPolicy):
         return described | policy.described()
-    names: list[str] = [field.name for field in fields(policy)] if is_dataclass(policy) else []
+    names: list[str] = (
+        [field.name for field in fields(policy) if field.init] if is_dataclass(policy) else []
+    )
     for name in names:
         value = getattr(policy, name)
         # Long and rare: a policy without them is described without them.

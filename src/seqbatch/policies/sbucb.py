@@ -15,7 +15,7 @@ have been tried. Unless `first` is stated, units are random in this layout until
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -24,12 +24,12 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, State
+from seqbatch.policies.base import LinearPolicy, State, TryingState
 from seqbatch.policies.estimation import OUTCOMES, EstimatingPolicy, with_levels, with_widths
 from seqbatch.policies.rule import Rule
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ConfidencePolicy(LinearPolicy):
     """Base class of SBUCB and SupSBUCB: ridge regressions and a multiplier of their widths.
 
@@ -42,6 +42,7 @@ class ConfidencePolicy(LinearPolicy):
     """
 
     gamma: float | None = None
+    _: KW_ONLY
     ridge: float = 1.0
 
     optimistic: ClassVar[bool] = True
@@ -123,7 +124,7 @@ class ConfidencePolicy(LinearPolicy):
             actions=actions,
         )
         parts = [slice(group * models, (group + 1) * models) for group in range(groups)]
-        return replace(
+        played = replace(
             state,
             batch=state.batch + batches,
             evidence=tuple(
@@ -133,7 +134,8 @@ class ConfidencePolicy(LinearPolicy):
                 replace(estimate, theta=theta[part], root=root[part])
                 for estimate, part in zip(state.estimates, parts, strict=True)
             ),
-        ), actions
+        )
+        return played.updated() if isinstance(played, TryingState) else played, actions
 
 
 @dataclass(frozen=True, kw_only=True)

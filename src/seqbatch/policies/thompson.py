@@ -7,7 +7,7 @@ the mean and depend only on the batch's number. The logged probabilities are the
 valid inference requires, in steps of 1 / samples.
 
 In the last batch nothing can be learned any more: ``last="greedy"`` stops exploring there. With
-``scale="outcomes"`` the noise level is that of the outcomes so far, not a guess.
+``scale="outcomes"``, the default, the noise level is that of the outcomes so far, not a guess.
 
 With ``objective="choose"`` one action will be chosen for everybody afterwards, and what units earn
 until then matters less. A unit's probabilities p become p_a (1 - p_a) / sum_b p_b (1 - p_b), which
@@ -51,8 +51,9 @@ class ThompsonSampling(EstimatingPolicy):
     Parameters
     ----------
     scale
-        The posterior's standard deviation in units of A^(-1/2): the noise level, 1 by default.
-        ``"outcomes"``: the residual standard deviation of the outcomes so far; 1 before any.
+        The posterior's standard deviation in units of A^(-1/2): the noise level. ``"outcomes"``,
+        the default: the residual standard deviation of the outcomes so far. Before any outcome all
+        draws are around 0, and their size changes no choice.
     ridge
         lambda, the prior precision divided by scale^2.
     samples
@@ -80,7 +81,7 @@ class ThompsonSampling(EstimatingPolicy):
     array([[0.14, 0.86]])
     """
 
-    scale: float | Literal["outcomes"] = 1.0
+    scale: float | Literal["outcomes"] = OUTCOMES
     ridge: float = 1.0
     samples: int = 512
     objective: Objective = "earn"

@@ -29,6 +29,7 @@ from seqbatch.service.pages import (
     campaign_plan,
     create,
     plan,
+    readings,
     rehearsal,
     rendering,
     sign_in,
@@ -98,7 +99,7 @@ FORGETTING, KEEPING = 3600.0, 1.0
 PAGES = (
     sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router,
     campaign_plan.router, create.router,
-    rehearsal.router,
+    rehearsal.router, readings.router,
 )  # fmt: skip
 HEADERS = {
     b"x-content-type-options": b"nosniff",

@@ -69,6 +69,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", "/new/{fingerprint}/rehearsal"): "create",
     ("POST", "/new/{fingerprint}/create"): "create",
     ("GET", "/new/{fingerprint}/created/{name}"): "create",
+    ("POST", "/uploads/{fingerprint}"): "assign",
     ("GET", f"{_PAGE}/findings"): "results",
     ("GET", f"{_PAGE}/report"): "results",
     ("GET", f"{_PAGE}/protocol"): "view",

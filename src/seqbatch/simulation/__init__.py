@@ -17,3 +17,7 @@ __all__ = [
     "simulate",
     "simulate_together",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

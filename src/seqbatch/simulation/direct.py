@@ -29,6 +29,7 @@ from seqbatch.simulation.trajectory import (
     problem_of,
     too_short,
 )
+from seqbatch.unit_log import UnitLog
 
 Method = Literal["auto", "direct", "collapsed", "device"]
 
@@ -43,6 +44,7 @@ def simulate(
     method: Method = "auto",
     device: str | None = None,
     learn_last: bool = True,
+    keep_log: bool = False,
 ) -> Trajectory:
     """Run a policy on a grid in an environment, with memory that does not grow with the units.
 
@@ -69,6 +71,9 @@ def simulate(
     learn_last
         Whether to learn from the last batch, although no decision follows. If False, the last error
         and eigenvalue are those of the batch before, and most of the work of a long run is saved.
+    keep_log
+        Whether the trajectory has the units as rows for :mod:`seqbatch.inference`; memory then
+        grows with them. For the methods ``"direct"`` and ``"auto"``, which is then direct.
 
     Examples
     --------
@@ -88,6 +93,7 @@ def simulate(
         method=method,
         device=device,
         learn_last=learn_last,
+        keep_log=keep_log,
     )[0]
 
 
@@ -101,6 +107,7 @@ def simulate_together(
     device: str | None = None,
     learn_last: bool = True,
     names: Sequence[str] = (),
+    keep_log: bool = False,
 ) -> list[Trajectory]:
     """Run several policies and grids on one instance, drawing each unit once for all of them.
 
@@ -111,6 +118,7 @@ def simulate_together(
     require_instance(environment)
     for policy, grid in runs:
         require_playable(policy, grid)
+        _require_direct(method, grid, keep_log=keep_log)
     place = seed
     if not isinstance(place, SeedSequence):
         place = SeedSequence(arguments.integer("seed", place, at_least=0))
@@ -124,7 +132,8 @@ def simulate_together(
     named = list(names) or [type(policy).__name__ for policy, _ in runs]
     collapsed = {}
     for number, (policy, grid) in enumerate(runs):
-        if method == "collapsed" or (method == "auto" and collapses(policy, environment)):
+        auto = method == "auto" and not (grid.delay or keep_log)
+        if method == "collapsed" or (auto and collapses(policy, environment)):
             with named_in_errors(named[number], grid):
                 collapsed[number] = simulate_collapsed(
                     policy, environment, grid, seed=place, checkpoints=marks, learn_last=learn_last
@@ -132,8 +141,9 @@ def simulate_together(
     # All other runs share one pass over the instance's units.
     rest = [number for number in range(len(runs)) if number not in collapsed]
     direct = _direct(
-        [runs[n] for n in rest], [named[n] for n in rest], environment, place, marks, learn_last
-    )
+        [runs[n] for n in rest], [named[n] for n in rest], environment, place, marks, learn_last,
+        keep_log=keep_log,
+    )  # fmt: skip
     found = collapsed | dict(zip(rest, direct, strict=True))
     return [found[number] for number in range(len(runs))]
 
@@ -147,6 +157,14 @@ def named_in_errors(policy: str, grid: Grid) -> Iterator[None]:
         error.add_note(f"In the policy {policy} on {counted(grid.batches, 'batch')} of "
                        f"{counted(grid.units, 'unit')}.")  # fmt: skip
         raise
+
+
+def _require_direct(method: Method, grid: Grid, *, keep_log: bool) -> None:
+    """Refuse what only a simulation unit by unit can do."""
+    asked = [*["a log"] * keep_log, *["batches that overlap"] * bool(grid.delay)]
+    if asked and method in ("collapsed", "device"):
+        rule = f"'auto' or 'direct' with {' and '.join(asked)}"
+        raise InvalidArgumentError("method", rule, repr(method))
 
 
 def require_instance(environment: object) -> None:
@@ -173,6 +191,8 @@ def _direct(
     seed: SeedSequence,
     marks: Integers,
     learn_last: bool,
+    *,
+    keep_log: bool,
 ) -> list[Trajectory]:
     """Feed every run with the instance's blocks until all are finished."""
     instance = environment.instance(seed)
@@ -180,7 +200,9 @@ def _direct(
     for name, (policy, grid) in zip(names, runs, strict=True):
         with named_in_errors(name, grid):
             problem = problem_of(environment, grid)
-            going.append(_Run(policy, problem, instance.theta, marks, learn_last))
+            going.append(
+                _Run(policy, problem, grid, instance.theta, marks, learn_last, keep_log=keep_log)
+            )
     index = 0
     while any(not run.finished for run in going):
         block = instance.block(index)
@@ -206,10 +228,14 @@ class _Run:
         self,
         policy: Policy,
         problem: Problem,
+        grid: Grid,
         theta: Floats | None,
         checkpoints: Integers,
         learn_last: bool,
+        *,
+        keep_log: bool,
     ) -> None:
+        self.grid, self.log = grid, UnitLog() if keep_log else None
         self.learning = problem.batches if learn_last else problem.batches - 1
         self.policy, self.problem, self.theta = policy, problem, theta
         self.state: Any = policy.begin(problem)
@@ -260,25 +286,38 @@ class _Run:
             type(self.policy).__name__, actions, decision.probabilities, contexts.eligible
         )
         gained = means[np.arange(len(actions)), actions]
-        if self.batch <= self.learning:
+        if self.batch <= self.learning or self.log is not None:
             vectors = contexts.chosen(actions)
             rewards = gained + of_actions(block.noise[rows][kept], actions)
             feedback = Feedback(vectors, actions, decision.groups, rewards)
-            if block.delay is not None:
-                feedback = self.known_now(feedback, of_actions(block.delay[rows][kept], actions))
-            self.state = self.policy.learn(self.state, feedback)
+            delay = None if block.delay is None else of_actions(block.delay[rows][kept], actions)
+            times = self.known_when(len(actions), delay)
+            if self.log is not None:
+                self.log.add(contexts, decision, wave=self.batch)
+                known = np.flatnonzero(times <= self.problem.batches)
+                self.log.know(self.seen + known, rewards[known])
+            self.learn(feedback, times)
         self.note(actions, gained, block.best[rows][kept] - gained)
         return read
 
-    def known_now(self, feedback: Feedback, delay: Floats) -> Feedback:
-        """Return the outcomes known when the batch ends; keep those that come later."""
-        ends = np.array(self.problem.ends)
-        known = self.seen + 1 + np.arange(len(delay)) + delay
-        # The first batch by whose end the outcome is known; none if it comes too late, or never.
-        batches = np.searchsorted(ends, known) + 1
-        for batch in np.unique(batches[(batches > self.batch) & (batches <= self.learning)]):
-            self.late.setdefault(int(batch), []).append(feedback.take(batches == batch))
-        return feedback.take(batches == self.batch)
+    def known_when(self, units: int, delay: Floats | None) -> Integers:
+        """Return the batch at whose end each outcome is known; M + 1 if too late, or never."""
+        last = self.problem.batches
+        batches = np.full(units, self.batch)
+        if delay is not None:
+            known = self.seen + 1 + np.arange(units) + delay
+            batches = np.searchsorted(np.array(self.problem.ends), known) + 1
+        return np.where(batches > last, batches, np.minimum(batches + self.grid.delay, last))
+
+    def learn(self, feedback: Feedback, times: Integers) -> None:
+        """Learn the outcomes that are known when the batch ends; keep those that come later."""
+        for batch in np.unique(times[(times > self.batch) & (times <= self.learning)]):
+            self.late.setdefault(int(batch), []).append(feedback.take(times == batch))
+        if self.batch <= self.learning:
+            now = times == self.batch
+            self.state = self.policy.learn(
+                self.state, feedback if now.all() else feedback.take(now)
+            )
 
     def note(self, actions: Integers, gained: Floats, lost: Floats) -> None:
         """Add to the sums, and record the regret at checkpoints that were passed."""
@@ -318,4 +357,5 @@ class _Run:
             simple_regret=later.simple_regret(self.policy, self.state, self.problem)
             if learned
             else nan,
+            rows=None if self.log is None else self.log.units.rows(),
         )

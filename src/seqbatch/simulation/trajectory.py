@@ -1,9 +1,11 @@
 """The trajectory of one simulated run: regret, reward and diagnostics, batch by batch."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cache
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from seqbatch.environments import BLOCK, Block, Environment, Instance
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.policies import Policy
+
+if TYPE_CHECKING:
+    from seqbatch.inference import Rows
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Trajectory(Frames):
     units_read
         The number of units read from the environment: with logged data more than the last end,
         because only matching units count.
+    rows
+        The units as rows for :mod:`seqbatch.inference`, if the log was kept; None otherwise.
 
     Examples
     --------
@@ -66,6 +73,7 @@ class Trajectory(Frames):
     checkpoint_regret: Floats
     units_read: int
     simple_regret: float = nan
+    rows: Rows | None = None
 
     def __repr__(self) -> str:
         batches, actions = self.counts.shape

@@ -123,7 +123,7 @@ def test_metrics_that_cannot_be_are_held(store):
 def test_amounts_above_the_cap_count_as_the_cap(store, tmp_path):
     actions = ["none", {"name": "mail", "cost": 0.4}]
     profit = about("revenue", unit="EUR", absent=0, cap=6.5, less_costs=True)
-    campaign = shop(store, actions=actions, currency="EUR", **profit)
+    campaign = shop(store, actions=actions, currency="EUR", draws="blake2", **profit)
     table = campaign.assign(units(40)).table
     amounts = pl.Series("revenue", [2.0, 10.0] * 20)
     campaign.record(pl.from_arrow(table).select("id").with_columns(amounts))

@@ -21,6 +21,7 @@ from tests.campaign.views.test_findings import people, run
 from tests.refusals import refused
 
 SPEC = {
+    "draws": "blake2",
     "name": "trial", "seed": 2, "unit": "customer", "actions": ["none", "mail"], "control": "none",
     "policy": {"kind": "UniformRandom"}, **about("visit"), "required_outcomes": 0.5,
     "features": {"boolean": {"member": False}}, "grid": {"sizes": [120, 120, 120]},

@@ -82,7 +82,7 @@ def test_a_campaign_from_its_history(winter, tmp_path):
     # The first wave is no longer random: most units get what their age asks for.
     units = people("spring", 1, 150)
     asked = np.where(units["age"].to_numpy() > 40, "mail", "call")
-    assert (answers["action"].to_numpy() == asked).mean() > 0.7
+    assert (answers["action"].to_numpy() == asked).mean() > 0.6
     shown = answers.filter(~pl.col("randomised"))
     assert shown.select(pl.max_horizontal("p(none)", "p(mail)", "p(call)")).min().item() > 0.9
     run(spring, wave=2, count=90, level=-10.0)

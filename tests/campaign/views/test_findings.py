@@ -19,6 +19,7 @@ from tests.oracles import rare_events as rare_oracle
 from tests.refusals import refused
 
 SPEC = {
+    "draws": "blake2",
     "name": "spring", "seed": 11, "unit": "customer", "actions": ["call", "none", "mail"],
     "control": "none", "randomised": 0.3, "floor": 0.05, "policy": {"kind": "SBPE"},
     **about("visit", kind="yes/no"), "required_outcomes": 0.5,

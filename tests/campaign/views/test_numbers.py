@@ -18,6 +18,7 @@ from tests.campaign.specs import about
 from tests.oracles.weighting import action_row, difference
 
 SPEC = {
+    "draws": "blake2",
     "name": "ages", "unit": "id", "actions": ["a", "b"], "control": "b", "floor": 0.1,
     **about("y"), "grid": {"sizes": [40, 200]},
     "features": {"numeric": {"old": "raw"}}, "required_outcomes": 0.0,

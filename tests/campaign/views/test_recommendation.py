@@ -15,6 +15,7 @@ from seqbatch.storage import open_store
 from tests.campaign.specs import about
 
 SPEC = {
+    "draws": "blake2",
     "name": "shop", "seed": 5, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "policy": {"kind": "UniformRandom"}, "grid": {"sizes": [600, 600, 600]},
     **about("visit", kind="yes/no",

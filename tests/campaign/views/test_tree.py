@@ -11,6 +11,7 @@ from seqbatch.storage import open_store
 from tests.campaign.specs import about
 
 SPEC = {
+    "draws": "blake2",
     "name": "spring", "seed": 3, "unit": "customer", "actions": ["none", "mail", "call"],
     "control": "none", "randomised": 0.3, "floor": 0.05,
     **about("sales", kind="amount"),

@@ -2,13 +2,16 @@
 
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.record.codec import agreement, unpack_state
+from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.warehouse import sums as sums_module
+from seqbatch.core.exact_sums import BITS, ExactSums, Scale
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 from tests.campaign.warehouses import (
@@ -94,6 +97,9 @@ CASES = {
     },
     "cap": about("visit", direction="min", range=[-10, 10], absent=0.25, cap=1.5),
     "yes/no": about("bought", kind="yes/no", absent=0),
+    "hashed": {
+        "features": {"categorical": {"branch": {"hash": 5, "by": "md5", "missing": "level"}}}
+    },
     "no features": {"features": {}, "policy": {"kind": "ThompsonSampling", "samples": 100}},
 }  # fmt: skip
 
@@ -277,10 +283,29 @@ def test_a_result_that_cannot_be_is_refused(store, folder):
         (conflicting, "conflicting", "conflicting"),
         (beyond, "conflicting", "conflicting"),
         (without, "action", "no-action"),
+        (sums.with_columns(z1_1=pl.lit(str(600 << 62 | 1))), "z1_1", "impossible"),
+        (sums.with_columns(e0_1=pl.lit(f"-{600 << 60 | 1}")), "e0_1", "impossible"),
+        (sums.with_columns(mark3=pl.lit(str(600 << 32 | 1))), "mark3", "impossible"),
     ):
         with refused("invalid-rows", column=column, problem=problem):
             campaign.record_sums(frame, statement=path)
     assert campaign.situation().wave == 1
+
+
+def test_the_sums_of_the_largest_campaign_fit():
+    """Half of its units on each side, each with the largest numbers there are."""
+    half, scale = MOST_UNITS // 2, Scale((0,), 0)
+    for sign in (1, -1):
+        products = np.full((1, 2, 2), sign * (half << 2 * BITS), dtype=object)
+        made = ExactSums.of(scale, products, np.array([half]))
+        both = made.merged(made)
+        assert both.products[0, 0, 0] == sign * (MOST_UNITS << 2 * BITS)
+        assert both.statistics().gram[0, 0, 0] == sign * MOST_UNITS * 2.0**62
+        assert sums_module.WHOLE.fullmatch(str(both.products[0, 0, 0]))
+    whole = ExactSums.of(scale, both.products, np.array([MOST_UNITS]))
+    assert (whole.products == both.products).all()
+    # NumPy sums the four parts of marks, of 32 bits each, as 64 bits.
+    assert MOST_UNITS * (2**32 - 1) < 2**64
 
 
 def test_waves_that_are_not_complete_are_closed_by_force_alone(store, folder):

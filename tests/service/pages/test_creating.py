@@ -238,7 +238,7 @@ def test_a_form_declares_a_whole_campaign(service, visit):
     again = set(chosen(back.text, at))
     assert {pair for pair in WHOLE.items() if pair[0] not in ("cost", "total", "who-2")} <= again
     # There is room for one more of each.
-    assert {"metric-2", "rule-4"} <= {name for name, _ in again}
+    assert {"metric-2", "value-4"} <= {name for name, _ in again}
     assert created(visit, at, page.text).status_code == 303
     assert Campaign(service.store, "whole").situation().spec.stopping.alpha == 0.1
 
@@ -492,7 +492,7 @@ def test_files_belong_to_a_session(service, visit):
     [
         (b"", "customers.csv"),
         (b"a,a\n1,2\n", "customers.csv"),
-        (b"id,age\n1,2\n3\n", "What is wrong, and where"),
+        (b"id,age\n1,2\n3\n", "what is wrong"),
         (b"colour\nred\nred\n", "customers.csv"),
         (b"\xff\xfe\x00", "customers.csv"),
     ],
@@ -500,9 +500,37 @@ def test_files_belong_to_a_session(service, visit):
 def test_a_file_that_cannot_be_used_says_why(visit, content, said):
     page = visit.get(uploaded(visit, content))
     assert page.status_code == 422
-    assert "The file cannot be used:" in words(page.text)
+    assert "cannot be used as it is." in words(page.text)
     assert said in words(page.text)
-    assert 'type="file"' in page.text
+    assert "Read the file in another way" in page.text
+
+
+def test_a_file_is_decided_on_without_losing_the_form(visit):
+    repeated = pl.concat([TABLE, TABLE.head(2)]).write_csv().encode()
+    at = uploaded(visit, b"Customers of spring\n" + repeated, query="?sizes=10,50")
+    page = visit.get(at).text
+    path, _, _ = at.partition("?")
+    assert "Skip 1 line above the header" in page
+    action = f"/uploads/{path.rpartition('/')[2]}?then=/new"
+    answer = visit.send(action, {**dict(chosen(page, action)), "read": '{"skip_rows": 1}'})
+    at = answer.headers["location"]
+    assert at.endswith("?sizes=10%2C50")
+    page = visit.get(at).text
+    assert "Keep the newest row of each" in page
+    assert "<option>age</option>" in page
+    # The wizard takes what was typed along, from page to page.
+    path = at.partition("?")[0]
+    action = f"/uploads/{path.rpartition('/')[2]}?then=/new"
+    fields = dict(chosen(page, action)) | {"name": "kept", "metric": "spend"}
+    for read in ('{"dedupe": "first"}',):
+        answer = visit.send(f"{action}&again=yes", {**fields, "read": read})
+        assert answer.status_code == 307
+        answer = visit.send(answer.headers["location"], {**fields, "read": read})
+    assert answer.status_code == 200
+    path = re.search(r'action="(/new/\w+)"', answer.text)[1]
+    again = chosen(answer.text, path)
+    assert {("name", "kept"), ("metric", "spend")} <= set(again)
+    assert "2 rows of 2 units (customer) were repeats; kept the first of each" in words(answer.text)
 
 
 def inert(text):

@@ -20,7 +20,7 @@ from seqbatch.service.pages.uploads import Uploads
 from tests.campaign.files.workbooks import write_workbook
 from tests.campaign.specs import about
 from tests.refusals import refused
-from tests.service.pages.visiting import Visit, form
+from tests.service.pages.visiting import Visit, form, token
 from tests.service.running import running
 
 UNITS = "/campaigns/{}/units"
@@ -63,6 +63,15 @@ def outcomes(count, start=0):
 
 def uploaded(visit, path, content, name="units.csv", **fields):
     answer = visit.fill(path, path, fields, files={"file": (name, content)})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def read_again(visit, location, **fields):
+    """Read an uploaded file in another way, as its page offers."""
+    path, _, fingerprint = location.partition("?")[0].rpartition("/")
+    action = f"/uploads/{fingerprint}?then={path}"
+    answer = visit.send(action, form(visit.get(location).text, action, fields))
     assert answer.status_code == 303, answer.text
     return answer.headers["location"]
 
@@ -123,20 +132,21 @@ def test_a_workbook_with_titles_repeats_and_names_is_assigned_as_lists(visit, ca
     rows += [[f"{n:03}", f"=N{n}", 30 + n] for n in (1, 2, 3, 2)]
     content = write_workbook(tmp_path / "u.xlsx", rows, before=["Info"]).read_bytes()
     path = UNITS.format(campaign.name)
-    location = uploaded(visit, path, content, "u.xlsx")
+    chosen = {"with": "name, age, unit", "split": "action"}
+    location = uploaded(visit, path, content, "u.xlsx", **chosen)
     page = visit.get(location).text
     assert "the header seems to be on row 2" in page
-    assert "with 1 as &#34;Lines above the header&#34;" in page
-    location = uploaded(visit, path, content, "u.xlsx", skip_rows="1")
+    assert "Skip 1 line above the header" in page
+    # What each way would give is shown.
+    assert '<th scope="col">unit</th><th scope="col">name</th><th scope="col">age</th>' in page
+    location = read_again(visit, location, read='{"skip_rows": 1}')
     page = visit.get(location).text
-    assert "choose which row of a repeated unit counts" in page
-    options = {
-        "skip_rows": "1", "dedupe": "newest-by", "newest_by": "age", "sheet": "Data",
-        "with": "name, age", "split": "action",
-    }  # fmt: skip
-    tied = uploaded(visit, path, content, "u.xlsx", **options)
+    assert "repeats the id" in page
+    for kept in ("<td>002</td><td>=N2</td><td>32</td>", "Keep the first row of each"):
+        assert kept in page
+    tied = read_again(visit, location, read='{"dedupe": "newest-by"}', newest_by="age")
     assert "is as new as row 4" in visit.get(tied).text
-    location = uploaded(visit, path, content, "u.xlsx", **{**options, "dedupe": "last"})
+    location = read_again(visit, location, read='{"dedupe": "last"}')
     # The same file, read in three ways, is three uploads.
     assert location != tied
     page = visit.get(location).text
@@ -164,20 +174,62 @@ def test_outcomes_from_a_workbook(visit, campaign, tmp_path):
     rows = [["Results", None], ["unit", "visit"], ["u0", 1], ["u1", 0], ["u2", 1], ["u0", 0]]
     content = write_workbook(tmp_path / "o.xlsx", rows).read_bytes()
     path = OUTCOMES.format(campaign.name)
-    location = uploaded(visit, path, content, "o.xlsx", skip_rows="1", dedupe="first")
+    location = uploaded(visit, path, content, "o.xlsx")
+    location = read_again(visit, location, skip_rows="1", dedupe="first")
     assert facts(visit.get(location).text)["Accepted"] == "3"
     assert "3 outcomes recorded" in visit.get(confirmed(visit, location)).text
 
 
 @pytest.mark.parametrize("fields", [
     {"skip_rows": "two"}, {"skip_rows": "2000"}, {"dedupe": "newest-by"}, {"dedupe": "best"},
+    {"read": "{"}, {"read": '{"skip_rows": "1"}'}, {"read": '{"path": "x"}'}, {"then": "/plan"},
+    {"then": "//elsewhere"},
 ])  # fmt: skip
 def test_wrong_ways_to_read_a_file_are_refused(service, visit, campaign, fields):
     path = UNITS.format(campaign.name)
-    before = set(service.folder.glob("*/*"))
-    answer = visit.fill(path, path, fields, files={"file": ("units.csv", units(2))})
-    assert answer.status_code == 422
+    location = uploaded(visit, path, units(2))
+    fingerprint, before = location.rpartition("/")[2], set(service.folder.glob("*/*"))
+    said = {"csrf": token(visit.get(location).text), **fields}
+    then = said.pop("then", path)
+    assert visit.send(f"/uploads/{fingerprint}?then={then}", said).status_code == 422
     assert set(service.folder.glob("*/*")) <= before
+    # Nobody else can read it.
+    other = Visit(service)
+    said["csrf"] = token(other.get(path).text)
+    assert other.send(f"/uploads/{fingerprint}?then={path}", said).status_code in (404, 422)
+    other.close()
+
+
+def test_an_unclear_delimiter_is_asked(visit, campaign):
+    content = b"unit,age;x\nu1,20;1\nu2,30;2\n"
+    location = uploaded(visit, UNITS.format(campaign.name), content)
+    page = visit.get(location).text
+    assert "A comma separates cells" in page
+    assert "A semicolon separates cells" in page
+    location = read_again(visit, location, read='{"delimiter": ","}')
+    assert "would both give rows" not in visit.get(location).text
+
+
+def test_outcomes_in_another_format_are_amended_in_place(service, visit):
+    spec = {"name": "german", "actions": ["none", "mail"], "grid": {"sizes": [20, 20]}}
+    made = Campaign.create({**spec, **about("spend", unit="EUR")}, store=service.store, who="ann")
+    made.assign(pl.DataFrame({"unit": [f"u{n}" for n in range(20)]}))
+    lines = ["Orders of October;", "unit;spend", *(f"u{n};1.2{n:02},50" for n in range(20))]
+    path = OUTCOMES.format(made.name)
+    location = uploaded(visit, path, "\n".join(lines).encode(), "orders.csv")
+    assert "Skip 1 line above the header" in visit.get(location).text
+    location = read_again(visit, location, read='{"skip_rows": 1}')
+    page = visit.get(location).text
+    assert facts(page)["Quarantined"] == "20"
+    assert "spend: numbers are written like 1.234,56" in page
+    action = f"/campaigns/{made.name}/amend"
+    answer = visit.send(action, form(page, action, {"reason": "German numbers"}))
+    assert answer.headers["location"] == location
+    assert facts(visit.get(location).text)["Accepted"] == "20"
+    viewer = Visit(service, role="operator")
+    theirs = uploaded(viewer, path, "\n".join(lines[1:]).encode(), "orders.csv")
+    assert action not in viewer.get(theirs).text
+    viewer.close()
 
 
 def test_a_marked_file_is_answered_with_one_mark(visit, campaign):
@@ -309,12 +361,12 @@ def test_uploads_are_bounded(service, visit, campaign):
 def test_uploads_of_all_sessions_are_bounded(tmp_path):
     kept = Uploads(tmp_path, Settings(upload_bytes=100))
     for key in "ab":
-        kept.keep(key, io.BytesIO(b"x" * 80), "x.csv", {})
+        kept.keep(key, io.BytesIO(b"x" * 80), "x.csv")
     with refused("busy"):
-        kept.keep("c", io.BytesIO(b"x"), "x.csv", {})
+        kept.keep("c", io.BytesIO(b"x"), "x.csv")
     for path in (*tmp_path.glob("*/*"), *tmp_path.glob("*")):
         os.utime(path, (time.time() - 4000,) * 2)
-    kept.keep("c", io.BytesIO(b"x"), "x.csv", {})
+    kept.keep("c", io.BytesIO(b"x"), "x.csv")
     # What was kept long enough is gone.
     assert [path.parent.name for path in tmp_path.glob("*/*.csv")] == ["c"]
 
@@ -393,7 +445,7 @@ def test_outcomes_with_a_decimal_comma_are_read_after_a_change(visit, campaign):
     rows = csv(unit=["u0", "u1"], visit=["0,5", "1,0"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert "read after a change of the format of visit to &#34;1.234,56&#34;" in checked
-    assert "on the page <em>Change</em>" in checked
+    assert "visit: numbers are written like 1.234,56" in checked
     fields = {"format0": "comma", "reason": "a decimal comma"}
     assert visit.fill(f"{at}/change", f"{at}/amend", fields).status_code == 422
     answer = visit.fill(f"{at}/change", f"{at}/amend", {**fields, "format0": "1.234,56"})
@@ -410,7 +462,7 @@ def test_every_metric_has_its_own_fields(visit, service):
     rows = csv(unit=["u0", "u1"], visit=[1, 1], fee=["2,50", "1,25"])
     checked = visit.get(uploaded(visit, OUTCOMES.format(made.name), rows)).text
     assert "fee can be read after a change of the format of fee" in checked
-    assert "on the page <em>Change</em>" in checked
+    assert "fee: numbers are written like 1.234,56" in checked
     fields = {"format1": "1.234,56", "absent0": "0", "reason": "as the shop writes"}
     visit.fill(f"{at}/change", f"{at}/amend", fields)
     metrics = made.situation().spec.metrics
@@ -423,7 +475,8 @@ def test_outcomes_that_can_be_read_in_two_ways_are_refused_in_the_words_of_pages
     rows = csv(unit=["u0", "u1"], visit=["1.234", "7"])
     page = visit.get(uploaded(visit, OUTCOMES.format(campaign.name), rows)).text
     assert "declare its format, by an amendment" in page
-    assert "An admin can set the format of outcomes on the page <em>Change</em>." in page
+    for way in ("1234.56", "1.234,56"):
+        assert f"visit: numbers are written like {way}" in page
     assert "seqbatch campaign amend" not in page
 
 
@@ -518,7 +571,7 @@ def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
     def upload(number):
         # Some send the same file, and all sessions send more files than are kept.
         content = b"unit\n%d\n" % (number % 7)
-        made = kept.keep(f"session-{number % 2}", io.BytesIO(content), "x.csv", {})
+        made = kept.keep(f"session-{number % 2}", io.BytesIO(content), "x.csv")
         return made.size == len(content)
 
     with ThreadPoolExecutor(8) as pool:
@@ -527,5 +580,5 @@ def test_uploads_at_the_same_time_keep_their_notes(tmp_path):
         notes = {path.stem for path in session.glob("*.json")}
         assert 1 <= len(notes) <= 7
         assert not list(session.glob("*.partial"))
-        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv", {})
+        last = kept.keep(session.name, io.BytesIO(b"unit\nlast\n"), "x.csv")
         assert kept.find(session.name, last.fingerprint).path.read_bytes() == b"unit\nlast\n"

@@ -209,7 +209,8 @@ def _column(part: Feature) -> dict[str, Any]:
                 "missing": missing if part.accepts_missing else None,
             }
         case HashedFeature():
-            return {"kind": "hashed", "width": part.rules.hash, "missing": part.accepts_missing}
+            return {"kind": "hashed", "by": part.rules.by, "width": part.rules.hash,
+                    "missing": part.accepts_missing}  # fmt: skip
         case DateFeature():
             return _date(part)
     raise AssertionError(part)

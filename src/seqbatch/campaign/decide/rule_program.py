@@ -260,9 +260,18 @@ def encoded(rule: dict[str, Any], name: str, value: Any) -> list[float]:
         place = column["missing"] if value is None else column["levels"].get(value, column["other"])
         return one_at(place, column["width"])
     if kind == "hashed":
-        made = hashlib.blake2b(f"{name}\n{value or ''}".encode(), digest_size=8).digest()
-        return one_at(int.from_bytes(made, "little") % column["width"], column["width"])
+        return one_at(hashed(name, value or "", column["by"]) % column["width"], column["width"])
     return encoded_date(column, value)
+
+
+def hashed(name: str, text: str, by: str) -> int:
+    """Return the hash of a category's text."""
+    if by == "md5":
+        return int(
+            hashlib.md5(f"{name}#{text}".encode(), usedforsecurity=False).hexdigest()[:13], 16
+        )
+    digest = hashlib.blake2b(f"{name}\n{text}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def scaled(column: dict[str, Any], value: float | None) -> list[float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, md5
 from typing import Any, ClassVar
 
 import numpy as np
@@ -184,6 +184,10 @@ class LevelsFeature(CategoricalFeature):
         }
 
 
+#: The first digits of an md5 that choose a cell: databases have integers of 64 bits.
+MD5_DIGITS = 13
+
+
 @dataclass(frozen=True)
 class HashedFeature(CategoricalFeature):
     """A category whose levels are hashed into cells; a missing value is hashed as empty text."""
@@ -202,15 +206,19 @@ class HashedFeature(CategoricalFeature):
 
     def places_of(self, levels: Sequence[str]) -> tuple[list[int], int]:
         """Return the cell of each level, and of a missing value."""
-        width = self.rules.hash
-        return [cell(self.name, level, width) for level in levels], cell(self.name, "", width)
+        width, by = self.rules.hash, self.rules.by
+        cells = [cell(self.name, level, width, by=by) for level in [*levels, ""]]
+        return cells[:-1], cells[-1]
 
     def possible(self, rng: np.random.Generator, count: int) -> Floats:
         """Return random rows of the model's columns that units could have."""
         return one_of(rng, count, self.rules.hash, range(self.rules.hash))
 
 
-def cell(name: str, level: str, width: int) -> int:
+def cell(name: str, level: str, width: int, *, by: str) -> int:
     """Return the cell into which a level of a hashed category falls."""
+    if by == "md5":
+        digest = md5(f"{name}#{level}".encode(), usedforsecurity=False).hexdigest()
+        return int(digest[:MD5_DIGITS], 16) % width
     made = blake2b(f"{name}\n{level}".encode(), digest_size=8).digest()
     return int.from_bytes(made, "little") % width

@@ -3,7 +3,7 @@
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -106,7 +106,19 @@ BLOCK = 8 << 20
 
 
 class DelimitedError(ValueError):
-    """Text that cannot be split into cells, or is ambiguous."""
+    """Text that cannot be split into cells, or is ambiguous.
+
+    Parameters
+    ----------
+    reason
+        The reason in words.
+    delimiters
+        The delimiters that would all split it.
+    """
+
+    def __init__(self, reason: str, delimiters: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.delimiters = tuple(delimiters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -526,7 +538,8 @@ def _delimiter(text: str, skipped: int) -> str:
     if other:
         raise DelimitedError(
             f"a {DELIMITERS[chosen]} and a {DELIMITERS[other]} would both give rows of {best[2]} "
-            "cells; state the delimiter"
+            "cells; state the delimiter",
+            (chosen, other),
         )
     if above:
         raise HeaderError(late_header("line", skipped + above))

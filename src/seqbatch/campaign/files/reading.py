@@ -275,6 +275,11 @@ class Source:
         return {"left_out": {"rule": str(found.rule), "rows": found.rows, "units": found.units}}
 
     @property
+    def sheets(self) -> tuple[str, list[str]]:
+        """The sheet of a workbook that is read, and the other visible ones."""
+        return self._sheet.name, self._sheet.others
+
+    @property
     def has_index(self) -> bool:
         """Whether the first column has no name, like a data frame's index."""
         header = self._header()
@@ -490,7 +495,9 @@ class Source:
             raise self.invalid([error.problem]) from None
         except DelimitedError as error:
             self.require_unchanged()
-            self.refuse(f"cannot be read as csv: {error}", "unreadable")
+            problem = RowProblem(0, "", f"cannot be read as csv: {error}", "unreadable")
+            remedies = [Remedy("delimiter", delimiter=mark) for mark in error.delimiters]
+            raise self.invalid([problem], remedies=remedies) from None
         except BinaryFileError as error:
             self.require_unchanged()
             if error.kind == "refused":

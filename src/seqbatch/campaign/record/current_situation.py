@@ -399,7 +399,9 @@ class Situation:
                 "statements assign its units and compute the sums of a wave, and recording the "
                 f"sums closes the wave. {lacking}",
                 code="rows-elsewhere",
-                remedies=[Remedy("sql", what="assign", units=..., assignments=..., write=True)],
+                remedies=[Remedy("sql", what="assign", units=..., assignments=..., write=True)]
+                if self.condition == "open"
+                else [],
             )
 
     def require_no_stop(self) -> None:

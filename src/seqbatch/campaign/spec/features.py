@@ -239,6 +239,7 @@ class Hashed(SpecPart):
     """A category with many levels, which are hashed into `hash` cells."""
 
     hash: Whole = Field(ge=1, le=4096)
+    by: Literal["blake2", "md5"] = "blake2"
     missing: Literal["refuse", "level"] = "refuse"
 
     @property

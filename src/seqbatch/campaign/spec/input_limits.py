@@ -33,8 +33,8 @@ INFERRED = 1 << 29
 
 #: Size of a number in a file: below 1e30, the product of two features is below `LARGEST_ENCODED`.
 LARGEST_NUMBER = 1e30
-#: Size of a number in the model, after scaling and interactions: the squares of 1e9 such numbers,
-#: times the largest outcome, sum to 1e159, whose square is still a finite number.
+#: Size of a number in the model, after scaling and interactions: the squares of 4e9 such numbers,
+#: times the largest outcome, sum to 4e159, which is still a finite number.
 LARGEST_ENCODED = 1e60
 
 #: Characters of a spec: room for tens of thousands of levels.
@@ -45,8 +45,9 @@ DEEPEST = 16
 MOST_WAVES = 10_000
 #: Batches that a campaign's plan may consider: planning more of them takes minutes.
 MOST_PLANNED = 30
-#: Units of a campaign, expected or assigned: the bounds on sums of squares assume this.
-MOST_UNITS = 1_000_000_000
+#: Units of a campaign, expected or assigned: below 2^32, up to which exact sums and the sums of
+#: marks fit into their integers.
+MOST_UNITS = 4_000_000_000
 #: Actions of a campaign: every answer has a column for each.
 MOST_ACTIONS = 1_000
 #: Columns that a unit's id may consist of, and further columns of its outcome.

@@ -18,11 +18,10 @@ from seqbatch.policies import (
     JointRidge,
     Lookahead,
     Oracle,
-    ThompsonSampling,
     registry,
 )
 from seqbatch.policies.base import BasePolicy
-from seqbatch.policies.estimation import OUTCOMES, OWN_LEVEL, SAME_LEVEL, WITH_HISTORY
+from seqbatch.policies.estimation import OWN_LEVEL, SAME_LEVEL, WITH_HISTORY
 from seqbatch.policies.joint_ridge import AVERAGED
 
 #: Policy settings for which campaigns have other defaults than the policies: nothing can be learned
@@ -161,8 +160,6 @@ def _campaign_defaults(
         own.pop("last", None)
     if "constant" in names and spec.features.intercept:
         own["constant"] = INTERCEPT
-    if kind is ThompsonSampling and "scale" not in wanted:
-        own["scale"] = OUTCOMES
     if spec.history is not None:
         if "estimate" in names and kind is not JointRidge:
             own["estimate"] = "pooled"

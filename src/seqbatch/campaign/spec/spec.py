@@ -268,7 +268,7 @@ class Spec(SpecPart):
         default=(), max_length=MOST_BLOCK_SIZES
     )
     biased_coin: Number | None = None
-    draws: Literal["blake2", "md5"] = "blake2"
+    draws: Literal["blake2", "md5"] = "md5"
     sums: Literal["floating", "exact"] = "floating"
     rows: Literal["here", "elsewhere"] = "here"
     strata: tuple[Name, ...] = Field(default=(), max_length=MOST_STRATA)
@@ -285,6 +285,14 @@ class Spec(SpecPart):
     def _named_once(cls, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         distinct(tuple(action.name for action in actions), "actions")
         return actions
+
+    @model_validator(mode="before")
+    @classmethod
+    def _summable(cls, given: Any) -> Any:
+        """Choose exact sums where rows are kept elsewhere: there are no others."""
+        if isinstance(given, Mapping) and given.get("rows") == "elsewhere":
+            return {"sums": "exact", **given}
+        return given
 
     @model_validator(mode="after")
     def _consistent(self) -> "Spec":

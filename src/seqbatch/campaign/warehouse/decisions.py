@@ -79,7 +79,11 @@ def inexpressible(now: Situation) -> list[str]:
     policy = now.made_policy()
     preference = policy.preference(policy.begin(now.problem()))
     beyond = [] if alike(now, preference) else preference.beyond()
-    hashed = [name for name, part in parts.items() if isinstance(part, HashedFeature)]
+    hashed = [
+        name
+        for name, part in parts.items()
+        if isinstance(part, HashedFeature) and part.rules.by == "blake2"
+    ]
     dates = [name for name, rules in spec.features.date.items() if rules.format != ISO]
     spelled = [name for name, rules in spec.features.numeric.items() if rules.format]
     taken = [name for name in spec.unit if name.lower() in RESULT or re.fullmatch("p[0-9]+", name)]
@@ -94,7 +98,7 @@ def inexpressible(now: Situation) -> list[str]:
         "it is masked, and a statement shows every score": now.masked,
         f"the policy is {now.policy['kind']}, and units have features or eligibility: "
         f"{', '.join(beyond)}": bool(beyond),
-        f"categories are hashed by blake2 ({', '.join(hashed)})": bool(hashed),
+        f'categories are hashed by blake2 (declare by = "md5": {", ".join(hashed)})': bool(hashed),
         f"dates have a format ({', '.join(dates)})": bool(dates),
         f"numbers have a format ({', '.join(spelled)})": bool(spelled),
     }

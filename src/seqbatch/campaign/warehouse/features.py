@@ -7,7 +7,7 @@ import numpy as np
 
 from seqbatch.campaign.features.base import Feature
 from seqbatch.campaign.features.boolean import BooleanFeature
-from seqbatch.campaign.features.categorical import OTHER, LevelsFeature
+from seqbatch.campaign.features.categorical import MD5_DIGITS, OTHER, HashedFeature, LevelsFeature
 from seqbatch.campaign.features.date import LEVELS, DateFeature
 from seqbatch.campaign.features.eligibility import Eligibility
 from seqbatch.campaign.features.encoder import Encoder
@@ -160,6 +160,8 @@ def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
             _boolean(made, sql, part, given)
         elif isinstance(part, DateFeature):
             _date(made, sql, part, given, f"c{number}")
+        elif isinstance(part, HashedFeature):
+            _hashed(made, sql, part, given, f"c{number}")
         else:
             assert isinstance(part, LevelsFeature)
             _levels(made, sql, part, given, f"c{number}")
@@ -276,6 +278,17 @@ def _levels(made: SqlColumns, sql: SqlDialect, part: LevelsFeature, given: str, 
     for number in range(len(part.levels)):
         shown = _indicator(sql, f"{place} = {number}") if known else sql.number(0.0)
         made.add(shown, steady=True)
+
+
+def _hashed(made: SqlColumns, sql: SqlDialect, part: HashedFeature, given: str, place: str) -> None:
+    made.read.append((sql.as_text(sql.name_of(part.name)), given))
+    if not part.accepts_missing:
+        made.refuse(f"{given} IS NULL OR {given} = ''", part, NONE)
+    digest = sql.md5(f"{sql.text(f'{part.name}#')} || COALESCE({given}, '')")
+    width = part.rules.hash
+    made.levels.append((f"MOD({sql.digits(digest, 0, MD5_DIGITS)}, {width})", place))
+    made.key(place, width)
+    made.add(*(_indicator(sql, f"{place} = {cell}") for cell in range(width)), steady=True)
 
 
 def _indicator(sql: SqlDialect, condition: str) -> str:

@@ -55,7 +55,9 @@ def _require_expressible(exported: ExportedRule) -> None:
     """Refuse a rule that reads columns which SQL cannot read as the campaign does."""
     parts = exported.parts.items()
     reasons = {
-        "categories are hashed by blake2": [n for n, p in parts if isinstance(p, HashedFeature)],
+        "categories are hashed by blake2": [
+            n for n, p in parts if isinstance(p, HashedFeature) and p.rules.by == "blake2"
+        ],
         "dates have a format": [
             n for n, p in parts if isinstance(p, DateFeature) and p.rules.format != ISO
         ],

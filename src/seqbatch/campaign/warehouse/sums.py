@@ -23,15 +23,16 @@ from seqbatch.campaign.warehouse.assignments import (
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item, SqlColumns, columns_of
 from seqbatch.campaign.warehouse.stages import Stages, id_of, named, summed
-from seqbatch.core.exact_sums import ExactSums
+from seqbatch.core.exact_sums import BITS, ExactSums
 from seqbatch.errors import InvalidFileError, RowProblem
 
 # ----------------------------------------------------------------------
 # The wave's units, as the table of assignments holds them: decisions, and the model's numbers.
 
 
-#: The most cells (combinations of categories and booleans) for which sums by cell come first.
-MOST_CELLS = 4_096
+#: The most cells (combinations of categories and booleans) for which sums by cell come first: with
+#: thousands of them, a database takes longer than to multiply for every unit.
+MOST_CELLS = 128
 
 
 class StoredStages:
@@ -304,8 +305,10 @@ RESULT_COUNTS = (
     "part", "seen", "units", "distinct_units", "earlier", "altered", "told", "absent",
     "conflicting", "outside", "randomised",
 )  # fmt: skip
-#: A sum as text: products over two billion units have no more digits than this.
-WHOLE = re.compile("-?[0-9]{1,28}")
+#: A sum as text: products over `MOST_UNITS` units have no more digits than this.
+WHOLE = re.compile("-?[0-9]{1,29}")
+#: Sums of probabilities, of rewards, and of products.
+SUMMED = re.compile("e[0-9]+|[ez][0-9]+_[0-9]+|rewards")
 COUNT = re.compile(r"(-?[0-9]{1,15})(?:\.0*)?")
 
 
@@ -436,11 +439,21 @@ def _impossible(row: Row, *, parts: int, actions: int) -> tuple[str, str] | None
     for name, (low, high) in bounds.items():
         if not low <= row[name] <= high:
             return name, f"must be between {low:,} and {high:,}; received {row[name]:,}"
+    for name in MARKS + tuple(name for name in row if SUMMED.fullmatch(name)):
+        if abs(int(row[name] or 0)) > units << bits_of(name):
+            return name, f"is too large for {units:,} units; received {row[name]}"
     # Every probability was rounded to a multiple of 2^-CHANCES.
     if abs(chances - (units << CHANCES)) > units * actions:
         expected = float(np.ldexp(float(chances), -CHANCES))
         return "e0", f"the probabilities of {units:,} units must sum to it; received {expected:g}"
     return None
+
+
+def bits_of(name: str) -> int:
+    """Return the bits of the largest number that one unit adds to a sum."""
+    if name in MARKS:
+        return 32
+    return (CHANCES if name.startswith("e") else BITS) * (2 if "_" in name else 1)
 
 
 def _whole(name: str, row: Row) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seqbatch.campaign.spec.column_proposal import FEATURES, ColumnProposal
 from seqbatch.campaign.spec.draft import Draft
@@ -118,6 +118,16 @@ def _listed(each: ColumnProposal, form: SpecForm) -> ListedColumn:
         ROLES.get(usual, "proposed") if usual != "left out" else "proposed",
         options,
     )
+
+
+def fitting(form: SpecForm, draft: Draft) -> SpecForm:
+    """Return a form without what it says about columns of another table: a sheet, for example."""
+    names = set(names_of(draft))
+    if set(form.unit) <= names:
+        return form
+    if names.intersection(form.columns or ()):
+        return replace(form, unit=())
+    return replace(form, unit=(), columns=None, kinds={})
 
 
 def units_of(draft: Draft, form: SpecForm) -> list[tuple[str, str, bool]]:

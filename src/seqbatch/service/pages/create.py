@@ -1,8 +1,9 @@
 """The pages that create a campaign step by step: upload a file, fill in a form, review the spec."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,13 +31,20 @@ from seqbatch.policies.registry import plainly
 from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import own_folder, watched
 from seqbatch.service.long_calls import bounded
-from seqbatch.service.pages.column_list import beyond, groups_of, names_of, units_of
+from seqbatch.service.pages.column_list import (
+    beyond,
+    fitting,
+    groups_of,
+    names_of,
+    units_of,
+)
 from seqbatch.service.pages.forms import CSRF, ONCE, Form, read_form
+from seqbatch.service.pages.readings import readings_of
 from seqbatch.service.pages.rehearsal import rehearsed
 from seqbatch.service.pages.rendering import drawn, on_pages, page
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.spec_form import CONDITIONS, SpecForm, planned, problems_of, typed
-from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
+from seqbatch.service.pages.uploads import READING, Kept, Uploads, read_upload
 from seqbatch.service.problems import LISTED, ProblemError, problem_of
 from seqbatch.service.routes.campaigns import created, sources_of
 from seqbatch.storage import open_store
@@ -133,7 +141,7 @@ AGAIN = "again"
 async def begin(request: Request, _visitor: Visiting) -> Response:
     """Ask for a file."""
     form = Form(request.query_params.multi_items())
-    return page(request, "new.html", kept=_handed_on(form), problem=None)
+    return page(request, "new.html", kept=_handed_on(form))
 
 
 @router.post("")
@@ -149,12 +157,7 @@ async def describe(request: Request, fingerprint: str, visitor: Visiting) -> Res
     """Show what was found in the file, as a form to correct."""
     file = _file(request, visitor, fingerprint)
     form = Form(request.query_params.multi_items())
-    try:
-        found = await bounded(request, lambda: _looked(file))
-    except InvalidFileError as error:
-        problem, kept = problem_of(error, request.app.state.store.label), _handed_on(form)
-        return page(request, "new.html", status_code=422, kept=kept, problem=problem)
-    return _form_page(request, file, found, planned(form), {})
+    return await _form_page(request, file, form, planned(form))
 
 
 @router.post("/{fingerprint}")
@@ -162,9 +165,8 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
     """Make a spec from the form, and show it in words; if invalid, show the form again."""
     form, file = await read_form(request, visitor), _file(request, visitor, fingerprint)
     filled, store = typed(form), request.app.state.store
-    if form.ticked(AGAIN):
-        found = await bounded(request, lambda: _looked(file, filled))
-        return _form_page(request, file, found, filled, {})
+    if form.ticked(AGAIN) or request.query_params.get(AGAIN):
+        return await _form_page(request, file, form, filled)
 
     def made() -> tuple[str, "Review"]:
         text = _spec(file, filled.choices()).text
@@ -176,10 +178,10 @@ async def propose(request: Request, fingerprint: str, visitor: Visiting) -> Resp
     try:
         text, review = await bounded(request, made)
     except SeqbatchError as error:
-        found = await bounded(request, lambda: _looked(file, filled))
         told = problem_of(error, store.label).said(on_pages)
-        wrong = problems_of(error, filled) or {"": told}
-        return _form_page(request, file, found, filled, wrong)
+        return await _form_page(
+            request, file, form, filled, problems_of(error, filled) or {"": told}, error
+        )
     return _review_page(request, file, form, text, review)
 
 
@@ -252,9 +254,9 @@ def _handed_on(form: Form) -> dict[str, str]:
     return {name: form.text(name)[:1_000] for name in PLANNED if form.text(name)}
 
 
-def _looked(file: Kept, form: SpecForm | None = None) -> FirstSpec:
+def _looked(file: Kept, form: SpecForm) -> FirstSpec:
     """Return what is proposed for a file; rules of consent depend on the names of actions."""
-    names = [] if form is None else [action.name for action in form.actions if action.name]
+    names = [action.name for action in form.actions if action.name]
     try:
         return _spec(
             file, Choices(actions=names) if len(set(names)) == len(names) > 1 else Choices()
@@ -285,14 +287,33 @@ def _reviewed(request: Request, token: Token, file: Kept, text: str) -> Review:
     return Review(found, words)
 
 
-def _form_page(
-    request: Request, file: Kept, found: FirstSpec, form: SpecForm, wrong: dict[str, str]
+async def _form_page(
+    request: Request,
+    file: Kept,
+    form: Form,
+    filled: SpecForm,
+    wrong: Mapping[str, str] | None = None,
+    error: SeqbatchError | None = None,
 ) -> Response:
+    """Show the form, or what must be decided before the file can be read."""
+    unread = error if isinstance(error, InvalidFileError) else None
+    try:
+        found = await bounded(request, partial(_looked, file, filled))
+        readings = await bounded(request, partial(readings_of, file, unread))
+    except InvalidFileError as problem:
+        readings = await bounded(request, partial(readings_of, file, problem))
+        return page(
+            request, "new_decide.html", status_code=422, file=file, readings=readings,
+            kept=[pair for pair in form.fields if pair[0] not in (CSRF, ONCE, *READING)],
+            again="yes" if request.method == "POST" else "",
+            problems=problem.problems[:LISTED], total=len(problem.problems), place=problem.place,
+        )  # fmt: skip
+    shown = fitting(filled, found.draft)
     return page(
         request, "new_form.html", status_code=422 if wrong else 200, file=file, found=found,
-        form=form, wrong=wrong, groups=groups_of(found.draft, form),
-        units=units_of(found.draft, form), combinations=COMBINATIONS, conditions=CONDITIONS,
-        names=names_of(found.draft), beyond=beyond(found.draft),
+        form=shown, wrong=wrong or {}, groups=groups_of(found.draft, shown),
+        units=units_of(found.draft, shown), combinations=COMBINATIONS, conditions=CONDITIONS,
+        names=names_of(found.draft), beyond=beyond(found.draft), readings=readings,
     )  # fmt: skip
 
 

@@ -45,17 +45,12 @@ def on_pages(remedy: Remedy) -> str:
     (', below.', '')
     """
     match remedy.action:
-        case "close" | "record-sums":
+        case "close" | "record-sums" | "dedupe" | "skip-rows":
             return ", below."
         case "delete" | "overwrite":
             return "."
         case "record":
             return " (below)"
-        case "dedupe":
-            return ", upload the file again and choose which row of a repeated unit counts."
-        case "skip-rows":
-            rows = remedy.options["skip_rows"]
-            return f', upload the file again with {rows} as "Lines above the header".'
         case "amend":
             if settings := remedy.options.get("metrics"):
                 said = [

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
@@ -28,6 +28,8 @@ from seqbatch.storage.answers import PIECE
 #: Allowed file endings and their formats; none requires decompressing a whole file.
 ENDINGS = {ending: kind for ending, kind in READ.items() if not ending.endswith(".gz")}
 FIELD_BYTES = 64 << 10
+#: The fields that say how to read a file.
+READING = ("read", "sheet", "skip_rows", "delimiter", "encoding", "dedupe", "newest_by")
 _DIGITS = frozenset("0123456789abcdef")
 
 
@@ -83,8 +85,8 @@ class Uploads:
         self._folder = folder
         self._settings = settings
 
-    def keep(self, key: str, file: BinaryIO, name: str, reading: ReadingOptions) -> Kept:
-        """Keep a file for a session, to be read in a way; its oldest files make room."""
+    def keep(self, key: str, file: BinaryIO, name: str) -> Kept:
+        """Keep a file for a session; its oldest files make room."""
         self.forget()
         if sum(map(_size, self._folder.glob("*/*"))) > self._settings.upload_bytes:
             raise ProblemError(
@@ -99,24 +101,35 @@ class Uploads:
                 out.write(piece)
             size = out.tell()
         try:
-            how: ReadingOptions = {**reading, "file_format": kind}
-            source = Source(out.name, name=name, **how)
+            source = Source(out.name, name=name, file_format=kind)
             refuse_stated_rows(source, self._settings)
         except SeqbatchError:
             Path(out.name).unlink()
             raise
-        sha256 = fingerprint = hashed.hexdigest()
-        if any(reading.values()):
-            hashed.update(json.dumps(reading).encode())
-            fingerprint = hashed.hexdigest()
-        path = own / f"{fingerprint}.{kind}"
-        kept = Kept(fingerprint, sha256, name, kind, size, reading, path)
+        sha256 = hashed.hexdigest()
+        path = own / f"{sha256}.{kind}"
+        kept = Kept(sha256, sha256, name, kind, size, {}, path)
         Path(out.name).replace(kept.path)
+        return self._noted(own, kept)
+
+    def read_as(self, key: str, file: Kept, reading: ReadingOptions) -> Kept:
+        """Keep a file to be read in another way, too; both expire when it was to expire."""
+        Source(file.path, name=file.name, **reading)
+        own = self._folder / key
+        said = f"{file.sha256} {json.dumps(reading, sort_keys=True)}"
+        fingerprint = hashlib.sha256(said.encode()).hexdigest()
+        path = own / f"{fingerprint}.{file.file_format}"
+        with suppress(FileExistsError):
+            path.hardlink_to(file.path)
+        return self._noted(own, replace(file, fingerprint=fingerprint, reading=reading, path=path))
+
+    def _noted(self, own: Path, kept: Kept) -> Kept:
+        """Write the note about a file, and make room for it."""
         with _partial(own) as note:
             note.write(json.dumps({**asdict(kept), "path": kept.path.name}).encode())
         # Other calls see either no note or a whole one.
-        Path(note.name).replace(own / f"{fingerprint}.json")
-        self._make_room(own, fingerprint)
+        Path(note.name).replace(own / f"{kept.fingerprint}.json")
+        self._make_room(own, kept.fingerprint)
         return kept
 
     def find(self, key: str, fingerprint: str) -> Kept:
@@ -176,23 +189,39 @@ async def read_upload(
             raise ProblemError(422, "invalid-argument", "no file was chosen. Choose one.")
         uploads: Uploads = request.app.state.uploads
         name = Path(file.filename.replace("\\", "/")).name[:200]
-        how = reading_of(form)
-        kept = await placed(request, lambda: uploads.keep(visitor.key, file.file, name, how))
+        kept = await placed(request, lambda: uploads.keep(visitor.key, file.file, name))
     finally:
         await parts.close()
     return form, kept
 
 
-def reading_of(form: Form) -> ReadingOptions:
-    """Return how to read the file of a form."""
-    dedupe = form.text("dedupe")
-    if dedupe == NEWEST:
-        dedupe = f"{NEWEST} {form.text('newest_by')}"
-    return {
-        "sheet": form.text("sheet") or None,
-        "skip_rows": form.whole("skip_rows") or 0,
-        "dedupe": dedupe or None,
+def reading_of(form: Form, before: ReadingOptions) -> ReadingOptions:
+    """Return how to read a file: as the pressed button or the fields of a form say."""
+    said: dict[str, Any] = {
+        name: form.text(name) or None
+        for name in ("sheet", "delimiter", "encoding", "dedupe")
+        if any(key == name for key, _ in form.fields)
     }
+    if (rows := form.whole("skip_rows")) is not None:
+        said["skip_rows"] = rows
+    if text := form.text("read"):
+        said = _pressed(text)
+    if said.get("dedupe") == NEWEST:
+        said["dedupe"] = f"{NEWEST} {form.text('newest_by')}"
+    made: ReadingOptions = {**before, **said}  # type: ignore[typeddict-item]
+    return made
+
+
+def _pressed(text: str) -> dict[str, Any]:
+    """Return the options of a button."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    known = {"sheet": str, "delimiter": str, "dedupe": str, "skip_rows": int}
+    if isinstance(said, dict) and all(type(said[n]) is known.get(n) for n in said):
+        return said
+    raise ProblemError(422, "form-refused", "the button that was pressed cannot be read.")
 
 
 async def _parts(request: Request) -> FormData:

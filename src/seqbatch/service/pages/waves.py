@@ -1,8 +1,9 @@
 """The pages that run a wave: upload units and outcomes, close, amend, end."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -19,7 +20,7 @@ from seqbatch.campaign.files.formats import answer_format
 from seqbatch.campaign.record.current_situation import COMBINING, Situation
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.metrics import SENSIBLE
-from seqbatch.errors import CampaignStateError, InvalidFileError, told
+from seqbatch.errors import CampaignStateError, InvalidFileError, Remedy, remedies_in, told
 from seqbatch.planning.proposal import Proposal
 from seqbatch.service.api_models import Name
 from seqbatch.service.bodies import (
@@ -44,6 +45,7 @@ from seqbatch.service.pages.forms import (
     read_form,
     tried,
 )
+from seqbatch.service.pages.readings import readings_of
 from seqbatch.service.pages.rendering import on_pages, page, standing
 from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.pages.uploads import Kept, Uploads, read_upload
@@ -81,7 +83,12 @@ async def upload_units(request: Request, name: Name, visitor: Visiting) -> Respo
     form, file = await read_upload(request, visitor)
     how = form.text("how", "all")
     asked = {"how": how} if how in ("draw", "partial") else {}
-    asked |= {each: form.text(each) for each in ("with", "split") if form.text(each)}
+    # The file of actions has the ids in any case.
+    ids = (await standing(request, name)).spec.unit
+    copied = [column.strip() for column in form.text("with").split(",")]
+    asked |= {"with": ", ".join(column for column in copied if column not in ids)}
+    asked |= {"split": form.text("split")}
+    asked = {key: text for key, text in asked.items() if text}
     query = f"?{urlencode(asked)}" if asked else ""
     return RedirectResponse(f"/campaigns/{name}/units/{file.fingerprint}{query}", status_code=303)
 
@@ -103,7 +110,7 @@ async def check_units(
     now = await standing(request, name)
     shown: dict[str, Any] = {
         "name": name, "now": now, "file": file, "how": how, "full": "", "carry": carry,
-        "split": split,
+        "split": split, "readings": await bounded(request, partial(readings_of, file)),
     }  # fmt: skip
     try:
         step = _checking(file, _options(how, carry, split), watched(state.settings))
@@ -111,7 +118,7 @@ async def check_units(
         return page(request, "units_checked.html", found=found, problems=[], total=0, **shown)
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
-        shown["advice"] = told(error.advice, on_pages)
+        shown["readings"] = await bounded(request, partial(readings_of, file, error))
         return page(request, "units_checked.html", found=None, place=error.place, **shown)
     except CampaignStateError as error:
         shown["full"] = problem_of(error, state.store.label).said(on_pages)
@@ -244,22 +251,44 @@ async def check_outcomes(
     }  # fmt: skip
     shown: dict[str, Any] = {
         "name": name, "now": now, "file": file, "correct": correct, "equal_rows": equal_rows,
+        "readings": await bounded(request, partial(readings_of, file)),
     }  # fmt: skip
     try:
         found = await bounded(request, lambda: campaign.record(file.source, **options))
     except InvalidFileError as error:
         shown |= {"problems": error.problems[:LISTED], "total": len(error.problems)}
-        settings = {
-            setting
-            for each in error.remedies
-            for own in each.options.get("metrics", {}).values()
-            for setting in own
-        }
-        shown |= {"settings": sorted(settings), "asks": error.code == "equal-rows"}
-        shown["advice"] = told(error.advice, on_pages)
+        amendments = _amendments(now, error.remedies)
+        shown |= {"asks": error.code == "equal-rows", "amendments": amendments}
+        shown["advice"] = "" if amendments else told(error.advice, on_pages)
+        shown["readings"] = await bounded(request, partial(readings_of, file, error))
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
-    shown |= {"found": _in_words(found), "settings": ["format"] if found.formats else []}
+    remedies = [each for doubt in found.doubts for each in remedies_in(doubt.parts)]
+    shown |= {"found": _in_words(found), "amendments": _amendments(now, remedies)}
     return page(request, "outcomes_checked.html", **shown)
+
+
+def _amendments(now: Situation, remedies: Sequence[Remedy]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the amendments among remedies: in words, and as fields of the form that amends."""
+    places, made = {name: place for place, name in enumerate(now.spec.metrics)}, []
+    for remedy in remedies:
+        tables = remedy.options.get("metrics", {}) if remedy.action == "amend" else {}
+        fields = {
+            f"{setting}{places[name]}": value
+            for name, own in tables.items()
+            for setting, value in own.items()
+        }
+        said = [
+            f"{name}: {SETTINGS.get(setting, setting)} {value}"
+            for name, own in tables.items()
+            for setting, value in own.items()
+        ]
+        if fields:
+            made.append(("; ".join(said), fields))
+    return made
+
+
+#: Settings of metrics in words, before their value.
+SETTINGS = {"format": "numbers are written like", "rows": "several rows count as"}
 
 
 @router.post("/outcomes/{fingerprint}")
@@ -353,7 +382,11 @@ async def amend(request: Request, name: Name, visitor: Visiting) -> Response:
     """Change sizes, actions and the outcome format; units keep their actions."""
     form = await read_form(request, visitor)
     asked = _amendment(form, await standing(request, name))
-    return await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
+    done = await do(request, visitor, name, form, lambda c: c.amend(**asked), did="amend")
+    if re.fullmatch("[0-9a-f]{64}", file := form.text("file")):
+        # The amendment was made to read this file.
+        return RedirectResponse(f"/campaigns/{name}/outcomes/{file}", status_code=303)
+    return done
 
 
 def _amendment(form: Form, now: Situation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from seqbatch.core import Estimate, Problem, Statistics
 from seqbatch.core.arrays import AnyArray, Array, Floats, namespace
-from seqbatch.policies.base import BasePolicy, State
+from seqbatch.policies.base import BasePolicy, State, TryingState
 from seqbatch.policies.rule import Rule
 from seqbatch.simulation.device.backend import Backend
 
@@ -29,7 +29,7 @@ def gathered(state: State, trials: int) -> State:
         copies = np.repeat(values.reshape(shape), trials, axis=1)
         return copies.reshape(len(values) * trials, *values.shape[1:])
 
-    return replace(
+    joint = replace(
         state,
         evidence=tuple(
             Statistics(*map(repeated, (part.gram, part.moment, part.squares, part.count)))
@@ -41,6 +41,7 @@ def gathered(state: State, trials: int) -> State:
             for part in state.estimates
         ),
     )
+    return joint.updated() if isinstance(joint, TryingState) else joint
 
 
 def errors(state: State, policy: BasePolicy, thetas: Floats) -> Floats:

@@ -306,8 +306,8 @@ def _make(folder: Path, *, create: bool) -> None:
 class LakeStore(SQLStore):
     """Campaigns whose rows are Parquet files; see :mod:`seqbatch.storage.lake.files`."""
 
-    #: Defaults for spec fields that are not set: those with the same results on every engine.
-    defaults = MappingProxyType({"draws": "md5", "sums": "exact"})
+    #: Defaults for spec fields that are not set: sums with the same results on every engine.
+    defaults = MappingProxyType({"sums": "exact"})
     folder: Path
 
     @contextmanager
