@@ -124,10 +124,10 @@ def page(trials: int) -> list[str]:
     )
     lines += [*coverage(trials), ""]
     lines += paragraph(
-        "*Adaptively weighted* is the one to read: it covers in every row, and is narrower than "
-        "*doubly robust*. *Switch*, *shrunk* and *clipped* weights (`limit=10`) have the least "
-        "noise; their intervals leave out the bias of the model, which they trust where weights "
-        "are large, and do not cover."
+        "*Adaptively weighted* is the one to read: also where waves are small and clicks are rare, "
+        "and mostly narrower than *doubly robust*. *Switch*, *shrunk* and *clipped* weights "
+        "(`limit=10`) have the least noise; their intervals leave out the bias of the model, which "
+        "they trust where weights are large, and are marked as not valid there."
     )
     return lines
 

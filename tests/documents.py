@@ -5,7 +5,8 @@ Blocks of a page run in order in one new folder:
 - ``python`` runs in a new module; a plain block right after it shows its output.
 - ``console`` holds commands after ``$``, each followed by its output. A command without shown
   output may print anything, and ``...`` matches any text. ``# exit 1`` sets the exit code.
-- any block with a title, as in ``toml title="spec.toml"``, is written to the file of that name.
+- any block with a title, as in ``toml title="spec.toml"``, is written to the file of that name;
+  later blocks can import it if it is a module.
 """
 
 import contextlib
@@ -62,7 +63,7 @@ def examples(text: str) -> list[tuple[str, str | None]]:
 def run(text: str, folder: Path) -> Iterator[Shown]:
     """Run a page's blocks; yield every part that shows output."""
     blocks = list(FENCE.finditer(text))
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), importable(folder):
         for block, after in zip(blocks, _outputs(text, blocks), strict=True):
             if block[2]:
                 Path(block[2]).write_text(block[3], encoding="utf-8")
@@ -72,6 +73,20 @@ def run(text: str, folder: Path) -> Iterator[Shown]:
                     yield Shown(after.start(3), after.end(3), after[3], printed)
             elif block[1] == "console":
                 yield from _console(block)
+
+
+@contextlib.contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """Let blocks import modules of the folder, and forget them afterwards."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
 
 
 def run_python(code: str) -> str:

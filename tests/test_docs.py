@@ -30,6 +30,7 @@ INTERNAL = {
     "learner",
     "output_files",
     "pictures",
+    "unit_log",
 }
 
 

@@ -68,6 +68,7 @@ def test_weights_above_a_limit_against_a_literal_sum(log, limit):
     for one, values in ((made.switch, switch), (made.shrunk, shrunk), (made.clipped, clipped)):
         assert one.estimate == pytest.approx(sum(values) / n)
         assert one.error**2 == pytest.approx(np.var(values, ddof=1) / n)
+        assert one.valid == (made.largest_weight <= limit)
 
 
 def several(waves):

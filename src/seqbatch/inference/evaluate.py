@@ -25,6 +25,7 @@ Probabilities = Floats | Callable[[Rows], Floats]
 
 #: Waves of fewer units are joined with the next: of a few, the variance is not known.
 FEWEST = 50
+BIASED = "The interval leaves out the bias of the model, which is trusted where weights are large."
 #: The columns of the sums, and the estimators whose columns are means of units.
 PLAIN, WEIGHTS, ROBUST, SWITCHED, SHRUNK, CLIPPED = range(6)
 
@@ -151,7 +152,7 @@ def evaluate(
         shift = CommonShift.of(own.statistics, model) if len(waves) > 1 else None
         weighed = (_weighed(*part, returned.of(part[0]), model, shift, limit) for part in parts)
         sums.append(reduce(_Weighed.merge, weighed))
-    return _evaluation(sums, level)
+    return _evaluation(sums, level, limit)
 
 
 def _waves(log: Wave) -> list[AnyArray | None]:
@@ -268,7 +269,7 @@ def _weighed(
     )
 
 
-def _evaluation(sums: Sequence[_Weighed], level: float) -> Evaluation:
+def _evaluation(sums: Sequence[_Weighed], level: float, limit: float) -> Evaluation:
     sizes = np.array([one.moments.count for one in sums], dtype=np.float64)
     n, shares = int(sizes.sum()), sizes / sizes.sum()
     means = np.array([one.moments.mean for one in sums])
@@ -293,7 +294,7 @@ def _evaluation(sums: Sequence[_Weighed], level: float) -> Evaluation:
     }
     unsupported = sum(one.unsupported for one in sums) / n
     note = f"{unsupported:.1%} of the policy's choices have probability 0 in the log."
-    made = {}
+    largest, made = max(one.largest for one in sums), {}
     for name, (column, weights) in asked.items():
         estimate = plain / mean if column == WEIGHTS else float(weights @ means[:, column])
         variance, df = _variance(
@@ -303,6 +304,8 @@ def _evaluation(sums: Sequence[_Weighed], level: float) -> Evaluation:
         # Waves without support have weight 0 in the last one.
         if unsupported > ROUNDING and (weights is shares or not some):
             one = replace(one, valid=False, note=note)
+        elif column in (SWITCHED, SHRUNK, CLIPPED) and largest > limit:
+            one = replace(one, valid=False, note=BIASED)
         made[name.replace(" ", "_").replace("-", "_")] = one
     squares = sum(float(one.moments.second[WEIGHTS]) for one in sums)
     squares += float(sizes @ means[:, WEIGHTS] ** 2)
@@ -310,7 +313,7 @@ def _evaluation(sums: Sequence[_Weighed], level: float) -> Evaluation:
         **made,
         units=n,
         effective=(n * mean) ** 2 / squares,
-        largest_weight=max(one.largest for one in sums),
+        largest_weight=largest,
         unsupported=unsupported,
     )
 
