@@ -1,7 +1,7 @@
 """The cost of rounding, and the speed of a database compared with the SQLite store.
 
-``python -m benchmarks.warehouse`` runs all parts; add ``rounding``, ``speed`` or ``billion`` to run
-one. The last scales the measurements to a billion units.
+``python -m benchmarks.warehouse`` runs all parts; add ``rounding``, ``speed``, ``wide`` or
+``billion`` to run one. The last scales the measurements to a billion units.
 """
 
 import sys
@@ -23,7 +23,7 @@ NAMES = [f"n{number}" for number in range(8)]
 LEVELS = [f"l{number}" for number in range(6)]
 ACTIONS = ["a", "b", "c", "d"]
 TRIALS, SIZES = 40, (500, 1_000, 4_000)
-UNITS = 500_000
+UNITS, WIDE = 500_000, 1_000_000
 BILLION, CORES = 1_000_000_000, (16, 64)
 #: Seconds of one processor for each row, and bytes of each row, as they were measured.
 _measured: dict[str, float] = {}
@@ -166,6 +166,48 @@ def speed() -> None:
         store.close()
 
 
+def wide() -> None:
+    """Sum up a first wave of many columns: in DuckDB, and by the rule on Arrow batches."""
+    import duckdb
+
+    from seqbatch.campaign.warehouse.wave_list import WaveList
+    from seqbatch.engine import merge_tree
+
+    random = np.random.default_rng(0)
+    numbers, levels = [f"n{place}" for place in range(20)], [f"k{place}" for place in range(5)]
+    number = {"scale": {"mean": 0.1, "sd": 1.1}, "range": [-6, 6]}
+    features = {
+        "numeric": dict.fromkeys(numbers, number),
+        "categorical": dict.fromkeys(levels, LEVELS[:5]),
+    }
+    units = pl.DataFrame({
+        "id": [f"{place:09d}" for place in range(WIDE)],
+        **{name: random.normal(size=WIDE) for name in numbers},
+        **{name: random.choice(LEVELS[:5], WIDE) for name in levels},
+    })  # fmt: skip
+    print(f"{WIDE:,} units, {len(numbers)} numbers, {len(levels)} categories of 5 levels")
+    print(f"{'':32} {'seconds':>8} {'busy':>8} {'rows/s':>12} {'rows/busy s':>12}")
+    with TemporaryDirectory() as folder, duckdb.connect(str(Path(folder) / "shop.db")) as database:
+        store = open_store(Path(folder) / "campaigns.db")
+        spec = spec_of(rows="elsewhere", grid={"sizes": [WIDE, 10]}, features=features, seed=3)
+        campaign = Campaign.create(spec, store=store)
+        outcomes = pl.DataFrame({"id": units["id"], "y": random.normal(size=WIDE)})
+        for name, frame in (("units", units), ("outcomes", outcomes)):
+            database.register("given", frame.to_arrow())
+            database.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+        script = campaign.sql(units="units", assignments="roster", write=True)
+        _timed("DuckDB, assign and insert", WIDE, lambda: database.execute(script).fetchall())
+        text = campaign.sql(what="sums", assignments="roster", outcomes="outcomes")
+        _timed("DuckDB, sums", WIDE, lambda: database.execute(text).fetchall())
+        rule, batches = campaign.rule(), units.to_arrow().to_batches(max_chunksize=20_000)
+        rule = rule.with_wave(merge_tree(WaveList.merged, map(rule.listed, batches)))
+        answers = _timed("Arrow, assign", WIDE, lambda: list(map(rule.assign, batches)))
+        ys = [outcomes["y"][a : a + 20_000].to_arrow() for a in range(0, WIDE, 20_000)]
+        told = [one.append_column("y", y) for one, y in zip(answers, ys, strict=True)]
+        _timed("Arrow, sums", WIDE, lambda: list(map(rule.sums, told)))
+        store.close()
+
+
 def billion() -> None:
     """Scale what was measured to a billion units: bytes, core hours, minutes."""
     if not _measured:
@@ -185,7 +227,7 @@ def billion() -> None:
 
 def main() -> None:
     """Run the requested parts."""
-    parts = {"rounding": rounding, "speed": speed, "billion": billion}
+    parts = {"rounding": rounding, "speed": speed, "wide": wide, "billion": billion}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

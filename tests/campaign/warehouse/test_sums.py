@@ -341,6 +341,28 @@ def test_what_needs_rows_is_refused(store, folder):
         first_wave(store).record_sums(units, statement=__file__)
 
 
+def test_after_the_last_wave_nothing_is_suggested_that_is_refused(store, folder):
+    campaign = Campaign.create({**ELSEWHERE, "grid": {"sizes": [600]}}, store=store)
+    with refused("rows-elsewhere") as caught:
+        campaign.close()
+    assert [one.action for one in caught.value.remedies] == ["sql"]
+    wave(campaign, folder, 600, 1)
+    with refused("rows-elsewhere") as caught:
+        campaign.close()
+    assert caught.value.remedies == ()
+    with refused("finished", match=r"closed\. Create a new campaign\."):
+        campaign.sql(units="units", assignments="roster", write=True)
+
+
+def test_neither_draws_nor_sums_need_be_declared(store):
+    spec = {name: value for name, value in ELSEWHERE.items() if name not in ("draws", "sums")}
+    stored = Campaign.create(spec, store=store).events()[0].payload["spec"]
+    assert (stored["draws"], stored["sums"]) == ("md5", "exact")
+    near = {**spec, "rows": "here", "name": "near"}
+    stored = Campaign.create(near, store=store).events()[0].payload["spec"]
+    assert (stored["draws"], stored["sums"]) == ("md5", "floating")
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -349,6 +371,7 @@ def test_what_needs_rows_is_refused(store, folder):
         ({"features": {"numeric": {"age": "learn"}}}, "age"),
         ({"features": {"date": {"since": "iso"}}}, "since"),
         ({"stopping": {"rule": "pocock"}}, "stopping"),
+        ({"grid": {"sizes": [600, 400], "adaptive": True}}, "adaptive"),
         (about("visit", range=[0, 9], metrics={"calls": {}}), "metrics beside"),
         (about("visit", range=[0, 9], row_id="order"), "row_id"),
         (about("visit", range=[0, 9], rows="sum"), "row_id"),

@@ -382,9 +382,11 @@ class Situation:
         if self.finished:
             count = len(self.sizes)
             every = "its only wave is" if count == 1 else f"all {count} waves are"
+            # An amendment needs rows.
+            amend = "" if self.spec.rows == "elsewhere" else "amend it to add waves, or "
+            todo = f"{amend}create a new campaign"
             raise CampaignStateError(
-                f"campaign {self.name}: {every} closed. Amend it to add waves, or create a new "
-                "campaign.",
+                f"campaign {self.name}: {every} closed. {todo[0].upper()}{todo[1:]}.",
                 code="finished",
             )
 

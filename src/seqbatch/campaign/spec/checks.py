@@ -452,6 +452,7 @@ def check_elsewhere(spec: "Spec") -> None:
             metric.guardrail is not None for metric in spec.metrics.values()
         ),
         "a stopping rule would need the rows": spec.stopping.rule != "none",
+        "proposed sizes would need the rows (grid.adaptive)": spec.grid.adaptive,
         "clusters are not available": spec.cluster is not None,
         "segments are not available": bool(spec.report.segments),
         "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
