@@ -263,6 +263,8 @@ def test_the_trade_goes_from_no_randomised_units_to_all(asked, tmp_path):
     assert asked.model.conduct.randomised in shares
     for less, more in pairwise(trade.points):
         assert less.regret < more.regret
+    # Without chance only the first batch counts; a little adds batches that say little.
+    for less, more in pairwise(trade.points[1:]):
         assert less.lift > more.lift
     assert trade.points[-1].regret == pytest.approx(4_000 * asked.model.effect)
     assert trade.points[-1].error == 0

@@ -37,6 +37,7 @@ def test_a_campaign(client, tmp_path):
     one = campaign.assign(UNITS[:1])
     assert one.table.num_rows == 1
     assert one.left == 3
+    assert one.table["repeated"].to_pylist() == [False]
     frame = pl.DataFrame(UNITS).with_columns(note=pl.lit("x", dtype=pl.Categorical))
     every = campaign.assign(frame)
     assert every.table["unit"].to_pylist() == list("abcd")
@@ -46,6 +47,9 @@ def test_a_campaign(client, tmp_path):
     assert campaign.record(file, dry_run=True).event is None
     assert campaign.record(file).accepted == 4
     assert campaign.record(OUTCOMES).duplicate == 4
+    told = campaign.assign([{**UNITS[0], "age": 99}, *UNITS[1:]])
+    assert told.table["repeated"].to_pylist() == [True] * 4
+    assert "column age of 1 unit differs" in told.warnings[0]
     assert campaign.close(wave=1)["wave"] == 1
     assert campaign.status()["wave"] == 2
     assert campaign.findings()["decision"]["lead"]

@@ -33,13 +33,15 @@ def test_many_clients_get_each_unit_its_one_action(service):
         good, refused = list(threads.map(ask, calls)), list(threads.map(ask, bad))
     assert {each.status_code for each in good} == {200}
     assert {each.status_code for each in refused} == {422}
-    actions = {}
+    actions, fresh = {}, Counter()
     for asked, answer in zip(calls, good, strict=True):
         rows = answer.json()["assignments"]
         assert [row["unit"] for row in rows] == [unit["unit"] for unit in asked]
         for row in rows:
+            fresh[row["unit"]] += not row.pop("repeated")
             assert actions.setdefault(row["unit"], row) == row
     assert len(actions) == 35
+    assert set(fresh.values()) == {1}
     campaign = Campaign(service.store, "spring")
     assert campaign.situation().assigned == 35
     assert campaign.verify().sound

@@ -96,7 +96,8 @@ class NoAnswerError(SeqbatchError, ConnectionError):
 class AssignedAnswer:
     """The result of an assignment: wave, event of the new units, and the assignments as a table.
 
-    `left` is the number of units that the wave still accepts, if the service reports it.
+    `left` is the number of units that the wave still accepts, if the service reports it. For units
+    sent as a list the table says which were `repeated`: they had their action before this call.
     """
 
     wave: int

@@ -28,6 +28,7 @@ def page(plan: "CampaignPlan") -> list[Part]:
         return [Heading("Do not send at this cost."), _too_expensive(plan)]
     return [
         Heading(_heading(plan)),
+        f"Advice: {advice(plan)}",
         _how(plan),
         _finds(plan),
         *(
@@ -37,7 +38,6 @@ def page(plan: "CampaignPlan") -> list[Part]:
         ),
         alternatives(plan),
         waves_table(plan),
-        f"Advice: {advice(plan)}",
     ]
 
 
@@ -74,8 +74,9 @@ def _finds(plan: "CampaignPlan") -> str:
     assert gain.power is not None
     assert gain.smallest_lift is not None
     return (
-        f"Finds a lift of {plan.terms.text()} with {_chance(gain.power)} power; the smallest lift "
-        f"found with 80% power is {plan.terms.lift_text(gain.smallest_lift)}."
+        f"Finds a lift of {plan.terms.text()} with {_chance(gain.power)} power (the chance that it "
+        "is shown); the smallest lift found with 80% power is "
+        f"{plan.terms.lift_text(gain.smallest_lift)}."
     )
 
 
@@ -416,6 +417,6 @@ def draw(plan: "CampaignPlan") -> Chart:
         marks.append(TextMark(x=x.low, y=ideal, dx=4, dy=-5, text=text, colour="#555555"))
     title = gain_name(plan).removeprefix("The ").capitalize()
     lift = plan.terms.lift_text(plan.terms.lift)
-    subtitle = [f"if one action lifts by {lift}", "dark: this plan; 1 wave: an A/B test"]
+    subtitle = [f"if one action lifts by {lift}", "strong colour: this plan; 1 wave: an A/B test"]
     panel = Panel(x=x, y=y, marks=marks, width=WIDTH, height=HEIGHT, title=title, subtitle=subtitle)
     return Chart(rows=[[panel]])

@@ -261,7 +261,8 @@ class CampaignsAnswer(BaseModel):
 class AssignmentsAnswer(BaseModel):
     """The actions of units.
 
-    `event` is the event that assigned the new units; null if no unit was new.
+    `event` is the event that assigned the new units; null if no unit was new. `repeated` says for
+    each unit whether it had its action before this call.
     """
 
     wave: int = Field(examples=[1])
@@ -269,7 +270,9 @@ class AssignmentsAnswer(BaseModel):
     event: int | None = Field(examples=[2])
     warnings: list[str] = []
     assignments: list[Row] = Field(
-        examples=[[{"unit": "a", "action": "mail", "wave": 1, "probability": 0.5}]]
+        examples=[
+            [{"unit": "a", "action": "mail", "wave": 1, "probability": 0.5, "repeated": False}]
+        ]
     )
 
 

@@ -25,7 +25,9 @@ from seqbatch.service.group_commit import Groups
 from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
 from seqbatch.service.pages import (
+    api,
     campaign,
+    campaign_list,
     campaign_plan,
     create,
     plan,
@@ -33,6 +35,7 @@ from seqbatch.service.pages import (
     rehearsal,
     rendering,
     sign_in,
+    token_list,
     waves,
 )
 from seqbatch.service.pages.plan import Plans
@@ -95,10 +98,12 @@ SETTINGS = "SEQBATCH_SERVICE_SETTINGS"
 FOLDER = "SEQBATCH_SERVICE_FOLDER"
 #: Seconds between clean-ups of old data, and between writes of counts for other workers.
 FORGETTING, KEEPING = 3600.0, 1.0
+#: How many campaigns' headlines are cached.
+HEADLINES = 2_000
 #: The routers of the dashboard.
 PAGES = (
-    sign_in.router, campaign.list_router, campaign.router, waves.router, plan.router,
-    campaign_plan.router, create.router,
+    sign_in.router, campaign_list.router, campaign.router, waves.router, plan.router,
+    campaign_plan.router, token_list.router, api.router, create.router,
     rehearsal.router, readings.router,
 )  # fmt: skip
 HEADERS = {
@@ -138,6 +143,7 @@ def make_app(
     app.state.groups = Groups(store, app.state.metrics)
     app.state.plans = Plans(settings.plans)
     app.state.memory = ViewCache()
+    app.state.headlines = ViewCache(HEADLINES)
     app.state.places = Places(settings)
     app.state.look = None
     app.state.folder = folder

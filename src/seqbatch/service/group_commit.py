@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import sqlalchemy as sa
 
 from seqbatch.campaign import Assigned, Campaign
@@ -284,9 +285,10 @@ def assigned(result: Assigned) -> StoredAnswer:
 def _written(result: Assigned) -> list[str]:
     """Return each row of an answer as JSON; NaN becomes null."""
     assert result.table is not None
-    if result.table.num_rows <= FEW:
-        return [json.dumps(plain(row), ensure_ascii=False) for row in result.table.to_pylist()]
-    frame = pl.from_arrow(result.table)
+    told = result.table.append_column("repeated", pa.array(result.before))
+    if told.num_rows <= FEW:
+        return [json.dumps(plain(row), ensure_ascii=False) for row in told.to_pylist()]
+    frame = pl.from_arrow(told)
     assert isinstance(frame, pl.DataFrame)
     # Split only at "\n": an id may contain other line separators.
     return frame.write_ndjson().split("\n")[:-1]

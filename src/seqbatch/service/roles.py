@@ -16,7 +16,15 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "enrol": ("view", "plan", "operate", "assign"),
     "operator": _OPERATOR,
     "committee": (*_VIEWER, "interim", "operate", "sign"),
-    "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "every seed"),
+    "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "every seed", "tokens"),
+}
+#: What each role is for.
+ABOUT: dict[str, str] = {
+    "viewer": "sees campaigns and results",
+    "enrol": "assigns units",
+    "operator": "runs waves: assigns, records, closes",
+    "committee": "sees results that are withheld",
+    "admin": "creates and changes campaigns and tokens",
 }
 
 _V1, _PAGE = "/v1/campaigns/{name}", "/campaigns/{name}"
@@ -61,6 +69,10 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("GET", _PAGE): "view",
     ("GET", "/plan"): "plan",
     ("GET", "/plan/research"): "plan",
+    ("GET", "/tokens"): "tokens",
+    ("POST", "/tokens"): "tokens",
+    ("POST", "/tokens/revoke"): "tokens",
+    ("GET", "/api"): "view",
     ("GET", "/new"): "create",
     ("POST", "/new"): "create",
     ("GET", "/new/{fingerprint}"): "create",
@@ -70,6 +82,7 @@ PAGES: dict[tuple[str, str], str | None] = {
     ("POST", "/new/{fingerprint}/create"): "create",
     ("GET", "/new/{fingerprint}/created/{name}"): "create",
     ("POST", "/uploads/{fingerprint}"): "assign",
+    ("GET", f"{_PAGE}/headline"): "results",
     ("GET", f"{_PAGE}/findings"): "results",
     ("GET", f"{_PAGE}/report"): "results",
     ("GET", f"{_PAGE}/protocol"): "view",

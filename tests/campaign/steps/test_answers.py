@@ -267,3 +267,39 @@ def test_a_plain_file_is_written_as_before(tmp_path):
         writer.publish()
     assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "id,p\nä,0.5\n'=x,1.0\n"
     assert CsvDialect().opening == b""
+
+
+def test_units_that_were_sent_before_are_told_and_so_are_changed_features(tmp_path):
+    features = {
+        "numeric": {"age": {"scale": "raw", "missing": 0.0}}, "categorical": {"city": ["a", "b"]},
+        "boolean": {"new": "level"},
+    }  # fmt: skip
+    spec = {**SPEC, "unit": "id", "features": features}
+    rows = pl.DataFrame(
+        {
+            "id": [f"u{n}" for n in range(20)],
+            "age": [None if n == 3 else n + 18.0 for n in range(20)],
+            "city": ["ab"[n % 2] for n in range(20)],
+            "new": [None if n == 4 else n % 3 == 0 for n in range(20)],
+        }
+    )
+    store = open_store(tmp_path / "d.db")
+    campaign = Campaign.create(spec, store=store)
+    first = campaign.assign(rows[:12])
+    assert not first.before.any()
+    again = campaign.assign(rows.reverse())
+    assert again.before.tolist() == [n < 12 for n in reversed(range(20))]
+    assert again.doubts == ()
+    moved = rows.with_columns(
+        age=pl.when(pl.col("id").is_in(["u3", "u5", "u15"])).then(50.0).otherwise("age"),
+        city=pl.when(pl.col("id") == "u7").then(pl.lit("a")).otherwise("city"),
+        new=pl.when(pl.col("id") == "u4").then(pl.lit(True)).otherwise("new"),
+    )
+    told = campaign.assign(moved.sample(fraction=1.0, shuffle=True, seed=1))
+    found = {(each.kind, each.column): each.rows for each in told.doubts}
+    assert found == {("features-changed", name): rows for name, rows in
+                     {"age": 3, "city": 1, "new": 1}.items()}  # fmt: skip
+    pl_first = pl.from_arrow(again.table).sort("id")
+    assert pl.from_arrow(told.table).sort("id").equals(pl_first)
+    assert campaign.verify().sound
+    store.close()

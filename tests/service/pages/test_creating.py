@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import polars as pl
 import pytest
+import xlsxwriter
 
 from seqbatch.campaign import Campaign
 from seqbatch.service import rehearsals
@@ -313,6 +314,11 @@ def test_a_plan_in_the_form_knows_the_outcome(visit):
         ({"rule-1": '["region"]', "condition-1": ">=", "value-1": "5"}, "rules", "uses region as"),
         ({"rule-1": '["age"]', "condition-1": ">=", "value-1": "old"}, "rules", "a plain number"),
         ({"budget": "10"}, "money", "budget"),
+        (
+            {"kind": "amount", "measured": "EUR", "currency": "EUR", "cost": "0,1"},
+            "money",
+            "say whether to subtract them",
+        ),
         ({"stopping": "pocock-spending", "alpha": "70"}, "stopping", "at most 0.5"),
         ({"metric": "age"}, "metric", "is also a column of the units"),
         ({"action": "same"}, "actions", "actions must all be different; repeated: same"),
@@ -531,6 +537,24 @@ def test_a_file_is_decided_on_without_losing_the_form(visit):
     again = chosen(answer.text, path)
     assert {("name", "kept"), ("metric", "spend")} <= set(again)
     assert "2 rows of 2 units (customer) were repeats; kept the first of each" in words(answer.text)
+
+
+def test_another_sheet_of_a_workbook_is_offered(visit, tmp_path):
+    book = xlsxwriter.Workbook(tmp_path / "export.xlsx")
+    cover, data = book.add_worksheet("Cover"), book.add_worksheet("Data")
+    cover.write_column(0, 0, ["Export", "confidential", "confidential"])
+    for place, row in enumerate([TABLE.columns, *TABLE.rows()]):
+        data.write_row(place, 0, row)
+    book.close()
+    at = uploaded(visit, (tmp_path / "export.xlsx").read_bytes(), "export.xlsx")
+    page = visit.get(at).text
+    assert "Read sheet Data" in page
+    assert "<td>c000</td><td>20</td><td>north</td>" in page
+    action = f"/uploads/{at.rpartition('/')[2]}?then=/new"
+    answer = visit.send(action, {**dict(chosen(page, action)), "read": '{"sheet": "Data"}'})
+    page = visit.get(answer.headers["location"]).text
+    assert "60 units, 5 columns" in words(page)
+    assert "Sheet Data was read." in words(page)
 
 
 def inert(text):

@@ -183,7 +183,7 @@ def test_a_form_of_many_columns(judged):
 
 def pages(name):
     """Return the addresses of all pages that need nothing but a campaign."""
-    skipped = ("{fingerprint}", "{once}", "/export", "/document", "/static")
+    skipped = ("{fingerprint}", "{once}", "/export", "/document", "/static", "/headline")
     return [
         route.replace("{name}", name)
         for (method, route), _ in NEEDED.items()
@@ -250,11 +250,21 @@ def test_pages_of_files_have_no_grave_fault(judged, midway):
     page.goto(f"{at}/outcomes")
     upload(judged, "File of outcomes", odd, "outcomes.csv")
     look_at(judged, page.url)
+    page.goto("/new")
+    twice = pl.concat([customers(30), customers(1)])
+    page.get_by_label("File of units").set_input_files(file(twice, "units.csv"))
+    judged.press("Read the file")
+    page.get_by_text("Keep the last row of each").wait_for()
+    look_at(judged, page.url)
+    judged.press("Keep the last row of each")
+    page.get_by_text("were repeats; kept the last").or_(
+        page.get_by_text("was a repeat; kept")
+    ).wait_for()
     for path in ("/nothing", f"{at}/done/nothing-of-the-kind"):
         page.goto(path)
         assert faults(judged) == []
-    # A page that is not there is told by the browser, too.
-    assert all("404" in each for each in judged.wrong)
+    # The browser tells of a page that is not there, and of a file that asks, too.
+    assert all("404" in each or "422" in each for each in judged.wrong)
     judged.wrong.clear()
 
 

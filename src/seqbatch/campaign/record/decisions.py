@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seqbatch.campaign.files.column_values import Texts
 from seqbatch.campaign.files.ids import id_columns
@@ -178,6 +179,20 @@ class EarlierDecisions:
         ]
         return self._now.waves_of(numbers), joined(pieces).take(np.argsort(order))
 
+    def changed(self, numbers: Integers, given: pa.Table) -> dict[str, Integers]:
+        """Return the columns in which units differ from when they were assigned, with the rows."""
+        order = np.argsort(numbers, kind="stable")
+        pieces = []
+        for extent, held in extents_of(self._reader, numbers[order]):
+            [chunk] = self._reader.unit_chunks(given=True, chunks=[extent.chunk])
+            pieces.append(unpack(chunk.given).take(held - extent.first))
+        before = pa.concat_tables(pieces).take(np.argsort(order))
+        differing = {
+            name: np.flatnonzero(_differs(before.column(name), given.column(name)))
+            for name in before.column_names
+        }
+        return {name: rows for name, rows in differing.items() if len(rows)}
+
     def _chunk(self, number: int) -> Decided:
         if number not in self._recent:
             [chunk] = self._reader.unit_chunks(given=False, chunks=[number])
@@ -187,6 +202,17 @@ class EarlierDecisions:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(number)
         return self._recent[number]
+
+
+def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> Bools:
+    """Return the rows in which two columns differ; two missing values are the same."""
+    one, other = (
+        each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each
+        for each in (one, other)
+    )
+    unequal = pc.fill_null(pc.not_equal(one, other.cast(one.type)), False)
+    either = pc.or_(unequal, pc.xor(pc.is_null(one), pc.is_null(other)))
+    return np.asarray(either.to_numpy(), dtype=np.bool_)
 
 
 def extents_of(reader: Reader, numbers: Integers) -> Iterator[tuple[Extent, Integers]]:

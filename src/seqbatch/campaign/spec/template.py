@@ -146,7 +146,7 @@ def first_spec(units: Source | Any = None, choices: Choices | None = None) -> Fi
         "equal waves; a plan finds better sizes",
     )
     if choices.sizes is not None:
-        sizes, why = tuple(choices.sizes), "as requested"
+        sizes, why = tuple(choices.sizes), "as planned" if choices.plan else "as requested"
         assumed = choices.scale if choices.plan else None
     elif choices.plan:
         text, assumed = _text(choices, draft, sizes, ""), choices.scale

@@ -34,7 +34,7 @@ from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.store import Change, Store, UnitChunk
 from seqbatch.campaign.steps.unknown_ids import SAMPLE, NewIds
 from seqbatch.core import arguments
-from seqbatch.core.arrays import AnyArray, Integers, Places
+from seqbatch.core.arrays import AnyArray, Bools, Integers, Places
 from seqbatch.display import counted
 from seqbatch.errors import (
     CampaignStateError,
@@ -89,10 +89,14 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Answered:
-    """The result for one piece: its number of rows, the answers, and the new decisions."""
+    """The result for one piece: its number of rows, the answers, and the new decisions.
+
+    `before` says for each answer whether the unit had its action before.
+    """
 
     rows: int
     table: pa.Table | None
+    before: Bools
     chunk: UnitChunk | None
     decided: Decided
     clipped: dict[str, int]
@@ -134,7 +138,7 @@ class PieceDecider:
             rows.append(piece.fresh)
         fits = np.concatenate(rows)
         if not len(fits):
-            return Answered(len(piece.units), None, None, NOBODY, {})
+            return Answered(len(piece.units), None, np.zeros(0, np.bool_), None, NOBODY, {})
         back = np.argsort(fits, kind="stable")
         answer = joined([each for each in pieces if len(each.actions)]).take(back)
         units = piece.units if len(fits) == len(piece.units) else piece.units.take(fits[back])
@@ -146,7 +150,8 @@ class PieceDecider:
         if piece.carried.num_columns:
             table = with_carried(table, piece.carried.take(fits[back]), self.now.spec.unit)
         new = NOBODY if chunk is None else decided
-        return Answered(len(piece.units), table, chunk, new, clipped)
+        before = np.repeat([True, False], [len(piece.old), len(piece.fresh)])[back]
+        return Answered(len(piece.units), table, before, chunk, new, clipped)
 
     def _decide(self, piece: Claimed) -> tuple[UnitChunk, Decided, dict[str, int]]:
         """Decide for the new units of a piece, and make the chunk to store."""
@@ -297,6 +302,8 @@ class Assigned:
     drawn_from, earlier
         If the wave was drawn: the number of units that could be drawn, and the number of listed
         units from earlier waves, which get no answer here. `drawn_from` is None without a draw.
+    before
+        Whether each unit of the table had its action before this call; None without a table.
     limits
         The shadow prices of limits that were reached (`prices`, `budget_price`) and their unit
         (`prices_in`, "score" or "log"); None if nothing limits how often actions are given.
@@ -312,6 +319,7 @@ class Assigned:
     clipped: dict[str, int]
     event: int | None
     table: pa.Table | None = None
+    before: Bools | None = field(default=None, repr=False, compare=False)
     doubts: tuple[Doubt, ...] = ()
     read_as: str = ""
     drawn_from: int | None = None
@@ -325,7 +333,7 @@ class Assigned:
 
     def plain(self) -> dict[str, Any]:
         """Return the fields by name, with doubts as warnings."""
-        own = {name: each for name, each in vars(self).items() if name != "doubts"}
+        own = {name: each for name, each in vars(self).items() if name not in ("doubts", "before")}
         return {**own, "warnings": self.warnings}
 
 
@@ -368,6 +376,7 @@ class Assigning:
         self._without: list[Integers] = []
         self._counts = np.zeros(len(self.now.actions), dtype=np.int64)
         self._clipped: Counter[str] = Counter()
+        self._changed: Counter[str] = Counter()
         self._fresh = self._new = self._repeated = self._over = self._randomised = 0
         self._drawing: Drawing | None = None
         self._new_ids = NewIds()
@@ -393,7 +402,7 @@ class Assigning:
         bare = self.bare or self.now.concealed
         nobody = no_assignments(self.now.spec.unit, names, masked=bare)
         nobody = with_carried(nobody, checked.carried.schema.empty_table(), self.now.spec.unit)
-        tables, start = [nobody], 0
+        tables, before, start = [nobody], [np.zeros(0, np.bool_)], 0
         if out is not None:
             out.write(tables[0], unalike=(*self.now.spec.unit, "score", "randomised"))
         deciding = PieceDecider(self.change, self.now, self._policy, self._together, bare)
@@ -407,6 +416,7 @@ class Assigning:
                     continue
                 if out is None:
                     tables.append(answered.table)
+                    before.append(answered.before)
                 else:
                     out.write(answered.table)
         self._refuse_overflow()
@@ -428,16 +438,27 @@ class Assigning:
             clipped=dict(self._clipped),
             event=event,
             table=pa.concat_tables(tables) if out is None else None,
+            before=np.concatenate(before) if out is None else None,
             doubts=(
                 *checked.doubts,
                 *self._new_ids.doubts(self.change, before=self.now.assigned),
                 *self._few_to_balance(),
+                *self._changed_features(),
             ),
             read_as=source.read_as,
             drawn_from=None if drawing is None else drawing.fresh,
             earlier=0 if drawing is None else drawing.earlier,
             limits=None if bare else self._limits,
         )
+
+    def _changed_features(self) -> Iterator[Doubt]:
+        """Doubt that the features of repeated units differ from when they were assigned."""
+        for name, rows in sorted(self._changed.items()):
+            said = (
+                f"column {name} of {counted(rows, 'unit')} differs from when they were assigned; "
+                "the campaign keeps the values of then, by which their actions were chosen"
+            )
+            yield Doubt("features-changed", (said,), column=name, rows=rows)
 
     def _few_to_balance(self) -> Iterator[Doubt]:
         """Doubt that units which come a few at a time are balanced, where that was declared."""
@@ -478,6 +499,9 @@ class Assigning:
                 old, fresh = old[:0], fresh[:0]
             # Only this thread queries the database.
             earlier = self._stored.decided(numbers[old]) if len(old) else None
+            if len(old):
+                changed = self._stored.changed(numbers[old], given.take(old))
+                self._changed.update({name: len(rows) for name, rows in changed.items()})
             state = self._known() if len(fresh) else None
             # Check ids only in lists, which people make; programs send single units at high rates.
             if self.file or self.draw:

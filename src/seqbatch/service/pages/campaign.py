@@ -1,4 +1,4 @@
-"""The pages of a campaign: list, overview, findings, history, report, protocol, files."""
+"""The pages of a campaign: overview, findings, history, report, protocol, files."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,15 +10,15 @@ from fastapi.responses import Response
 from seqbatch.campaign import Campaign, Status
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
+from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import details, with_sections
 from seqbatch.campaign.views.history import what_was_done
 from seqbatch.campaign.views.metrics import broken_sentences, guardrail_lines
 from seqbatch.campaign.views.protocol import protocol as protocol_document
+from seqbatch.campaign.views.recommendation import given_shares
 from seqbatch.campaign.views.report import report as report_document
 from seqbatch.campaign.views.report_results import Material
 from seqbatch.campaign.views.status import (
-    ListedCampaign,
-    listed,
     remarks,
 )
 from seqbatch.document import Document
@@ -30,7 +30,6 @@ from seqbatch.service.long_calls import bounded
 from seqbatch.service.pages import rendering
 from seqbatch.service.pages.forms import kept, told
 from seqbatch.service.pages.rendering import (
-    Next,
     drawn,
     hour_of,
     learned,
@@ -40,10 +39,9 @@ from seqbatch.service.pages.rendering import (
     page,
     standing,
 )
-from seqbatch.service.pages.session import Visiting
+from seqbatch.service.pages.session import Visiting, Visitor
 from seqbatch.service.problems import problem_of
 from seqbatch.service.routes import views
-from seqbatch.storage.stores import SQLStore
 
 # ----------------------------------------------------------------------
 # The page after a form: what was done
@@ -58,47 +56,22 @@ async def done(request: Request, name: Name, once: str, visitor: Visiting) -> Re
     store = request.app.state.store
     answer = await run_in_threadpool(lambda: told(kept(store, visitor, once)))
     now = await standing(request, name)
+    found = await _learned(request, visitor, now) if answer["did"] == "close" else None
     return page(
         request, "done.html", name=name, now=now, once_done=once, answer=answer,
-        next=next_of(now), result=answer["result"],
+        next=next_of(now), result=answer["result"], found=found,
+        lifts=found and rendering.lifts(found),
+        next_shares=given_shares(found) if found and now.condition == "open" else {},
     )  # fmt: skip
 
 
-# ----------------------------------------------------------------------
-# The list of campaigns
-
-
-list_router = APIRouter(include_in_schema=False)
-
-
-@dataclass(frozen=True)
-class Glance:
-    """A campaign in the list, or the reason why it cannot be read."""
-
-    name: str
-    now: Situation | None = None
-    next: Next | None = None
-    failed: str = ""
-
-
-@list_router.get("/")
-async def campaigns(request: Request, visitor: Visiting) -> Response:
-    """List the campaigns that the token may see, open ones first."""
-    store: SQLStore = request.app.state.store
-
-    def found() -> list[Glance]:
-        names = [name for name in store.names() if visitor.token.sees(name)]
-        # Newest first; ended campaigns come last.
-        every = [_glance(store, each) for each in reversed(listed(store, names))]
-        return sorted(every, key=lambda one: one.now is not None and one.now.condition != "open")
-
-    return page(request, "campaigns.html", campaigns=await run_in_threadpool(found))
-
-
-def _glance(store: SQLStore, found: ListedCampaign) -> Glance:
-    if found.now is None:
-        return Glance(found.name, failed=found.told(store))
-    return Glance(found.name, found.now, next_of(found.now))
+async def _learned(request: Request, visitor: Visitor, now: Situation) -> Findings | None:
+    """Return what the closed waves showed; None if the visitor may not see it."""
+    state = request.app.state
+    if now.spec.rows == "elsewhere" or visitor.sight.hides(now):
+        return None
+    made = await bounded(request, lambda: learned(state.memory, state.store, now))
+    return None if made is None else made.found
 
 
 # ----------------------------------------------------------------------
@@ -186,7 +159,7 @@ async def export(
 
 
 #: Number of events per page of the history.
-EVENTS = 50
+EVENTS = 15
 
 
 @dataclass(frozen=True)

@@ -95,8 +95,7 @@ def readings_of(file: Kept, error: InvalidFileError | None = None) -> Readings:
         remedy = Remedy("skip-rows", skip_rows=lines)
         made.append(_previewed(file, _label(remedy), remedy.options))
     if not made:
-        sheets = [_previewed(file, f"Read sheet {one}", {"sheet": one}) for one in others[:SHEETS]]
-        made += [choice for choice in sheets if choice.header]
+        made += [_previewed(file, f"Read sheet {one}", {"sheet": one}) for one in others[:SHEETS]]
     return Readings(made, columns, [sheet, *others] if others else (), sheet)
 
 

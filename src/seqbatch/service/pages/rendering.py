@@ -89,6 +89,11 @@ class ViewCache:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
+    def known(self, key: tuple[Any, ...]) -> Any:
+        """Return the cached result; None if there is none."""
+        with self._lock:
+            return self._known.get(key)
+
     def get(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """Return the cached result, or compute it."""
         with self._lock:

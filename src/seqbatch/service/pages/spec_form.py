@@ -492,7 +492,9 @@ def _at_field(place: Place, said: str, form: SpecForm) -> tuple[str, str]:
         further = {row.metric: row.at for row in form.metrics if row.metric != form.about.metric}
         return further.get(place[1] if len(place) > 1 else "", "metric"), said
     # The form asks for the metric that is maximised, and elsewhere for its value.
-    named = place[1:2] if place[1:2] in (("maximise",), ("minimise",)) else place[:1]
+    named = place[:1]
+    if place[1:2] in (("maximise",), ("minimise",)) and not form.about.metric:
+        named = place[1:2]
     field = FIELDS.get(named[0], "") if named else ""
     return field, in_percent(said) if field in SHARES else said
 

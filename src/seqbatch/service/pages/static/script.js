@@ -8,7 +8,8 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   const at = new Date(time.dateTime);
   if (!Number.isNaN(at.getTime())) {
     time.title = time.textContent;
-    time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+    const short = "day" in time.dataset ? {} : { timeStyle: "short" };
+    time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", ...short });
   }
 }
 for (const place of document.querySelectorAll("[data-zone]")) {
@@ -132,6 +133,21 @@ if (planner) {
   }
   planner.addEventListener("submit", (event) => { event.preventDefault(); ask(0); });
   if ("ask" in place.dataset) ask(0);
+}
+
+// What campaigns have shown, which takes time to compute: asked for one after the other.
+(async () => {
+  for (const place of document.querySelectorAll("[data-headline]")) {
+    const answer = await fetch(place.dataset.headline);
+    if (answer.ok) place.textContent = await answer.text();
+  }
+})();
+
+// A form whose answer is shown once is sent once.
+for (const form of document.querySelectorAll("form.single")) {
+  let sent = false;
+  form.addEventListener("submit", (event) => { if (sent) event.preventDefault(); sent = true; });
+  addEventListener("pageshow", () => { sent = false; });
 }
 
 // A form whose answer takes some seconds says so at once.
