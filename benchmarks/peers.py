@@ -67,7 +67,7 @@ def main() -> None:
     """Run the common grid of the study, print the table and write its page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--seed", type=int, default=29, help="other units and draws")
-    parser.add_argument("--seeds", type=int, default=4, help="campaigns in each world")
+    parser.add_argument("--seeds", type=int, default=2, help="campaigns in each world")
     parser.add_argument("--quick", action="store_true", help="two tiny worlds, and no page")
     parser.add_argument("--out", type=Path, default=Path("out/quality"), help="the folder")
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")

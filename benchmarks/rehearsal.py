@@ -335,6 +335,8 @@ What lies outside 0.8 to 1.05 for a reason, not by chance:
 - *The actions' shares* where draws are balanced (capacities, budgets): counts differ from what is
   expected by less than one, and the test never rejects. With 100 units in two arms, drawn
   independently, its exact error is {exact:.4f}, because counts are whole numbers.
+- *Rare sales* (mail): with few events in a wave, limits are wider on the safe side.
+- *Gains of the run* take no account of looks: after an early stop they reject more often.
 
 {sections}
 """

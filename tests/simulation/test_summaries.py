@@ -6,7 +6,13 @@ import pytest
 
 from seqbatch import grids
 from seqbatch.document import Table
-from seqbatch.environments import ArrayEnvironment, Gaussian, GeneralEnvironment, Sphere
+from seqbatch.environments import (
+    ArrayEnvironment,
+    Gaussian,
+    GeneralEnvironment,
+    Sphere,
+    logged_table,
+)
 from seqbatch.grids import GridRule
 from seqbatch.policies import RBGL, SBPE, SBUCB, FixedAction, ModelPolicy, UniformRandom
 from seqbatch.simulation import Line, Study, StudyResult, simulate
@@ -84,6 +90,16 @@ def test_overall_is_the_mean_over_environments():
     assert found["a", 2]["difference"] is None
     with refused("invalid-argument", field="base"):
         VARIED.overall(base="c")
+
+
+def test_what_is_unknown_has_no_mean_and_no_rank():
+    log = logged_table(np.ones((90, 1)), np.arange(90) % 3, np.ones(90), arms=3)
+    two = {"a": SBPE(), "b": UniformRandom()}
+    study = Study(environments={"log": log}, policies=two, horizons=[20], trials=2)
+    result = study.run()
+    assert "mean" not in result.summary().columns
+    assert "rank" not in result.summary().columns
+    assert result.summary(value="reward").to_polars()["mean"].to_list() == [20.0, 20.0]
 
 
 def test_regret_by_batch():

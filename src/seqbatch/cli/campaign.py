@@ -358,7 +358,7 @@ def assign(
             written = {"out": out} if split_by is None else {"out": files}
             dump({**plain, **written, "rest": rest if result.left_over else None})
         return
-    lines = [f"Wave {result.wave}: {result.assigned:,} units assigned"]
+    lines = [f"Wave {result.wave}: {counted(result.assigned, 'unit')} assigned"]
     if not result.assigned:
         lines = ["No new units were assigned"]
     if result.repeated:
@@ -376,7 +376,9 @@ def assign(
     if draw:
         lines.append(_draw_text(result))
     elif result.left_over:
-        lines.append(f"{result.left_over:,} units did not fit in this wave; written to {rest}.")
+        lines.append(
+            f"{counted(result.left_over, 'unit')} did not fit in this wave; written to {rest}."
+        )
     if result.left:
         lines.append(f"The wave has room for {result.left:,} more.")
     for line in lines:

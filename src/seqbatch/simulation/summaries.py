@@ -180,7 +180,8 @@ def ranked(table: "pl.DataFrame", *, value: str = "regret") -> "pl.DataFrame":
     """Return the mean value of each line and its rank, 1 for the best, among those of its round."""
     import polars as pl
 
-    means = rounds(table).group_by(*LINE, "round", maintain_order=True).agg(pl.col(value).mean())
+    known = pl.col(value).fill_nan(None)
+    means = rounds(table).group_by(*LINE, "round", maintain_order=True).agg(known.mean())
     place = pl.col(value).rank("min", descending=value in GAINS)
     return means.with_columns(rank=place.over("environment", "units", "round"))
 

@@ -10,7 +10,7 @@ from seqbatch.campaign.record.codec import agreement
 from seqbatch.campaign.warehouse.dialects import DIALECTS
 from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.storage import open_store
-from tests.campaign.warehouse.test_frozen_rule import joined, tallied, texts
+from tests.campaign.warehouse.test_frozen_rule import joined, listing, tallied, texts
 from tests.campaign.warehouse.test_sums import here, state_of, summed
 from tests.campaign.warehouses import (
     ELSEWHERE,
@@ -175,8 +175,9 @@ def test_sums_are_those_of_batches_and_close_the_wave_as_rows_do(store, tmp_path
         found = decided(afar, units)
         outcomes = visits(found["id"], found["action"], seed=seed)
         wanted, path = summed(afar, tmp_path, units, outcomes)
-        rule = afar.rule()
-        result = rule.result(tallied(rule, joined(units, outcomes)), path.read_text(), earlier)
+        rule = listing(afar.rule(), units, earlier)
+        tally = tallied(rule, joined(rule, units, outcomes))
+        result = rule.result(tally, path.read_text(), earlier)
         earlier = earlier.merged(rule.listed(units.to_arrow().to_batches()[0]))
         assert texts(result).equals(texts(wanted).select(texts(result).columns), null_equal=True)
         afar.record_sums(wanted, statement=path)
