@@ -52,6 +52,13 @@ def test_every_fence_is_understood(page):
     assert len(re.findall("^```", text, re.MULTILINE)) == 2 * len(FENCE.findall(text))
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=named)
+def test_how_to_pages_stay_short(page):
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+    words = [word for line in prose.splitlines() if line[:1] != "|" for word in line.split()]
+    assert len(words) <= 600, "split the page, or link instead of repeating"
+
+
 def test_pages_that_show_something_else_are_found_and_rewritten(tmp_path):
     page = tmp_path / "page.md"
     shown = "```python\nprint(1 + 1)\n```\n\n```\n3\n```\n\n```console\n$ echo one\ntwo\n```\n"

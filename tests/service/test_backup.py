@@ -1,4 +1,4 @@
-"""Backup and restore as in docs/how-to/running-the-service.md: nothing is lost."""
+"""Backup and restore as in docs/how-to/backup.md: nothing is lost."""
 
 import subprocess
 from pathlib import Path
