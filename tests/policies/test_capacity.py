@@ -70,7 +70,7 @@ def test_the_sum_of_scores_is_the_best_that_limits_allow(seed):
     """Against the linear programme, in the second batch of a policy that chooses by scores."""
     case = restricted(seed, "block", units=120)
     case.eligible[:, 0] = True
-    made = learner(SBUCB(gamma=0.3), units=30, actions=case.actions, seed=seed)
+    made = learner(SBUCB(gamma=0.3, first="uniform"), units=30, actions=case.actions, seed=seed)
     eligible, random = case.eligible[:30], np.random.default_rng(seed)
     first = made.assign(contexts(30, seed), eligible=eligible)
     made.observe(random.standard_normal(30) + first.actions)

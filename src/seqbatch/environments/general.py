@@ -1,5 +1,7 @@
 """The base class of your own environments: any contexts, any means, any family of outcomes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -92,7 +94,7 @@ class GeneralEnvironment:
         """Return how many units later each outcome is known, as :class:`Block` does."""
         return None
 
-    def instance(self, seed: int | SeedSequence) -> "GeneralInstance":
+    def instance(self, seed: int | SeedSequence) -> GeneralInstance:
         """Draw the truth."""
         place = seed_of(seed)
         return GeneralInstance(self, place, self.truth(generator(branch(place, PARAMETER))))

@@ -218,3 +218,10 @@ def test_changed_sums_are_found(rare, monkeypatch):
     rare.sum_up()
     monkeypatch.setattr(findings_statement, "_alike", lambda *_: False)
     assert {one.place for one in rare.afar.verify().findings} == {"sums"}
+
+
+def test_eligibility_takes_the_rows(stores):
+    spec = {**ELSEWHERE, "eligible": {"call": "vip"}}
+    campaign = Campaign.create(spec, store=stores[0])
+    with refused("rows-elsewhere", match="eligibility"):
+        campaign.findings()
