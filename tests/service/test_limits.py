@@ -1,6 +1,8 @@
 """How many calls a token may make, and how long a file may take."""
 
 import io
+import re
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -119,6 +121,12 @@ def test_settings_reach_the_workers_as_they_are():
     changed = Settings().changed(["rate=50", "file_rows=7"])
     assert Settings.of_text(changed.as_text()) == changed
     assert (changed.rate, changed.file_rows) == (50.0, 7)
+
+
+def test_the_page_has_every_limit_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", page, re.MULTILINE)
+    assert {name: float(value.replace(",", "")) for name, value in rows} == vars(Settings())
 
 
 def test_several_workers_need_a_server(tmp_path):
