@@ -92,7 +92,7 @@ def test_lists():
     for option in (
         "objective='earn' (or 'choose')", "estimate='own' (or 'pooled')",
         "last='same' (or 'greedy')", "waves='same level' (or 'own level')",
-        "scale=1.0 (or 'outcomes')",
+        "scale='outcomes'",
         "first=None (or 'fixed', 'uniform', 'design')",
     ):  # fmt: skip
         assert option in policies["ThompsonSampling"]

@@ -164,7 +164,7 @@ def test_a_plan_in_the_users_terms_fits_a_page_and_leads_to_a_spec(tmp_path):
         "customer_id,age\n" + "".join(f"c{n},{n % 60 + 18}\n" for n in range(90))
     )
     money = ("--base-rate", "4%", "--value", "12EUR", "--cost", "0.01", "--after", "90000")
-    text = run_narrow(*CAMPAIGN, *money, "--out", str(out), folder=tmp_path)
+    text = run_narrow(*CAMPAIGN, *money, "--out", out.name, folder=tmp_path)
     lines = text.splitlines()
     assert len(lines) < 60
     assert "--details" in lines[-2]

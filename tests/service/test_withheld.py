@@ -93,7 +93,7 @@ def units(wave):
 def first_wave(trial):
     """Over HTTP: one role enrols, another records and closes."""
     made = trial.post("assignments", {"units": units(1)}, "enrol")["assignments"]
-    assert {name for row in made for name in row} == {"unit", "action", "wave"}
+    assert {name for row in made for name in row} == {"unit", "action", "wave", "repeated"}
     trial.post("outcomes", {"outcomes": trial.outcomes(made)}, "operator")
     assert trial.post("close", {"wave": 1}, "operator")["assigned"] == {"all actions": 90}
     refused = trial.post("assignments", {"units": units(2)}, "enrol", status=409)
@@ -276,7 +276,7 @@ def test_who_enrols_sees_no_results_of_an_open_campaign_either(trial):
         store=service.store, who="ann",
     )  # fmt: skip
     made = service.post("/v1/campaigns/open/assignments", {"units": units(1)}, role="enrol").json()
-    assert set(made["assignments"][0]) == {"unit", "action", "wave"}
+    assert set(made["assignments"][0]) == {"unit", "action", "wave", "repeated"}
     rows = [{"unit": one["unit"], "score": 1.0 + n % 7} for n, one in enumerate(units(1))]
     plain.record(pa.Table.from_pylist(rows))
     plain.close()

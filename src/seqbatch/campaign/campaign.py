@@ -94,12 +94,12 @@ class Campaign:
     >>> campaign = Campaign.create(spec, store=open_store(f"{folder.name}/campaigns.db"))
     >>> units = pl.DataFrame({"unit": ["a", "b", "c", "d"], "age": [31, 45, 28, 60]})
     >>> campaign.assign(units).table["action"].to_pylist()
-    ['none', 'mail', 'none', 'mail']
+    ['mail', 'mail', 'none', 'mail']
     >>> outcomes = pl.DataFrame({"unit": ["a", "b", "c", "d"], "visit": [1, 0, 1, 0]})
     >>> campaign.record(outcomes).accepted
     4
     >>> campaign.close().observed
-    {'none': 2, 'mail': 2}
+    {'none': 1, 'mail': 3}
     >>> campaign.status()
     <Status of spring: wave 2 of 2, room for 4 more units; 4 units, 4 outcomes; 4 events>
     >>> campaign.status().waves[0]

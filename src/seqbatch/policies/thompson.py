@@ -72,7 +72,7 @@ class ThompsonSampling(EstimatingPolicy):
     >>> import numpy as np
     >>> from seqbatch import Learner, grids
     >>> learner = Learner(
-    ...     ThompsonSampling(samples=1000), grids.explicit([50, 60]), actions=2, dim=1,
+    ...     ThompsonSampling(scale=1.0, samples=1000), grids.explicit([50, 60]), actions=2, dim=1,
     ...     layout="block", seed=1,
     ... )
     >>> actions = learner.assign(np.ones((50, 1))).actions

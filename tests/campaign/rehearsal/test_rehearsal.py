@@ -87,7 +87,7 @@ def test_type_i_errors_are_those_of_hypotheses_that_hold():
 def test_what_could_not_reject_is_no_test():
     """A gain where all shares are equal, and splits without a p-value for want of events."""
     spec = {**SMALL, "policy": {"kind": "UniformRandom"}, "randomised": 0.0,
-            "features": {"numeric": {"age": "raw"}}}  # fmt: skip
+            "draws": "blake2", "features": {"numeric": {"age": "raw"}}}  # fmt: skip
     tests = rehearse(spec, truths=[{"none": 0.5}], campaigns=2).data["truths"][0]["tests"]
     assert tests["gains of the run, each by itself"]["of"] == 2 * 2
     assert "any split, by Holm" in tests

@@ -466,8 +466,8 @@ def _record(events: Sequence[Event]) -> list[Part]:
 def _noise(plan: Mapping[str, Any]) -> float | None:
     """Return the noise that a plan states, by itself or by a base rate.
 
-    >>> _noise({"noise": 12}), _noise({"base_rate": "10%"}), _noise({})
-    (12.0, 0.3, None)
+    >>> _noise({"noise": 12}), _noise({"base_rate": "50%"}), _noise({})
+    (12.0, 0.5, None)
     """
     if "base_rate" in plan:
         rate = share_of("base_rate", plan["base_rate"])
