@@ -89,8 +89,8 @@ class Grid:
         """Return the batch at whose end the outcomes of `batch` are known.
 
         >>> overlapping = explicit([100, 200, 300], delay=1)
-        >>> [overlapping.known(batch) for batch in (1, 2, 3)]
-        [2, 3, 3]
+        >>> overlapping.known(1), overlapping.known(2), overlapping.known(3)
+        (2, 3, 3)
         """
         return min(batch + self.delay, self.batches)
 
