@@ -244,7 +244,10 @@ class _Writing:
             yield f"Costs per unit, {where}: {', '.join(costs)}."
         yield f"Objective (the primary outcome): {measure.head}; {measure.wanted}."
         if self.now.masked:
-            yield "Only the key names the control; until unmasking, nothing is compared with it."
+            yield (
+                f"Null hypotheses: the mean {measure.column}, over all {measure.of}s, is the same "
+                "under every action as under the control, which only the key names."
+            )
             return
         control = spec.control or names[0]
         others = [name for name in names if name != control]
