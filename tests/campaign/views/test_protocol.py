@@ -112,7 +112,7 @@ def test_a_masked_protocol_names_no_action(store, tmp_path):
     said = words(campaign, tmp_path)
     assert "its actions are called A, B, C" in said
     assert campaign.situation().key in said
-    assert "Null hypotheses: the mean visit, over all units, is the same under every action" in said
+    assert "Null hypotheses: the mean visit per unit, over all units, is the same under" in said
     assert not [name for name in arms if name in said]
 
 
