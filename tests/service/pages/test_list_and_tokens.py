@@ -82,7 +82,12 @@ def test_a_token_is_shown_once_and_revoked(service, visit):
     headers = {"Authorization": f"Bearer {secret}"}
     seen = service.client.get("/v1/campaigns", headers=headers)
     assert [one["name"] for one in seen.json()["campaigns"]] == ["spring"]
+    # A double click shows the same secret, and creates nothing more.
+    twice = visit.send("/tokens", {**fields, "campaign": ["spring"], "expires": "2999-12-31"})
+    assert f"<code>{secret}</code>" in twice.text
+    assert visit.get("/tokens").text.count("<td>ben</td>") == 1
     # A name signs events: it is taken, and what was typed stays.
+    fields = form(visit.get("/tokens").text, "/tokens", {"name": "ben", "role": "operator"})
     again = visit.send("/tokens", fields)
     assert again.status_code == 422
     assert "no other token has" in words(again.text)
