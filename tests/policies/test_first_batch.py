@@ -157,7 +157,7 @@ def test_what_is_learned_while_a_batch_is_open_changes_no_choice():
 
 
 def test_what_is_learned_while_a_batch_is_open_makes_no_action_familiar():
-    # The eighth unit may get action 1 alone; units 4,097 and later are assigned after it is learned.
+    # Only the eighth unit may get action 1 alone. Unit 4,097 is assigned after that is learned.
     units = 9_002
     eligible = np.tile([True, True], (units, 1))
     eligible[:2], eligible[7] = [True, False], [False, True]
