@@ -119,7 +119,7 @@ def _shown(value: Any) -> str:
 
 
 def told(parts: Sequence[Part], words: Words | None = None) -> str:
-    """Return a message's text, with remedies in the words of an interface; in Python's by default."""
+    """Return a message's text, with remedies in words; those of Python by default."""
     say = words or in_python
     return "".join(part if isinstance(part, str) else say(part) for part in parts)
 
