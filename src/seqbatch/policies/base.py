@@ -364,8 +364,9 @@ class LinearPolicy(BasePolicy):
 
     def untried(self, state: State) -> Bools:
         """Return for which models there is no outcome, shape (models,)."""
-        count = sum(part.count for part in state.evidence[1:]) + state.evidence[0].count
-        return count == 0
+        counts = np.array([part.count for part in state.evidence])
+        untried: Bools = counts.sum(axis=0) == 0
+        return untried
 
     def tells_untried(self, problem: Problem) -> bool:
         """Return whether the actions without an outcome are treated differently from others."""
