@@ -660,6 +660,7 @@ class Campaign:
         correct: bool = False,
         reason: str = "",
         equal_rows: EqualRows | None = None,
+        match_ids: bool = False,
         dry_run: bool = False,
         report: Callable[[str, int], None] | None = None,
         **reading: Unpack[ReadingOptions],
@@ -676,6 +677,9 @@ class Campaign:
         equal_rows
             What rows mean that equal another one, if no column identifies them: ``"keep"`` counts
             them all, ``"drop"`` counts one of them. None refuses a file with equal rows.
+        match_ids
+            Match an unknown id to the one unit whose id differs from it only by leading zeros,
+            spaces, case or a final ``.0``, as after a spreadsheet.
         dry_run
             Report what would happen to each row, but store nothing.
         report
@@ -695,6 +699,7 @@ class Campaign:
             correct=correct,
             why=reason,
             equal_rows=equal_rows,
+            match_ids=match_ids,
             report=report or silent,
             dry_run=dry_run,
         )

@@ -291,14 +291,15 @@ class RemoteCampaign:
         correct: bool = False,
         reason: str = "",
         equal_rows: str | None = None,
+        match_ids: bool = False,
         dry_run: bool = False,
         key: str | None = None,
         **reading: Unpack[HowToRead],
     ) -> RecordedAnswer:
         """Record outcomes: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
-            outcomes, correct=correct, reason=reason, equal_rows=equal_rows, dry_run=dry_run,
-            key=key, reading=reading,
+            outcomes, correct=correct, reason=reason, equal_rows=equal_rows,
+            match_ids=match_ids, dry_run=dry_run, key=key, reading=reading,
         )  # fmt: skip
         return self._client.ask(call)
 

@@ -29,6 +29,8 @@ class Recorded:
         by the window's length.
     unknown
         Quarantined rows whose unit is not in the campaign, or could not be read.
+    matched
+        Rows whose id was matched to the id of a unit.
     units
         Units whose outcome is new or has changed.
     late
@@ -65,6 +67,7 @@ class Recorded:
     outside: int
     windows: Mapping[str, tuple[int, int]]
     unknown: int
+    matched: int
     units: int
     late: int
     corrected: int
@@ -120,6 +123,11 @@ def rows_text(result: Recorded, spec: Spec) -> Iterator[str]:
         yield (
             f"{counted(result.repeated, 'row')} repeat{'s' if result.repeated == 1 else ''} "
             "another row of this file, and counted once."
+        )
+    if result.matched:
+        yield (
+            f"{rows_are(result.matched)} recorded for units whose ids differ only by leading "
+            "zeros, spaces, case or a final .0."
         )
     if held := result.conflict + result.quarantined:
         yield held_text(held, result.unknown)
