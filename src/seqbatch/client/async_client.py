@@ -1,5 +1,7 @@
 """The asynchronous client of the HTTP service."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +59,7 @@ class AsyncClient:
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
 
-    async def __aenter__(self) -> "AsyncClient":
+    async def __aenter__(self) -> AsyncClient:
         return self
 
     async def __aexit__(
@@ -72,7 +74,7 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    def campaign(self, name: str) -> "AsyncRemoteCampaign":
+    def campaign(self, name: str) -> AsyncRemoteCampaign:
         """Return a campaign of the service; its first call fails if it does not exist."""
         return AsyncRemoteCampaign(self, name)
 
@@ -120,7 +122,7 @@ class AsyncClient:
         *,
         key: str | None = None,
         rehearsal: Mapping[str, Any] | None = None,
-    ) -> "AsyncRemoteCampaign":
+    ) -> AsyncRemoteCampaign:
         """Create a campaign from a spec; a text is read as TOML.
 
         The first event keeps the hash of its rehearsal, if there was one.

@@ -1,5 +1,7 @@
 """The synchronous client of the HTTP service."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +59,7 @@ class Client:
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(
@@ -72,7 +74,7 @@ class Client:
         """Close the connections."""
         self._http.close()
 
-    def campaign(self, name: str) -> "RemoteCampaign":
+    def campaign(self, name: str) -> RemoteCampaign:
         """Return a campaign of the service; its first call fails if it does not exist."""
         return RemoteCampaign(self, name)
 
@@ -120,7 +122,7 @@ class Client:
         *,
         key: str | None = None,
         rehearsal: Mapping[str, Any] | None = None,
-    ) -> "RemoteCampaign":
+    ) -> RemoteCampaign:
         """Create a campaign from a spec; a text is read as TOML.
 
         The first event keeps the hash of its rehearsal, if there was one.

@@ -7,7 +7,7 @@ from typing import Any
 from seqbatch.campaign.record.held_rows import held_text, rows_are
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import counted
-from seqbatch.errors import Doubt, Words, in_python
+from seqbatch.errors import Doubt, Words
 
 #: The keys of a held row, and of a reason. They do not depend on the spec's id column, so one
 #: client and one HTTP schema can read the rows of every campaign.
@@ -87,7 +87,7 @@ class Recorded:
         """The doubts in words."""
         return tuple(self.advised())
 
-    def advised(self, words: Words = in_python) -> list[str]:
+    def advised(self, words: Words | None = None) -> list[str]:
         """Return the doubts in words, with remedies written for the given interface."""
         return [doubt.text(words) for doubt in self.doubts]
 
