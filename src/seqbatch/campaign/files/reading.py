@@ -618,6 +618,10 @@ def fingerprint(path: Path) -> Fingerprint:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def silent(doing: str, rows: int) -> None:
+    """Report nothing of a file that is read."""
+
+
 def source_of(given: Any, **reading: Unpack[ReadingOptions]) -> Source:
     """Wrap the user's input in a source; a source is returned unchanged."""
     return given if isinstance(given, Source) else Source(given, **reading)
