@@ -107,6 +107,6 @@ def plain_records(text: bytes, delimiter: str, line: int, width: int) -> PlainRe
     # A carriage return within a row ends it, too.
     if rows < 0 or (returns and np.count_nonzero(data == ord("\r")) != rows):
         return None
-    ends = ends[: rows * width].reshape(rows, width)
+    table = ends[: rows * width].reshape(rows, width)
     lines = np.arange(line, line + rows)
-    return PlainRecords(data, used, delimiter, returns, ends, sizes, lines, b"'" in text)
+    return PlainRecords(data, used, delimiter, returns, table, sizes, lines, b"'" in text)

@@ -393,7 +393,9 @@ def split_plain(
     Adds the bytes of each column to `sizes`. A row is odd if it does not have `width` cells, if all
     are empty, or if it does not end in `returns` (0 or 1) carriage returns and a line feed.
     """
-    begin = row = cells = column = 0
+    begin: Any = 0
+    row: Any = 0
+    cells = column = 0
     for place in range(0, size, 8):
         word = _whole(data, place)
         found = _bytes_of(word, delimiter) | _bytes_of(word, LINE_FEED)
@@ -431,10 +433,10 @@ def copy_column(
     data: Bytes, ends: AnyArray, column: int, returns: int, out: Bytes, offsets: AnyArray
 ) -> None:
     """Write the cells of one column of a plain block one after another."""
-    at = 0
+    at: Any = 0
     offsets[0] = 0
     for row in range(len(ends)):
-        start = 0
+        start: Any = 0
         if column > 0:
             start = np.int64(ends[row, column - 1]) + 1
         elif row > 0:
