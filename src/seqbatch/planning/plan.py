@@ -215,7 +215,7 @@ def plan(
     seed: int = 0,
     quick: bool = False,
     compare: bool = True,
-    progress: Report = silent,
+    progress: Report | None = None,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
 
@@ -372,7 +372,9 @@ def plan(
     if contexts == "adversarial":
         return adversarial(request)
     require_answerable(model)
-    answer = partial(stochastic, policy=None if compare else usual(model), progress=progress)
+    answer = partial(
+        stochastic, policy=None if compare else usual(model), progress=progress or silent
+    )
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)
