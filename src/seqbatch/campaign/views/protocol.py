@@ -302,7 +302,7 @@ class _Writing:
             measured, shown = "standard deviations of the outcome", 1.0
         returned = 1 - float(plan.get("missing", 0.0))
         shares = planned(now)
-        model = {"actions": len(now.active), "columns": now.encoder().dim, "noise": noise,
+        model: dict[str, Any] = {"actions": len(now.active), "columns": now.encoder().dim, "noise": noise,
                  "returned": returned}  # fmt: skip
         error = average_error(shares.sizes, planned_variances(shares, **model))
         yield (
