@@ -236,7 +236,9 @@ def test_conformance():
 
 
 def test_studies_start_from_a_history(tmp_path):
-    policies = {"with": start(JointRidge(), history=history(world()[0]))}
+    (x, actions, y), _ = world()
+    earlier = History.of([Statistics.zero(K, P).add(x, y, actions)])
+    policies = {"with": JointRidge(first="fixed", history=earlier)}
     one = Study(environments={"known": Gaussian(dim=P, actions=K, layout="block")},
                 policies=policies, horizons=[200], batches=[2], trials=1,
                 method="device", device="numpy")  # fmt: skip
