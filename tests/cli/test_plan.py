@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from seqbatch.campaign import Campaign
+from seqbatch.storage import open_store
 from tests.cli.test_cli import run
 from tests.cli.test_narrow import run as run_narrow
 
@@ -71,7 +72,7 @@ def test_a_plan_that_starts_from_sums(tmp_path):
             "objective": {"maximise": "sales"}, "features": {"numeric": {"age": "learn"}},
             }  # fmt: skip
     file, ids = tmp_path / "sums.json", [f"u{number}" for number in range(90)]
-    winter = Campaign.create(spec, store=tmp_path / "c.db")
+    winter = Campaign.create(spec, store=open_store(tmp_path / "c.db"))
     winter.assign(pl.DataFrame({"unit": ids, "age": random.normal(40, 9, 90)}))
     winter.record(pl.DataFrame({"unit": ids, "sales": random.standard_normal(90)}))
     winter.close()
