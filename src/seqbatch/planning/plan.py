@@ -218,7 +218,7 @@ def plan(
     seed: int = 0,
     quick: bool = False,
     compare: bool = True,
-    progress: Report = silent,
+    progress: Report | None = None,
 ) -> Plan:
     """Plan an experiment whose feedback comes in batches.
 
@@ -394,7 +394,7 @@ def plan(
     if history is not None:
         # Policies are compared as they start without one.
         policy = usual_from(model, history)
-    answer = partial(stochastic, policy=policy, progress=progress)
+    answer = partial(stochastic, policy=policy, progress=progress or silent)
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)
