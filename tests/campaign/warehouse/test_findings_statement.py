@@ -82,9 +82,10 @@ def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, 
 
 
 @pytest.mark.slow
-def test_postgres_gives_the_same_findings(stores, tmp_path, postgres):
+@pytest.mark.parametrize("case", ["missing", "segments", "eligible", "fallback"])
+def test_postgres_gives_the_same_findings(stores, tmp_path, postgres, case):
     shop = PostgresShop(postgres.get_uri())
-    pair = Pair(stores, shop, tmp_path)
+    pair = Pair(stores, shop, tmp_path, **CASES[case])
     pair.wave()
     pair.wave()
     pair.sum_up()
