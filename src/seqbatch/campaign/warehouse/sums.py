@@ -36,6 +36,26 @@ from seqbatch.errors import InvalidFileError, RowProblem
 MOST_CELLS = 128
 
 
+@dataclass(frozen=True)
+class BesideModel:
+    """Columns that are passed on beside the model's, stage by stage: of segments, of eligibility.
+
+    Parameters
+    ----------
+    read, known, drawn
+        What is added to the first three stages.
+    """
+
+    read: Sequence[Item] = ()
+    known: Sequence[Item] = ()
+    drawn: Sequence[Item] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that later stages pass on."""
+        return [name for _, name in self.drawn]
+
+
 class StoredStages:
     """The stages that read a wave's decisions and compute the model's numbers again.
 
@@ -49,9 +69,18 @@ class StoredStages:
         The table of assignments.
     cells
         Whether sums may be computed by cell first.
+    beside
+        Columns beside the model's.
     """
 
-    def __init__(self, now: Situation, table: AssignmentsTable, *, cells: bool = True) -> None:
+    def __init__(
+        self,
+        now: Situation,
+        table: AssignmentsTable,
+        *,
+        cells: bool = True,
+        beside: BesideModel | None = None,
+    ) -> None:
         self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
         #: The columns that define the cells; none if sums are not computed by cell first.
         self.keys = self.columns.cells(MOST_CELLS) if cells else []
@@ -64,9 +93,9 @@ class StoredStages:
         #: The columns that are passed on.
         self.kept = [*self.keys, *(x for x in self.columns.vector if x not in self.steady)]
         self.stages = Stages(table.sql)
-        self._read(now, table)
+        self._read(now, table, beside or BesideModel())
 
-    def _read(self, now: Situation, table: AssignmentsTable) -> None:
+    def _read(self, now: Situation, table: AssignmentsTable, beside: BesideModel) -> None:
         sql, columns = table.sql, self.columns
         ids = [f"u{place}" for place in range(len(now.spec.unit))]
         chances = [f"p{action}" for action in range(len(now.active))]
@@ -74,7 +103,7 @@ class StoredStages:
         self.stages.add(
             "given",
             [*zip(table.ids(), ids, strict=True), *named("action", "randomised", *chances, "part"),
-             *given],
+             *given, *beside.read],
             source=table.table, after=f"WHERE {table.here}",
         )  # fmt: skip
         names = [now.actions[number].name for number in now.active]
@@ -84,15 +113,15 @@ class StoredStages:
         self.stages.add("known", [
             *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"), *own,
             (f"CASE action {spelled} END", "picked"), *named(*table.features),
-            *columns.levels,
+            *columns.levels, *beside.known,
         ])  # fmt: skip
         wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
         chosen = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
         passed = [*named(*ids, "id"), *own]
         keys = named(*self.keys)
         self.stages.add("drawn", [*passed, (chosen, "chosen"), *marks_in(sql, "digest"), *keys,
-                                  *columns.base])  # fmt: skip
-        passed += named("chosen", *MARKS)
+                                  *columns.base, *beside.drawn])  # fmt: skip
+        passed += named("chosen", *MARKS, *beside.names)
         if columns.crossed:
             own = named(*(alias for _, alias in columns.base))
             self.stages.add("crossed", [*passed, *keys, *own, *columns.crossed])
@@ -329,14 +358,6 @@ SUMMED = re.compile("e[0-9]+|[ez][0-9]+_[0-9]+|rewards")
 COUNT = re.compile(r"(-?[0-9]{1,15})(?:\.0*)?")
 
 
-@dataclass(frozen=True)
-class WaveSums:
-    """The sums of a wave: its counts, and the sums of products of each part of the evidence."""
-
-    counts: Counts
-    groups: list[ExactSums]
-
-
 def names_of(now: Situation) -> list[str]:
     """Return the columns that a result must have."""
     K, wide = len(now.active), now.encoder().dim + 1
@@ -482,11 +503,11 @@ def _whole(name: str, row: Row) -> bool:
     return nothing or WHOLE.fullmatch(value) is not None
 
 
-def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
-    """Return the sums in a result's rows; actions are indexed among the active ones."""
+def wave_counts(rows: Sequence[Row], now: Situation) -> Counts:
+    """Return the counts in a result's rows."""
     places = {now.actions[number].name: place for place, number in enumerate(now.active)}
     sign, power = now.spec.reward.sign, scale_of(now).reward
-    counts, groups = Counts.zero(now), GroupSums(now, state).groups
+    counts = Counts.zero(now)
     for row in rows:
         place = places[row["action"]]
         number = now.active[place]
@@ -495,9 +516,35 @@ def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
         if row["seen"]:
             counts.absent[number] += row["absent"]
             counts.rewards[number] += sign * np.ldexp(float(int(row["rewards"])), -power)
-            if row["part"] >= 0:
-                groups[row["part"]] = _with(groups[row["part"]], place, row)
-    return WaveSums(counts, groups)
+    return counts
+
+
+def learned_sums(rows: Sequence[Row], now: Situation, then: Situation, state: Any) -> GroupSums:
+    """Return the sums of products of each part of the evidence, from a result's rows.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    now
+        The situation that learns; its active actions are those of the sums.
+    then
+        The situation when the wave was open, in which its numbers were rounded.
+    state
+        The policy's state before the wave.
+    """
+    places = {now.actions[number].name: place for place, number in enumerate(now.active)}
+    made, policy = GroupSums(then, state), now.made_policy()
+    groups = made.groups
+    for row in rows:
+        part, place = row["part"], places.get(row["action"])
+        # After an amendment, actions may be retired, and parts of the evidence may be fewer.
+        if place is None or not row["seen"]:
+            continue
+        if policy.still_used(state, np.array([part]))[0]:
+            groups[part] = _with(groups[part], place, row)
+    made.groups = groups
+    return made
 
 
 def _allocate(allocation: Allocation, active: tuple[int, ...], place: int, row: Row) -> None:
