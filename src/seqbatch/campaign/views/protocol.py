@@ -302,8 +302,10 @@ class _Writing:
             measured, shown = "standard deviations of the outcome", 1.0
         returned = 1 - float(plan.get("missing", 0.0))
         shares = planned(now)
-        model: dict[str, Any] = {"actions": len(now.active), "columns": now.encoder().dim, "noise": noise,
-                 "returned": returned}  # fmt: skip
+        model: dict[str, Any] = {
+            "actions": len(now.active), "columns": now.encoder().dim, "noise": noise,
+            "returned": returned,
+        }  # fmt: skip
         error = average_error(shares.sizes, planned_variances(shares, **model))
         yield (
             "A lift over the control will have a standard error of about "
