@@ -37,10 +37,12 @@ from typing import Any, Literal
 # each have one function that puts them into words.
 
 
-#: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
+#: The kinds of remedy. "force" and "key" repeat the same call by force, or with the key file;
+#: "overwrite" replaces a file.
 Action = Literal[
     "abort", "amend", "close", "continue", "dedupe", "delete", "delimiter", "draw", "force",
-    "init", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql", "stop",
+    "init", "key", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql",
+    "stop",
 ]  # fmt: skip
 
 
@@ -99,6 +101,8 @@ def in_python(remedy: Remedy) -> str:
             return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
+        case "key":
+            return " (key=...)"
         case "record":
             return f" ({_arguments(remedy)})"
         case "dedupe":

@@ -886,10 +886,11 @@ class Campaign:
     @naming_damage
     def record_sums(
         self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
-    ) -> Closed | SumsRecorded:
+    ) -> SumsRecorded:
         """Record sums over rows that are kept elsewhere: to close the open wave, or for findings.
 
-        Which of the two follows from the statement.
+        Which of the two follows from the statement. The last sums for findings of a wave take the
+        look of the declared stopping rule.
 
         Parameters
         ----------
