@@ -284,6 +284,23 @@ class SQLStore:
             file.execute("PRAGMA journal_mode = DELETE")
             file.execute("VACUUM")
 
+    def scrub(self, name: str) -> None:
+        """Remove the bytes that an erasure left in the store's files."""
+        del name
+        try:
+            self._compact()
+        except self._failures() as error:
+            reason = self._hidden(str(getattr(error, "orig", None) or error).partition("\n")[0])
+            raise StoreError(
+                f"{self.label}: the units are erased, but free space of the database may still "
+                f"hold their bytes: {reason}. Make the same call again.",
+                code="not-compacted",
+            ) from error
+
+    def _compact(self) -> None:
+        """Write the tables of campaigns and answers anew, without what was deleted."""
+        raise NotImplementedError
+
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
         """Run a transaction on tables that do not belong to a campaign."""
@@ -464,6 +481,12 @@ class SQLiteStore(SQLStore):
                 code="foreign-tables",
             )
 
+    def _compact(self) -> None:
+        assert self._file is not None
+        with closing(sqlite3.connect(self._file, timeout=PATIENCE)) as file:
+            file.execute("VACUUM")
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), sqlite3.Error)
 
@@ -485,6 +508,7 @@ OF_CAMPAIGNS: dict[sa.Table, int] = {
     schema.outcomes: 10_000,
     schema.outcome_rows: 10_000,
     schema.folds: 100,
+    schema.erasures: 1_000,
 }
 
 
@@ -624,6 +648,14 @@ class PostgresStore(SQLStore):
         # There is no row to lock yet. The lock's number is arbitrary, but the same everywhere.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(83118)"))
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS seqbatch"))
+
+    def _compact(self) -> None:
+        tables = (schema.unit_chunks, schema.outcome_chunks, schema.assignments, schema.outcomes,
+                  schema.outcome_rows, schema.answers, schema.answer_pieces)  # fmt: skip
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with connection:
+            for table in tables:
+                connection.execute(sa.text(f"VACUUM FULL {table.name}"))
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)

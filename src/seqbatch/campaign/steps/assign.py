@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.erased_units import ErasedUnits
 from seqbatch.campaign.files.carried import require_free
 from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.csv import CsvDialect
@@ -42,6 +43,7 @@ from seqbatch.errors import (
     InvalidArgumentError,
     OutputError,
     Remedy,
+    RowProblem,
     StoreError,
 )
 from seqbatch.policies.base import BasePolicy
@@ -393,6 +395,8 @@ class Assigning:
     ) -> Assigned:
         """Decide for every checked unit, and write the answers."""
         checked.require_fit(self.now.encoder(wave=self.now.wave))
+        if self.now.erasures:
+            self._refuse_erased(source, checked)
         if self.draw:
             self._drawing = Drawing(self.change, self.now, checked)
         if self.now.spec.balanced and self.now.condition == "open":
@@ -450,6 +454,22 @@ class Assigning:
             earlier=0 if drawing is None else drawing.earlier,
             limits=None if bare else self._limits,
         )
+
+    def _refuse_erased(self, source: Source, checked: UnitsToAssign) -> None:
+        """Refuse a file with erased units: they had an action, and must not get another."""
+        erased, rows, start = ErasedUnits.of(self.change, self.now), list[int](), 0
+        for piece in checked.pieces():
+            rows += (np.flatnonzero(erased.among(piece.ids)) + start + 1).tolist()
+            start += len(piece.ids)
+        if rows:
+            problems = [
+                RowProblem(row, self.now.spec.id_name, "is of an erased unit", "erased-unit")
+                for row in rows
+            ]
+            raise source.invalid(
+                source.placed(problems), "nothing was assigned", code="erased-units",
+                advice=["Leave them out: an erased unit gets no second action."],
+            )  # fmt: skip
 
     def _changed_features(self) -> Iterator[Doubt]:
         """Doubt that the features of repeated units differ from when they were assigned."""
