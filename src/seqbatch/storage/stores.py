@@ -26,6 +26,7 @@ from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
 from seqbatch.storage.schema_differences import MIGRATIONS, schema_differences
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Advice when a store's file or folder cannot be used
@@ -255,7 +256,8 @@ class SQLStore:
     def change(self, name: str) -> Iterator[View]:
         """Begin an exclusive transaction on a campaign; an unknown name: CampaignStateError."""
         with self._transaction(write=True) as connection:
-            campaign = self._locked(connection, name)
+            with timed("wait for the campaign"):
+                campaign = self._locked(connection, name)
             if campaign is None:
                 self._refuse_unknown(connection, name)
             yield self._view(connection, campaign, name)
@@ -288,7 +290,8 @@ class SQLStore:
         """Remove the bytes that an erasure left in the store's files."""
         del name
         try:
-            self._compact()
+            with timed("compact the store"):
+                self._compact()
         except self._failures() as error:
             reason = self._hidden(str(getattr(error, "orig", None) or error).partition("\n")[0])
             raise StoreError(
@@ -354,10 +357,16 @@ class SQLStore:
         step = "connect"
         try:
             connected = self._engine.connect().execution_options(write=write)
-            with connected as connection, connection.begin():
-                step = "run"
-                yield connection
-                step = "commit" if write else "end"
+            with connected as connection:
+                with timed("wait for the store"):
+                    begun = connection.begin()
+                with begun:
+                    step = "run"
+                    yield connection
+                    step = "commit" if write else "end"
+                    if write:
+                        with timed("commit"):
+                            begun.commit()
         except self._failures() as error:
             raise self.failed(error, step=step) from error
 

@@ -47,6 +47,7 @@ from seqbatch.errors import (
     StoreError,
 )
 from seqbatch.policies.base import BasePolicy
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Decide for the units of one piece of a file, store the decisions, and build the answers.
@@ -758,15 +759,18 @@ def assign(
             spill = stack.enter_context(made)
         # Check outside the transaction: a large file then does not block other processes.
         counting = partial_call(report, "checking")
-        checked = stack.enter_context(
-            read_units(
-                units, now.encoder(wave=now.wave), counting, strata=now.spec.strata,
-                complete=now.spec.in_order, with_columns=answers.with_columns,
-            )
-        )  # fmt: skip
+        with timed("check the units"):
+            checked = stack.enter_context(
+                read_units(
+                    units, now.encoder(wave=now.wave), counting, strata=now.spec.strata,
+                    complete=now.spec.in_order, with_columns=answers.with_columns,
+                )
+            )  # fmt: skip
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, units.file, answers.bare)
-            result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
+            told = partial_call(report, "assigning")
+            with timed("decide"):
+                result = assigning.run(units, checked, writer, spill, told)
             # Finish the files before the commit: if the disk is full, no unit is assigned.
             for each in (writer, spill):
                 if each is not None:

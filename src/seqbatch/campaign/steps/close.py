@@ -26,6 +26,7 @@ from seqbatch.core.arrays import AnyArray
 from seqbatch.display import sentence
 from seqbatch.errors import CampaignStateError, Doubt, InvalidArgumentError, Remedy
 from seqbatch.planning.proposal import Proposal
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Close a wave; checks, event and answer are the same for rows and for sums.
@@ -576,8 +577,10 @@ class RowEvidence:
         late, unused = self._late(before)
         records = self._keep_absent()
         everyone = news.counting(gone.ledger(news.fresh.parts.shape[1]))
-        state, counts = closed_and_counted(learner, before, self.change, everyone)
-        stopping, kept = look(self.change, learner, self.change.events(), self.record)
+        with timed("learn"):
+            state, counts = closed_and_counted(learner, before, self.change, everyone)
+        with timed("look"):
+            stopping, kept = look(self.change, learner, self.change.events(), self.record)
         return Lesson(
             learner=learner,
             state=state,

@@ -28,6 +28,7 @@ from seqbatch.campaign.steps.amend import require_reason
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.display import counted
 from seqbatch.errors import DAMAGED, InvalidFileError, RowProblem, StoreError
+from seqbatch.timed_steps import timed
 
 NOTHING = "nothing was erased"
 
@@ -352,7 +353,7 @@ def erase(store: Store, name: str, logbook: Logbook, units: Source, *, why: str)
             now = current(reader)
         now.require_rows("Delete them from its tables.")
         ids = _ids(units, now.spec.unit)
-        with store.change(name) as change:
+        with store.change(name) as change, timed("erase"):
             made = Erasing(change, logbook, ids).run(why)
     # Also if there was nothing to erase: an earlier call may have been interrupted before this.
     store.scrub(name)

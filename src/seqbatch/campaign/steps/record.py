@@ -64,6 +64,7 @@ from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
 )
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # The stored rows of an outcome file, as a table.
@@ -586,7 +587,8 @@ def record(
             now = current(reader)
         now.require_rows()
         checking = partial(report, "checking")
-        rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
+        with timed("check the outcomes"):
+            rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
         recording = partial(report, "recording")
         while True:
             try:
@@ -610,7 +612,8 @@ def _recorded(
     dry_run: bool,
 ) -> Recorded:
     with store.change(name) as change:
-        result = Recording(change, logbook, rows, asked).run(report)
+        with timed("record"):
+            result = Recording(change, logbook, rows, asked).run(report)
         if dry_run:
             raise _DryRunError(replace(result, event=None))
         return result

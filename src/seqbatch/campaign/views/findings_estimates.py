@@ -90,6 +90,7 @@ from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Estimates of actions and of the run, in the objective's own sign, weighted by wave size.
@@ -574,7 +575,7 @@ def findings(
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:
             return Findings(**basis)
-        with one_thread():
+        with one_thread(), timed("estimate"):
             asking = asked(data, events, level, looks=bool(basis["stopping"].looks))
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
