@@ -118,9 +118,10 @@ def _shown(value: Any) -> str:
     return "..." if value is ... else repr(value)
 
 
-def told(parts: Sequence[Part], words: Words = in_python) -> str:
-    """Return a message's text, with remedies in the words of the given interface."""
-    return "".join(part if isinstance(part, str) else words(part) for part in parts)
+def told(parts: Sequence[Part], words: Words | None = None) -> str:
+    """Return a message's text, with remedies in words; those of Python by default."""
+    say = words or in_python
+    return "".join(part if isinstance(part, str) else say(part) for part in parts)
 
 
 def remedies_in(parts: Sequence[Part]) -> tuple[Remedy, ...]:
@@ -154,20 +155,21 @@ class Refusal:
     received: object = None
     remedies: tuple[Remedy, ...] = ()
 
-    def text(self, words: Words = in_python, subject: Callable[[str], str] = str) -> str:
+    def text(self, words: Words | None = None, subject: Callable[[str], str] | None = None) -> str:
         """Return the refusal in words.
 
         Parameters
         ----------
         words
-            Puts a remedy into words.
+            Puts a remedy into words; None for those of Python.
         subject
-            Formats the name of an argument.
+            Formats the name of an argument; None to leave it as it is.
         """
         text = told(self.parts, words)
         if not self.rule:
             return text
-        return f"{subject(self.subject)} must be {self.rule}; received {self.received}.{text}"
+        name = self.subject if subject is None else subject(self.subject)
+        return f"{name} must be {self.rule}; received {self.received}.{text}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ class Doubt:
     rows: int = 0
     examples: tuple[str, ...] = ()
 
-    def text(self, words: Words = in_python) -> str:
+    def text(self, words: Words | None = None) -> str:
         """Return the doubt in words."""
         return told(self.parts, words)
 

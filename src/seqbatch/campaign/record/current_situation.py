@@ -11,7 +11,7 @@ import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
-from seqbatch.campaign.record.earlier_campaign import Document, history_of, learned_of
+from seqbatch.campaign.record.earlier_campaign import Document, learned_of, starting_point
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec, rule_name
@@ -378,12 +378,10 @@ class Situation:
         return registry.make(**{**self.policy, "action": place})
 
     @cached_property
-    def _history(self) -> History:
+    def _history(self) -> History | None:
         """The history for the active actions."""
-        assert self.history is not None
-        assert self.spec.history is not None
-        names = [self.actions[number].name for number in self.active]
-        return history_of(self.history, names, drift=self.spec.history.drift)
+        active = [self.actions[number] for number in self.active]
+        return starting_point(self.history, self.spec, active)
 
     def require_open(self) -> None:
         """Raise an error unless the campaign is open."""
