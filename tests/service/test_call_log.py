@@ -173,9 +173,8 @@ def test_traces_are_asked_for_but_opentelemetry_is_not_installed(log, monkeypatc
     assert log == []
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     call_trace.start_traces()
-    assert json.loads(log[0])["event"] == (
-        'OTEL_EXPORTER_OTLP_ENDPOINT is set, but there are no traces: pip install "seqbatch[telemetry]"'
-    )
+    said = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but there are no traces: pip install "
+    assert json.loads(log[0])["event"] == f'{said}"seqbatch[telemetry]"'
 
 
 class Span:
