@@ -22,6 +22,7 @@ from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_o
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import RBGL, SBUCB, JointRidge, Lookahead
 from seqbatch.simulation import simulate
+from tests.cases import thorough
 from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
@@ -192,22 +193,24 @@ def test_without_features_pure_exploitation_is_not_taken_on_trust():
 
 
 SETTINGS = [
-    ({"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3}, "normal"),
     ({"units": 5_000, "actions": 2, "dim": 5, "effect": 0.3, "batches": 2}, "normal"),
-    (
-        {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
-        "normal",
-    ),
-    ({"units": 20_000, "actions": 3, "features": 12, "batches": 3}, "normal"),
     ({"units": 5_000, "actions": 2, "features": 3, "effect": 0.3, "batches": 2}, "normal"),
-    ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
-    ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
     # Contexts that are not normal; docs/plan-accuracy.md has all laws beside all settings.
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "skewed"),
-    ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
-    (
-        {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
-        "uniform",
+    *thorough(
+        ({"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3}, "normal"),
+        (
+            {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
+            "normal",
+        ),
+        ({"units": 20_000, "actions": 3, "features": 12, "batches": 3}, "normal"),
+        ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
+        ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
+        ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
+        (
+            {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
+            "uniform",
+        ),
     ),
 ]
 

@@ -394,7 +394,7 @@ def test_a_damaged_workbook_is_read_or_refused(tmp_path, name, seed):
     assert kind_of_answer(path) == "read"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sheet_of_far_cells_does_not_exhaust_memory(tmp_path):
     path = write_workbook(tmp_path / "u.xlsx", [["id"]])
     near = b'<row r="1"><c r="A1"><v>1</v></c></row>'
