@@ -1,5 +1,6 @@
 """Small files and specs that ask for too much, and single rows that could stop a campaign."""
 
+import contextlib
 import gzip
 import re
 import sqlite3
