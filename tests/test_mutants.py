@@ -1,6 +1,7 @@
 """The mutants that `make mutants` tries can be made: what they replace is still there."""
 
 import ast
+from functools import cache
 
 from tests.mutants import PARTS, ROOT, declared
 
@@ -26,10 +27,14 @@ def test_every_mutant_can_be_made_and_names_its_tests():
 def is_run(word):
     """Say whether `make test` runs what a word for pytest names: a file, class or test in it."""
     file, *names = word.partition("[")[0].split("::")
-    nodes = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
-    marks = {
+    return all(THOROUGH not in marks(file).get(name, [THOROUGH]) for name in names)
+
+
+@cache
+def marks(file):
+    """Return the decorators of all functions and classes of a file, by name."""
+    return {
         node.name: [ast.unparse(mark) for mark in node.decorator_list]
-        for node in nodes
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
-    return all(THOROUGH not in marks.get(name, [THOROUGH]) for name in names)

@@ -180,7 +180,7 @@ def test_policies_are_compared_by_simulation(campaign):
         assert one.regret == pytest.approx(campaign.row.regret + one.excess)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = whole_plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
@@ -304,6 +304,7 @@ def test_extremes_have_answers(asked):
     assert str(made)
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_billion_units_are_no_harder():
     made = plan(units=10**9, actions=3, dim=4, batches=3, max_batches=3)

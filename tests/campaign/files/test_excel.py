@@ -339,7 +339,7 @@ def units(path):
         return sorted((column, code) for _, column, code in places(error))
 
 
-@settings(suppress_health_check=list(HealthCheck), database=None, deadline=None, max_examples=60)
+@settings(suppress_health_check=list(HealthCheck), database=None, deadline=None, max_examples=25)
 @given(ROWS)
 @example([("007", 2.125, None, True, "1"), (8, 3, None, None, None)])
 def test_a_sheet_and_a_text_file_give_the_same_units(tmp_path_factory, rows):

@@ -233,6 +233,7 @@ def test_axe_finds_a_grave_fault_where_there_is_one(judged):
     assert [fault[0] for fault in faults(judged)] == ["label"]
 
 
+@pytest.mark.thorough
 def test_no_page_has_a_grave_fault(judged, midway):
     for path in pages(midway.name):
         look_at(judged, path)
