@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import sys
 import types
 
@@ -26,6 +27,12 @@ SHORT = (
     "allocation", "checks", "core", "environments", "grids", "inference", "planning", "policies",
     "simulation", "theory",
 )  # fmt: skip
+#: Modules with a page of reference.
+SIGNED = sorted(
+    page.stem
+    for page in (ROOT / "docs" / "reference").glob("*.md")
+    if "::: seqbatch" in page.read_text(encoding="utf-8")
+)
 
 
 def test_a_tab_shows_what_is_public_and_all_of_it():
@@ -47,13 +54,17 @@ def test_a_tab_in_a_room_shows_its_public_names(room):
 
 
 def public(room):
-    module = importlib.import_module(f"seqbatch.{room}")
+    module = importlib.import_module("seqbatch" if room == "seqbatch" else f"seqbatch.{room}")
     for name in getattr(module, "__all__", [name for name in vars(module) if name[0] != "_"]):
         one = getattr(module, name)
         if not getattr(one, "__module__", "").startswith("seqbatch"):
             continue
         if inspect.isclass(one) and not issubclass(one, Exception):
-            methods = {k: v for k, v in vars(one).items() if inspect.isfunction(v) and k[0] != "_"}
+            methods = {
+                k: v
+                for k, v in inspect.getmembers(one, inspect.isroutine)
+                if k[0] != "_" and (getattr(v, "__module__", "") or "").startswith("seqbatch")
+            }
             yield from {name: one, **{f"{name}.{k}": v for k, v in methods.items()}}.items()
         elif inspect.isfunction(one):
             yield name, one
@@ -68,6 +79,19 @@ def test_signatures_fit_on_a_screen(room):
         if len(written := inspect.formatannotation(parameter.annotation)) > LONGEST
     ]
     assert long == []
+
+
+@pytest.mark.parametrize("room", SIGNED)
+def test_signatures_are_readable(room):
+    # The value of a default, or the place of a class, that a reader can do nothing with.
+    unreadable = [
+        f"{name}{signature}"
+        for name, one in public(room)
+        if re.search(
+            r" at 0x|<class |numpy\._|\b_[a-z]\w*\.", signature := str(inspect.signature(one))
+        )
+    ]
+    assert unreadable == []
 
 
 def test_the_first_argument_may_be_positional_where_it_is_obvious():

@@ -1,4 +1,4 @@
-"""The page of the quality study: who earns most, by world, by waves, and on a real log."""
+"""The page of the quality study: one table of all methods, then waves, then worlds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,27 +126,16 @@ def _behind(scored: Mapping[str, Floats], name: str) -> float:
 
 PAGE = """# Who decides best
 
-Written by `python -m benchmarks.quality`: policies of this package, methods that one would write
-by hand, and libraries as they ship. Everybody gets the same units and outcomes, the same waves and
-the same uniformly random first wave. A score is the campaign's reward: 0 is uniformly random
-assignment, 100 the best action for every unit; its regret is 100 less the score. Rows have a
-constant and standardised features, and every policy has `first="uniform"`, the block layout and one
-model for each action.
+Written by `python -m benchmarks.quality`. Policies of this package, methods written by hand and
+libraries as they ship play the same campaigns: the same units and outcomes, the same waves and the
+same uniformly random first wave. A score of 0 is uniformly random assignment, 100 the best action
+for every unit. Rows have a constant and standardised features, and each action has one model.
 
 By hand: scikit-learn's *logistic regressions* (ridge where outcomes are numbers), *ridge by
-cross-validation* or *boosted trees*, one model for each action, fitted to all outcomes so far; the
-highest prediction wins. *A/B test*: everybody after the first wave gets its best action. Libraries
-have their defaults; Vowpal Wabbit gets products of features and actions (`-q sa`). Thompson(noise)
-is told the standard deviation of outcomes around linear models.
-
-JointRidge and JointRidge, wave levels have `estimate="averaged"`, the default of campaigns;
-JointRidge, cross-validated has in all waves the estimate that they have before the last two, and
-in campaigns of two waves. This was chosen on the sixteen worlds with other seeds. Tried and left
-out: larger penalties alone, the one-standard-error rule, weights by errors of cross-validation
-instead of the likelihood, scales by feature, and Fisher's discriminant for yes/no outcomes (no
-better); averaging in the last wave alone (earns less) or in all waves (loses with ten doubling
-ones); a wider prior of how scales differ (earns more, but more often gives everybody the same
-action).
+cross-validation* or *boosted trees*, fitted to all outcomes so far; the highest prediction wins.
+*A/B test*: everybody after the first wave gets its best action. Vowpal Wabbit gets products of
+features and actions (`-q sa`). Thompson(noise) is told the standard deviation of the noise. The
+default of campaigns is JointRidge, with wave levels if there are features.
 
 {ran}
 
@@ -156,68 +145,61 @@ action).
 
 {summary}
 
-{verdict}
+{aims}
 
-### By world
+## What was tried
 
-{by_world}
+JointRidge was chosen on the sixteen worlds with other seeds; nothing may be chosen on the others.
+No better: larger penalties alone, the one-standard-error rule, weights by errors of
+cross-validation instead of the likelihood, scales by feature, and Fisher's discriminant for yes/no
+outcomes. Averaging in the last wave alone earns less; in all waves it loses with ten doubling ones.
+A wider prior of how scales differ earns more, but more often gives everybody the same action.
 
-Rewards in the tables with classes (Covertype to wine) are 1 for a right guess. Hillstrom's outcomes
-are drawn from a logistic model of each e-mail, fitted to the log. The other worlds are made:
-`benchmarks/quality/worlds.py`. The largest standard error of a score is {error:.1f}.
-{confirmed}
 ## Waves
 
 {grids}
 
 {by_grid}
 
-*Locked in*, as % of campaigns: the last wave gives an action to less than {given:.0%} of its units,
-and the action is best for more than {best:.0%} of them.
-
-{locked}
-
 {lock_verdict}
-{log}"""
 
-LOG = """
-## A real log
+## By world
 
-Hillstrom's log of 64,000 customers, replayed in {waves} {grid} waves in random orders: each method
-assigns e-mails, and learns the outcomes of the third of the customers whom the log gave the same.
-The table has the outcome rate of such customers in %, waves weighted by their sizes, and the
-difference from an A/B test. Errors are over overlapping orders of one log: they leave out that the
-log itself is a sample.
-
-{replays}
-
-{verdict}
-"""
-
-LEGEND = """
-*Ahead of {reference}*: the difference in the same campaigns, averaged over worlds, with its
-standard error over seeds. *Rank*: among all methods of a world, on average. *Worst*: the score
-less that of the best linear default, in the world where this is least. Linear defaults are
-{linear}. Methods that take yes/no outcomes only play in fewer *worlds*. Of slow methods, which
-play fewer campaigns, means are {reference}'s plus the difference in campaigns that both played.
-*Seconds*: of processor time for a campaign, on average.
-"""
-
-GRID_TEXT = """
-Policies of this package with other numbers of waves: the mean score over all worlds.
-*Planned* sizes are those of `plan(quick=True)` for someone who knows a world's effect and noise;
-{refused}
-"""
-
-CONFIRMED = """
-## Worlds for confirmation
-
-Nothing may be chosen on these {count} worlds.
-
-{summary}
+{by_world_text}
 
 {by_world}
 """
+
+LEGEND = """
+*Score*: the mean over worlds. *Beside {reference}*: the difference in the same campaigns, with its
+standard error over seeds. *Rank*: among all methods of a world, on average. *Worst*: the score
+less that of the best linear default, in the world where this is least; linear defaults are
+{linear}. Of slow methods, which play fewer campaigns, scores are {reference}'s plus the difference
+in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for a campaign.{yes_no}
+"""
+CONFIRMED = " *Others*: the mean score in {count} worlds for confirmation."
+LOG = """
+ *Visits* and *conversions*: Hillstrom's log of 64,000 customers, replayed in random orders; methods
+learn the outcomes of the third of the customers whom the log gave the same e-mail. The number is
+the rate of such customers less that of an A/B test, in percentage points; its error leaves out that
+the log itself is a sample.
+"""
+
+GRID_TEXT = """
+The mean score over all worlds, and after the stroke how many % of the campaigns are *locked in*:
+the last wave gives an action to less than {given:.0%} of its units, and the action is best for
+more than {best:.0%} of them. *Planned* sizes are those of `plan(quick=True)` for someone who knows
+a world's effect and noise; {refused}
+"""
+
+BY_WORLD_TEXT = """
+Scores of the {count} methods with the best mean ranks, of the test, and of the best method.
+{confirmed}Rewards in the tables with classes (Covertype to wine) are 1 for a right guess.
+Hillstrom's outcomes are drawn from a logistic model of each e-mail, fitted to the log. The other
+worlds are made: `benchmarks/quality/worlds.py`. The largest standard error is {error:.1f}.
+"""
+#: How many methods have a column in the table by world.
+COLUMNS = 7
 
 
 def page(study: Quality, results: Results) -> str:
@@ -226,27 +208,21 @@ def page(study: Quality, results: Results) -> str:
     main = [world for world in study.worlds if world not in CONFIRMATION]
     others = [world for world in study.worlds if world in CONFIRMATION]
     scores = scores_of(campaigns, main or others)
-    seconds = seconds_of(campaigns)
-    waves, grid = COMMON
-    linear = [name for name in study.methods if METHODS[name].linear]
+    confirmed = scores_of(campaigns, others if main else [])
+    rows, log = compared(scores), _beside_test(results.replays)
     return PAGE.format(
         ran=ran(study, campaigns),
         count=_word(len(scores)),
-        waves=waves,
-        grid=grid,
-        legend=wrapped(LEGEND.format(reference=REFERENCE, linear=_listed(linear))),
-        summary=_summary(compared(scores), seconds),
-        verdict=_verdict(compared(scores)),
-        by_world=_by_world(scores),
-        error=max(_error(one) for own in scores.values() for one in own.values()),
-        confirmed=_confirmed(scores_of(campaigns, others), seconds) if main and others else "",
-        grids=wrapped(GRID_TEXT.format(refused=_refused(results.plans))),
-        by_grid=_by_grid(campaigns, "score"),
-        given=GIVEN_TO,
-        best=BEST_FOR,
-        locked=_by_grid(campaigns, "locked"),
+        waves=COMMON[0],
+        grid=COMMON[1],
+        legend=_legend(study, confirmed, log),
+        summary=_summary(rows, confirmed, log, seconds_of(campaigns)),
+        aims=_aims(rows, campaigns, log),
+        grids=_grid_text(results.plans),
+        by_grid=_by_grid(campaigns),
         lock_verdict=_lock_verdict(campaigns),
-        log=_log(results.replays),
+        by_world_text=_by_world_text(rows, scores, confirmed),
+        by_world=_by_world(rows, {**scores, **confirmed}),
     )
 
 
@@ -276,56 +252,110 @@ def seconds_of(campaigns: "pl.DataFrame") -> Mapping[str, float]:
     return dict(table.iter_rows())
 
 
-def _summary(rows: Sequence[Compared], seconds: Mapping[str, float]) -> str:
-    lines = [
-        (
-            one.name, maker_of(one.name), str(one.worlds), f"{one.mean:.1f}",
-            "" if one.name == REFERENCE else f"{one.ahead:+.1f} ± {one.error:.1f}",
-            f"{one.rank:.1f}", f"{one.worst:+.0f} ({one.where})", f"{seconds[one.name]:.2f}",
-        )
-        for one in rows
-    ]  # fmt: skip
-    heads = ("method", "by", "worlds", "mean", f"ahead of {REFERENCE}", "rank", "worst", "seconds")
-    return markdown(heads, lines)
-
-
 def maker_of(name: str) -> str:
     kind = METHODS[name].kind
     return kind if kind in ("seqbatch", "by hand") else "library"
+
+
+# ----------------------------------------------------------------------
+# The table of all methods.
+
+
+#: For each method and outcome of the log, its rate less the test's in each replay, in points.
+Beside = Mapping[str, Mapping[str, Floats]]
+
+
+def _beside_test(replays: "pl.DataFrame | None") -> Beside:
+    if replays is None or TEST not in set(replays["method"]):
+        return {}
+    found: dict[str, dict[str, Floats]] = {}
+    for outcome in dict.fromkeys(replays["outcome"]):
+        test = _rates(replays, outcome, TEST)
+        for name in dict.fromkeys(replays["method"]):
+            own = _rates(replays, outcome, name)
+            found.setdefault(name, {})[outcome] = own - test[: len(own)]
+    return found
+
+
+def _rates(replays: "pl.DataFrame", outcome: str, name: str) -> Floats:
+    table = replays.filter(outcome=outcome, method=name).sort("number")
+    rates: Floats = 100 * table["value"].to_numpy()
+    return rates
+
+
+def _legend(study: Quality, confirmed: Scores, log: Beside) -> str:
+    ours = [name for name in study.methods if METHODS[name].kind == "seqbatch"]
+    but = [name for name in ours if not METHODS[name].linear]
+    by_hand = [name for name in study.methods if METHODS[name].linear and name not in ours]
+    linear = f"our policies{f' but {_listed(but)}' if but else ''}"
+    few = [name for name in study.methods if METHODS[name].yes_or_no]
+    return wrapped(
+        LEGEND.format(
+            reference=REFERENCE,
+            linear=" and ".join([linear, *by_hand]),
+            confirmed=CONFIRMED.format(count=_word(len(confirmed)).lower()) if confirmed else "",
+            log=LOG.rstrip() if log else "",
+            yes_no=f" Worlds of yes/no outcomes only: {_listed(few)}." if few else "",
+        )
+    )
+
+
+def _summary(
+    rows: Sequence[Compared], confirmed: Scores, log: Beside, seconds: Mapping[str, float]
+) -> str:
+    others = {one.name: one.mean for one in compared(confirmed)} if confirmed else {}
+    heads = ["method", "score", f"beside {REFERENCE}", "rank", "worst"]
+    heads += ["others"] * bool(others) + ["visits", "conversions"] * bool(log) + ["seconds"]
+    lines = []
+    for one in rows:
+        beside = "" if one.name == REFERENCE else f"{one.ahead:+.1f} ± {one.error:.1f}"
+        cells = [one.name, f"{one.mean:.1f}", beside, f"{one.rank:.1f}"]
+        cells.append(f"{one.worst:+.0f} ({one.where})")
+        if others:
+            cells.append(f"{others[one.name]:.1f}" if one.name in others else "")
+        cells += [
+            "" if one.name == TEST else f"{gaps.mean():+.2f} ± {_error(gaps):.2f}"
+            for gaps in log.get(one.name, {}).values()
+        ]
+        lines.append([*cells, f"{seconds[one.name]:.2f}"])
+    return markdown(heads, lines)
 
 
 #: The aims: a mean of 62, and at most 2 behind the best linear default in every world.
 MEAN, BEHIND = 62, -2
 
 
-def _verdict(rows: Sequence[Compared]) -> str:
-    """Say which policies meet the aims."""
-    own = [one for one in rows if METHODS[one.name].kind == "seqbatch" and METHODS[one.name].linear]
-    high = [one.name for one in own if one.mean >= MEAN]
-    steady = [one.name for one in own if one.worst >= BEHIND]
-    return wrapped(
-        f"The aims for a default: a mean of {MEAN} or more, the best mean rank, and never more "
-        f"than {-BEHIND} points behind the best linear default. Policies with this mean: "
-        f"{_listed(high) or 'none'}. The best mean rank: {rows[0].name}. Never more than "
-        f"{-BEHIND} behind: {_listed(steady) or 'none'}."
-    )
+def _aims(rows: Sequence[Compared], campaigns: "pl.DataFrame", log: Beside) -> str:
+    """Set what was aimed at beside what the default reaches, with and without wave levels."""
+    own = [one for one in rows if one.name in (DEFAULT, f"{DEFAULT}, wave levels")]
+    best = rows[0]
+    aims = [
+        (f"a score of {MEAN} or more", [f"{one.mean:.1f}" for one in own]),
+        (f"the best mean rank (here {best.rank:.1f}, {best.name})",
+         [f"{one.rank:.1f}" for one in own]),
+        (f"never more than {-BEHIND} behind the best linear default",
+         [f"{one.worst:+.0f} ({one.where})" for one in own]),
+        ("never locked in, on any grid",
+         [f"up to {max(_locked(campaigns, one.name)):.0f}%" for one in own]),
+    ]  # fmt: skip
+    if log:
+        aims.append(
+            ("on the log never behind an A/B test",
+             [" and ".join(f"{gap.mean():+.2f}" for gap in log[one.name].values()) for one in own])
+        )  # fmt: skip
+    if not own:
+        return ""
+    heads = ("aim of a default", *(one.name for one in own))
+    return markdown(heads, [(aim, *reached) for aim, reached in aims])
 
 
-def _by_world(scores: Scores) -> str:
-    names = [one.name for one in compared(scores)]
-    rows = [
-        (name, *(f"{round(typical(own, name))}" if name in own else "" for own in scores.values()))
-        for name in names
-    ]
-    return markdown(("method", *scores), rows)
+# ----------------------------------------------------------------------
+# Waves, and worlds.
 
 
-def _confirmed(scores: Scores, seconds: Mapping[str, float]) -> str:
-    return CONFIRMED.format(
-        count=_word(len(scores)).lower(),
-        summary=_summary(compared(scores), seconds),
-        by_world=_by_world(scores),
-    )
+def _grid_text(plans: "pl.DataFrame | None") -> str:
+    refused = _refused(plans)
+    return wrapped(GRID_TEXT.format(given=GIVEN_TO, best=BEST_FOR, refused=refused))
 
 
 def _refused(plans: "pl.DataFrame | None") -> str:
@@ -343,96 +373,69 @@ def _refused(plans: "pl.DataFrame | None") -> str:
     return f"doubling ones stand in where the planner refuses: {_listed(where)}."
 
 
-def _by_grid(campaigns: "pl.DataFrame", column: str) -> str:
-    """Return the mean score, or the % of campaigns locked in, on every grid."""
-    import polars as pl
-
-    table = campaigns.with_columns(locked=100 * pl.col("locked"))
+def _by_grid(campaigns: "pl.DataFrame") -> str:
+    """Return the mean score and the % of campaigns locked in, on every grid."""
     names = [name for name in METHODS if METHODS[name].kind == "seqbatch"]
+    grids = [f"{waves} {grid}" for waves in WAVES for grid in GRIDS]
     rows = [
-        (
-            name,
-            *(
-                _mean(table.filter(method=name, waves=waves, grid=grid), column)
-                for waves in WAVES
-                for grid in GRIDS
-            ),
-        )
+        (name, *(f"{round(score)}/{round(share)}" for score, share in
+                 zip(_by(campaigns, name, "score"), _locked(campaigns, name), strict=True)))
         for name in names
-        if name in set(table["method"])
-    ]
-    return markdown(("method", *(f"{waves} {grid}" for waves in WAVES for grid in GRIDS)), rows)
+        if name in set(campaigns["method"])
+    ]  # fmt: skip
+    return markdown(("method", *grids), rows)
 
 
-def _mean(own: "pl.DataFrame", column: str) -> str:
-    """Return a mean of the worlds' means."""
+def _by(campaigns: "pl.DataFrame", name: str, column: str) -> list[float]:
+    """Return the mean of the worlds' means on every grid."""
     import polars as pl
 
-    means = own.group_by("world").agg(pl.mean(column))[column].to_numpy()
-    return f"{round(means.mean())}"
+    means = campaigns.filter(method=name).group_by("waves", "grid", "world").agg(pl.mean(column))
+    return [
+        float(means.filter(waves=waves, grid=grid)[column].to_numpy().mean())
+        for waves in WAVES
+        for grid in GRIDS
+    ]
+
+
+def _locked(campaigns: "pl.DataFrame", name: str) -> list[float]:
+    """Return the % of campaigns that are locked in on every grid."""
+    return [100 * share for share in _by(campaigns, name, "locked")]
 
 
 def _lock_verdict(campaigns: "pl.DataFrame") -> str:
-    own = [name for name in METHODS if METHODS[name].kind == "seqbatch"]
-    table = campaigns.filter(locked=True)
-    free = [name for name in own if name not in set(table["method"])]
-    text = f"Never locked in, whatever the grid: {_listed(free) or 'no policy'}."
-    if not (default := table.filter(method=DEFAULT)).is_empty():
-        where, count = default["world"].value_counts(sort=True).row(0)
-        text += (
-            f" Of the {len(default)} campaigns of {DEFAULT} that are, {count} are in {where}. If "
-            f"actions differ little by feature, whoever earns most gives nearly everybody the same "
-            f"one, which this measure counts, too."
-        )
-    return wrapped(text)
-
-
-def _log(replays: "pl.DataFrame | None") -> str:
-    """Return the section on the replays of the log."""
-    if replays is None or TEST not in set(replays["method"]):
-        return ""
-    outcomes = list(dict.fromkeys(replays["outcome"]))
-    rates = {
-        name: [_rates(replays, outcome, name) for outcome in outcomes]
-        for name in dict.fromkeys(replays["method"])
-    }
-    gaps = {
-        name: [one - test[: len(one)] for one, test in zip(own, rates[TEST], strict=True)]
-        for name, own in rates.items()
-    }
-    rows = [
-        (
-            name,
-            *(
-                cell
-                for rate, gap in zip(rates[name], gaps[name], strict=True)
-                for cell in (_with_error(rate, ""), "" if name == TEST else _with_error(gap, "+"))
-            ),
-        )
-        for name in sorted(rates, key=lambda name: -float(rates[name][0].mean()))
-    ]
-    best = [
-        name
-        for name in rates
-        if METHODS[name].kind == "seqbatch" and min(gap.mean() for gap in gaps[name]) >= 0
-    ]
-    heads = ("method", "visits", "beside A/B", "conversions", "beside A/B")
-    return LOG.format(
-        waves=COMMON[0],
-        grid=COMMON[1],
-        replays=markdown(heads, rows),
-        verdict=wrapped(f"Never below the A/B test: {_listed(best) or 'no policy'}."),
+    table = campaigns.filter(locked=True, method=DEFAULT)
+    if table.is_empty():
+        return f"No campaign of {DEFAULT} is locked in."
+    where, count = table["world"].value_counts(sort=True).row(0)
+    return wrapped(
+        f"Of the campaigns of {DEFAULT} that are locked in ({len(table)}), {count} are in {where}. "
+        f"If actions differ little by feature, whoever earns most gives nearly everybody the same "
+        f"one, which this measure counts, too."
     )
 
 
-def _rates(replays: "pl.DataFrame", outcome: str, name: str) -> Floats:
-    table = replays.filter(outcome=outcome, method=name).sort("number")
-    rates: Floats = 100 * table["value"].to_numpy()
-    return rates
+def _by_world_text(rows: Sequence[Compared], scores: Scores, confirmed: Scores) -> str:
+    every = (*scores.values(), *confirmed.values())
+    errors = [_error(one) for own in every for one in own.values()]
+    told = f"The last {_word(len(confirmed)).lower()} confirm. " if confirmed else ""
+    count = _word(min(COLUMNS, len(rows))).lower()
+    return wrapped(BY_WORLD_TEXT.format(count=count, confirmed=told, error=max(errors)))
 
 
-def _with_error(values: Floats, sign: str) -> str:
-    return f"{values.mean():{sign}.2f} ± {_error(values):.2f}"
+def _by_world(rows: Sequence[Compared], scores: Scores) -> str:
+    names = [one.name for one in rows[:COLUMNS]]
+    names += [one.name for one in rows[COLUMNS:] if one.name == TEST]
+    lines = []
+    for world, own in scores.items():
+        best = max(own, key=lambda name: typical(own, name))
+        cells = [f"{round(typical(own, name))}" if name in own else "" for name in names]
+        lines.append((world, *cells, f"{round(typical(own, best))} ({best})"))
+    return markdown(("world", *names, "best"), lines)
+
+
+# ----------------------------------------------------------------------
+# Words and tables.
 
 
 def _error(values: Floats) -> float:
@@ -444,7 +447,7 @@ def wrapped(text: str) -> str:
 
 
 def _word(count: int) -> str:
-    return {2: "Two", 6: "Six", 9: "Nine", 16: "Sixteen"}.get(count, str(count))
+    return {2: "Two", 6: "Six", 7: "Seven", 9: "Nine", 16: "Sixteen"}.get(count, str(count))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -36,10 +36,12 @@ from typing import Any, Literal
 # each have one function that puts them into words.
 
 
-#: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
+#: The kinds of remedy. "force" and "key" repeat the same call by force, or with the key file;
+#: "overwrite" replaces a file.
 Action = Literal[
     "abort", "amend", "close", "continue", "dedupe", "delete", "delimiter", "draw", "force",
-    "init", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql", "stop",
+    "init", "key", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql",
+    "stop",
 ]  # fmt: skip
 
 
@@ -98,6 +100,8 @@ def in_python(remedy: Remedy) -> str:
             return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
+        case "key":
+            return " (key=...)"
         case "record":
             return f" ({_arguments(remedy)})"
         case "dedupe":
@@ -118,9 +122,10 @@ def _shown(value: Any) -> str:
     return "..." if value is ... else repr(value)
 
 
-def told(parts: Sequence[Part], words: Words = in_python) -> str:
-    """Return a message's text, with remedies in the words of the given interface."""
-    return "".join(part if isinstance(part, str) else words(part) for part in parts)
+def told(parts: Sequence[Part], words: Words | None = None) -> str:
+    """Return a message's text, with remedies in words; those of Python by default."""
+    say = words or in_python
+    return "".join(part if isinstance(part, str) else say(part) for part in parts)
 
 
 def remedies_in(parts: Sequence[Part]) -> tuple[Remedy, ...]:
@@ -154,20 +159,21 @@ class Refusal:
     received: object = None
     remedies: tuple[Remedy, ...] = ()
 
-    def text(self, words: Words = in_python, subject: Callable[[str], str] = str) -> str:
+    def text(self, words: Words | None = None, subject: Callable[[str], str] | None = None) -> str:
         """Return the refusal in words.
 
         Parameters
         ----------
         words
-            Puts a remedy into words.
+            Puts a remedy into words; None for those of Python.
         subject
-            Formats the name of an argument.
+            Formats the name of an argument; None to leave it as it is.
         """
         text = told(self.parts, words)
         if not self.rule:
             return text
-        return f"{subject(self.subject)} must be {self.rule}; received {self.received}.{text}"
+        name = self.subject if subject is None else subject(self.subject)
+        return f"{name} must be {self.rule}; received {self.received}.{text}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,7 @@ class Doubt:
     rows: int = 0
     examples: tuple[str, ...] = ()
 
-    def text(self, words: Words = in_python) -> str:
+    def text(self, words: Words | None = None) -> str:
         """Return the doubt in words."""
         return told(self.parts, words)
 

@@ -9,7 +9,7 @@ from benchmarks.quality.__main__ import main
 from benchmarks.quality.methods import BY_HAND, METHODS, OURS, TEST
 from benchmarks.quality.page import compared, paired, scores_of
 from benchmarks.quality.players import PolicyPlayer, Setting
-from benchmarks.quality.study import Part, Quality, Replay, draws_of, ends_of, locked
+from benchmarks.quality.study import Part, Quality, Replay, Results, draws_of, ends_of, locked
 from benchmarks.quality.worlds import CONFIRMATION, SIXTEEN, TINY, WORLDS, Units
 
 from benchmarks import peers
@@ -30,14 +30,16 @@ def test_the_quick_study_prints_its_page_and_goes_on(tmp_path, monkeypatch, caps
     main()
     printed = capsys.readouterr().out
     assert "## Two worlds, 3 doubling waves" in printed
-    assert "| SBPE | seqbatch | 2 |" in printed
-    assert "A real log" not in printed
+    heads = "| method | score | beside SBPE | rank | worst | seconds |"
+    assert heads in printed.splitlines()
+    assert "*Visits*" not in printed
     assert not (tmp_path / "docs").exists()
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("parts/*")}
     # Another method leaves what is done as it is.
     monkeypatch.setattr("sys.argv", [*sys.argv, "RBGL(10)"])
     main()
-    assert "| RBGL(10) | seqbatch | 2 |" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert [line.split(" | ")[0] for line in printed.splitlines()].count("| RBGL(10)") == 2
     after = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("parts/*")}
     assert before.items() <= after.items()
     assert len(after) > len(before)
@@ -167,6 +169,44 @@ def test_methods_with_few_seeds_are_paired_with_the_same_campaigns():
     assert by_name["SBPE"].rank == 1.5
     assert (by_name["SBPE"].worst, by_name["SBPE"].where) == (-1.5, "one")
     assert paired([np.array([1.0, 3])], [np.array([0.0, 0])]) == (2.0, 1.0)
+
+
+def test_the_page_sets_aims_beside_what_was_reached(monkeypatch):
+    import polars as pl
+
+    names, worlds = ("JointRidge", "SBPE", TEST), ("sparse", "wine")
+    monkeypatch.setattr(page, "WAVES", (3,))
+    campaigns = pl.DataFrame(
+        [
+            {"world": world, "method": name, "waves": 3, "grid": grid, "number": number,
+             "score": 60.0 + place + number, "locked": name == "JointRidge" and grid == "equal"
+             and world == "wine" and number == 0, "seconds": 0.25}
+            for world in worlds
+            for place, name in enumerate(names)
+            for grid in ("equal", "doubling", "planned")
+            for number in (0, 1)
+        ]
+    )  # fmt: skip
+    replays = pl.DataFrame(
+        [
+            {"outcome": outcome, "method": name, "number": number, "value": value}
+            for outcome in ("visit", "conversion")
+            for name, value in zip(names, (0.10, 0.09, 0.11), strict=True)
+            for number in (0, 1)
+        ]
+    )
+    made = page.page(Quality(worlds, names, seeds=2), Results(None, campaigns, replays))
+    lines = made.splitlines()
+    own = "| JointRidge | 60.5 | -1.0 ± 0.0 | 3.0 | -1 (wine) | 60.5 "
+    assert f"{own}| -1.00 ± 0.00 | -1.00 ± 0.00 | 0.25 |" in lines
+    assert f"| {TEST} | 62.5 | +1.0 ± 0.0 | 1.0 | +1 (wine) | 62.5 |  |  | 0.25 |" in lines
+    assert "| a score of 62 or more | 60.5 |" in lines
+    assert "| the best mean rank (here 1.0, A/B test) | 3.0 |" in lines
+    assert "| never locked in, on any grid | up to 25% |" in lines
+    assert "| on the log never behind an A/B test | -1.00 and -1.00 |" in lines
+    assert "| JointRidge | 60/25 | 60/0 | 60/0 |" in lines
+    assert "| sparse | 62 | 62 | 60 | 62 (A/B test) |" in lines
+    assert "nothing may be chosen on the others" in made.replace("\n", " ")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch import Learner, grids
 from seqbatch.core import Statistics
-from seqbatch.environments import Gaussian
+from seqbatch.environments import ArrayEnvironment, Gaussian
 from seqbatch.policies import (
     BPE,
     LBGL,
@@ -154,3 +154,27 @@ def test_what_is_learned_while_a_batch_is_open_changes_no_choice():
     world = Gaussian(dim=2, actions=3, layout="block", norm=3.0)
     run = simulate(RBGL(), world, grids.explicit([2, 9_002, 9_100]), seed=1)
     assert (run.counts[1] > 2_700).all()
+
+
+def test_what_is_learned_while_a_batch_is_open_makes_no_action_familiar():
+    # Only the eighth unit may get action 1 alone. Unit 4,097 is assigned after that is learned.
+    units = 9_002
+    eligible = np.tile([True, True], (units, 1))
+    eligible[:2], eligible[7] = [True, False], [False, True]
+    means = np.tile([-1.0, 1.0], (units, 1))
+    world = ArrayEnvironment(np.ones((units, 1)), means=means, noise=0.1, eligible=eligible)
+    run = simulate(RBGL(unknown="avoid"), world, grids.explicit([2, units]), seed=1)
+    assert run.counts[1].tolist() == [units - 3, 1]
+
+
+def test_late_outcomes_make_no_action_familiar_before_the_batch_ends():
+    grid = grids.explicit([2, 6, 8])
+    learner = Learner(RBGL(unknown="avoid"), grid, actions=2, dim=1, layout="block")
+    learner.assign(np.ones((2, 1)), eligible=np.eye(2, dtype=bool))
+    learner.observe([-1.0, np.nan])
+    first = learner.assign(np.ones((2, 1))).actions.tolist()
+    learner.observe(late={1: 1.0})
+    second = learner.assign(np.ones((2, 1))).actions.tolist()
+    learner.observe([-1.0] * 4)
+    assert (first, second) == ([0, 0], [0, 0])
+    assert learner.assign(np.ones((2, 1))).actions.tolist() == [1, 1]

@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from seqbatch.planning.proposal import Proposal
 
 
-def silent(doing: str, rows: int) -> None:
-    """Report nothing."""
-
-
 def _failure(error: Exception) -> str:
     return f"cannot be read: {type(error).__name__}: {error}"
 
@@ -114,13 +110,13 @@ class Campaign:
         *,
         who: str | None = None,
         by_token: bool = False,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
         sight: Sight = USUAL,
     ) -> None:
         self.store = store
         self.name = arguments.text("name", name)
         known_by: Identity = "token" if by_token else "given" if who else "account"
-        self._logbook = Logbook(who=who or this_user(), known_by=known_by, clock=clock)
+        self._logbook = Logbook(who=who or this_user(), known_by=known_by, clock=clock or utc_now)
         self._sight = sight
 
     @classmethod
@@ -132,7 +128,7 @@ class Campaign:
         key: str | Path | None = None,
         rehearsal: str | Path | None = None,
         who: str | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
     ) -> Campaign:
         """Create a campaign from a TOML file, from plain values, or from a checked spec.
 
@@ -181,7 +177,7 @@ class Campaign:
         *,
         store: Store,
         who: str | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] | None = None,
     ) -> Campaign:
         """Return an existing campaign from the store."""
         campaign = cls(store, name, who=who, clock=clock)
@@ -595,7 +591,7 @@ class Campaign:
         split_by: str | None = None,
         out_format: str | None = None,
         force: bool = False,
-        report: Callable[[str, int], None] = silent,
+        report: Callable[[str, int], None] | None = None,
         **reading: Unpack[ReadingOptions],
     ) -> Assigned:
         """Assign actions to units; a unit that already has an action gets the same answer again.
@@ -638,7 +634,7 @@ class Campaign:
         OutputError
             If units were assigned, but a file could not be written.
         """
-        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.files.reading import silent, source_of
         from seqbatch.campaign.steps.assign import AnswerFile, assign
 
         return assign(
@@ -653,7 +649,7 @@ class Campaign:
             draw=draw,
             rest=rest,
             force=force,
-            report=report,
+            report=report or silent,
         )
 
     @naming_damage
@@ -664,8 +660,9 @@ class Campaign:
         correct: bool = False,
         reason: str = "",
         equal_rows: EqualRows | None = None,
+        match_ids: bool = False,
         dry_run: bool = False,
-        report: Callable[[str, int], None] = silent,
+        report: Callable[[str, int], None] | None = None,
         **reading: Unpack[ReadingOptions],
     ) -> Recorded:
         """Record outcomes; :mod:`seqbatch.campaign.decide.row_verdicts` decides on each row.
@@ -680,6 +677,9 @@ class Campaign:
         equal_rows
             What rows mean that equal another one, if no column identifies them: ``"keep"`` counts
             them all, ``"drop"`` counts one of them. None refuses a file with equal rows.
+        match_ids
+            Match an unknown id to the one unit whose id differs from it only by leading zeros,
+            spaces, case or a final ``.0``, as after a spreadsheet.
         dry_run
             Report what would happen to each row, but store nothing.
         report
@@ -688,7 +688,7 @@ class Campaign:
             How to read the file: file_format, delimiter, encoding, sheet, skip_rows and dedupe; see
             :class:`~seqbatch.campaign.files.reading.Source`.
         """
-        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.files.reading import silent, source_of
         from seqbatch.campaign.steps.record import record
 
         return record(
@@ -699,7 +699,8 @@ class Campaign:
             correct=correct,
             why=reason,
             equal_rows=equal_rows,
-            report=report,
+            match_ids=match_ids,
+            report=report or silent,
             dry_run=dry_run,
         )
 
@@ -877,10 +878,11 @@ class Campaign:
     @naming_damage
     def record_sums(
         self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
-    ) -> Closed | SumsRecorded:
+    ) -> SumsRecorded:
         """Record sums over rows that are kept elsewhere: to close the open wave, or for findings.
 
-        Which of the two follows from the statement.
+        Which of the two follows from the statement. The last sums for findings of a wave take the
+        look of the declared stopping rule.
 
         Parameters
         ----------

@@ -78,7 +78,7 @@ def _words(now: "Situation") -> list[str]:
         how = "--partial" if now.spec.in_order else "--draw"
         words += [] if now.left is None else [how]
         words += ["--out", _new_file("assignments", now.wave)]
-    elif step == "sql" and now.condition != "open":
+    elif step == "sql" and (now.condition != "open" or now.look_due):
         words += [*FINDINGS]
     elif step == "sql":
         words += ["--units", "YOUR_TABLE", "--assignments", "YOUR_ASSIGNMENTS", "--write"]
@@ -428,6 +428,12 @@ def record(
             help="What equal rows without an id mean: keep (separate orders) or drop (repeats)."
         ),
     ] = None,
+    match_ids: Annotated[
+        bool,
+        typer.Option(
+            "--match-ids", help="Match ids that lost zeros or gained spaces to their units."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would happen to the rows; record nothing.")
     ] = False,
@@ -462,6 +468,7 @@ def record(
             correct=correct,
             reason=reason,
             equal_rows=cast("EqualRows | None", equal_rows),
+            match_ids=match_ids,
             dry_run=dry_run,
             report=report,
         )

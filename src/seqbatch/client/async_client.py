@@ -1,5 +1,7 @@
 """The asynchronous client of the HTTP service."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +59,7 @@ class AsyncClient:
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
 
-    async def __aenter__(self) -> "AsyncClient":
+    async def __aenter__(self) -> AsyncClient:
         return self
 
     async def __aexit__(
@@ -72,7 +74,7 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    def campaign(self, name: str) -> "AsyncRemoteCampaign":
+    def campaign(self, name: str) -> AsyncRemoteCampaign:
         """Return a campaign of the service; its first call fails if it does not exist."""
         return AsyncRemoteCampaign(self, name)
 
@@ -120,7 +122,7 @@ class AsyncClient:
         *,
         key: str | None = None,
         rehearsal: Mapping[str, Any] | None = None,
-    ) -> "AsyncRemoteCampaign":
+    ) -> AsyncRemoteCampaign:
         """Create a campaign from a spec; a text is read as TOML.
 
         The first event keeps the hash of its rehearsal, if there was one.
@@ -291,14 +293,15 @@ class AsyncRemoteCampaign:
         correct: bool = False,
         reason: str = "",
         equal_rows: str | None = None,
+        match_ids: bool = False,
         dry_run: bool = False,
         key: str | None = None,
         **reading: Unpack[HowToRead],
     ) -> RecordedAnswer:
         """Record outcomes: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
-            outcomes, correct=correct, reason=reason, equal_rows=equal_rows, dry_run=dry_run,
-            key=key, reading=reading,
+            outcomes, correct=correct, reason=reason, equal_rows=equal_rows,
+            match_ids=match_ids, dry_run=dry_run, key=key, reading=reading,
         )  # fmt: skip
         return await self._client.ask(call)
 

@@ -119,6 +119,7 @@ class RecordedAnswer:
     outside: int = 0
     windows: dict[str, list[int]] = field(default_factory=dict)
     unknown: int = 0
+    matched: int = 0
     units: int = 0
     late: int
     corrected: int
@@ -387,6 +388,7 @@ class CampaignCalls:
         correct: bool,
         reason: str,
         equal_rows: str | None,
+        match_ids: bool,
         dry_run: bool,
         key: str | None,
         reading: Mapping[str, Any],
@@ -395,6 +397,8 @@ class CampaignCalls:
         options = {"correct": correct, "reason": reason, "dry_run": dry_run, **reading}
         if equal_rows is not None:
             options["equal_rows"] = equal_rows
+        if match_ids:
+            options["match_ids"] = True
         return self._change("outcomes", key, body_of(outcomes, "outcomes", options), recorded)
 
     def step(self, what: str, key: str | None, values: Mapping[str, Any]) -> Call[dict[str, Any]]:

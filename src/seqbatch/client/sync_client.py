@@ -1,5 +1,7 @@
 """The synchronous client of the HTTP service."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -57,7 +59,7 @@ class Client:
         headers = {"authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(
@@ -72,7 +74,7 @@ class Client:
         """Close the connections."""
         self._http.close()
 
-    def campaign(self, name: str) -> "RemoteCampaign":
+    def campaign(self, name: str) -> RemoteCampaign:
         """Return a campaign of the service; its first call fails if it does not exist."""
         return RemoteCampaign(self, name)
 
@@ -120,7 +122,7 @@ class Client:
         *,
         key: str | None = None,
         rehearsal: Mapping[str, Any] | None = None,
-    ) -> "RemoteCampaign":
+    ) -> RemoteCampaign:
         """Create a campaign from a spec; a text is read as TOML.
 
         The first event keeps the hash of its rehearsal, if there was one.
@@ -289,14 +291,15 @@ class RemoteCampaign:
         correct: bool = False,
         reason: str = "",
         equal_rows: str | None = None,
+        match_ids: bool = False,
         dry_run: bool = False,
         key: str | None = None,
         **reading: Unpack[HowToRead],
     ) -> RecordedAnswer:
         """Record outcomes: a list of dicts, a file, or a table with Arrow's interface."""
         call = self._calls.record(
-            outcomes, correct=correct, reason=reason, equal_rows=equal_rows, dry_run=dry_run,
-            key=key, reading=reading,
+            outcomes, correct=correct, reason=reason, equal_rows=equal_rows,
+            match_ids=match_ids, dry_run=dry_run, key=key, reading=reading,
         )  # fmt: skip
         return self._client.ask(call)
 

@@ -1,5 +1,7 @@
 """The context vectors of units and their eligible actions, with one interface for all layouts."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +44,7 @@ class Contexts:
         *,
         eligible: ArrayLike | None = None,
         name: str = "contexts",
-    ) -> "Contexts":
+    ) -> Contexts:
         """Validate contexts: shape, real and finite values, and one eligible action per unit.
 
         Examples
@@ -65,7 +67,7 @@ class Contexts:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, units: Places) -> "Contexts":
+    def take(self, units: Places) -> Contexts:
         """Return the contexts of the given units."""
         kept = None if self.eligible is None else self.eligible[units]
         return Contexts(self.values[units], self.problem, kept)

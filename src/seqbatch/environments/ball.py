@@ -1,5 +1,7 @@
 """Bounded, symmetric contexts: uniform in the unit ball (Assumption 4)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from seqbatch.core.arrays import Array

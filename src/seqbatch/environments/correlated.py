@@ -1,5 +1,7 @@
 """Gaussian contexts with action-specific, correlated covariances (Assumption 3)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Independent Gaussian contexts with a well-conditioned covariance (Section 4, Assumption 2)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The base class of synthetic environments: linear rewards, contexts independent over time."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, get_args
@@ -59,7 +61,7 @@ class LinearEnvironment:
         """The number of vectors per unit."""
         return 1 if self.layout == "block" else self.actions
 
-    def instance(self, seed: int | SeedSequence) -> "LinearInstance":
+    def instance(self, seed: int | SeedSequence) -> LinearInstance:
         """Draw theta and everything else that is fixed within an instance."""
         seed = seed_of(seed)
         random = generator(branch(seed, PARAMETER))

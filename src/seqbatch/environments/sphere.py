@@ -1,5 +1,7 @@
 """Contexts uniform on the unit sphere (Section 6.2)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from seqbatch.core.arrays import Array

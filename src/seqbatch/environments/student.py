@@ -1,5 +1,7 @@
 """Heavy-tailed contexts: multivariate Student t (Section 6.2)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Contexts uniform on a cube (Section 6.2)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

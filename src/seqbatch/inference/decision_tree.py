@@ -117,7 +117,7 @@ def _levels(features: Floats, columns: Sequence[int]) -> Integers:
 
 
 def bins_of(
-    first: Wave, features: Sequence[TreeFeature], between: Between = halfway
+    first: Wave, features: Sequence[TreeFeature], between: Between | None = None
 ) -> list[FeatureBins]:
     """Return the bins of each feature that varies, at most 16, from the units of the first wave.
 
@@ -131,7 +131,7 @@ def bins_of(
         Where to divide the units of a column between two adjacent values; halfway by default.
     """
     sample = _sampled(first)
-    made = [_bins(sample, feature, between) for feature in features]
+    made = [_bins(sample, feature, between or halfway) for feature in features]
     return [one for one in made if one.count > 1]
 
 

@@ -27,7 +27,7 @@ from seqbatch.planning.detection import (
     units_needed,
 )
 from seqbatch.planning.outcome_scale import share_of
-from seqbatch.planning.plan import plan, silent
+from seqbatch.planning.plan import Report, plan
 from seqbatch.planning.request import Request, Sizes
 from seqbatch.planning.result import PICTURES, Plan
 from seqbatch.planning.trials.conditions import Purpose
@@ -283,7 +283,7 @@ def plan_campaign(
     after: int = 0,
     purpose: Purpose = "earn",
     seed: int = 0,
-    progress: Callable[[float], None] = silent,
+    progress: Report | None = None,
 ) -> CampaignPlan:
     """Plan a campaign in customers, percent and money.
 
@@ -382,9 +382,7 @@ def plan_campaign(
     )
 
 
-def _planned(
-    asked: Mapping[str, Any], terms: CampaignTerms, progress: Callable[[float], None]
-) -> Plan:
+def _planned(asked: Mapping[str, Any], terms: CampaignTerms, progress: Report | None) -> Plan:
     """Make the plan; refuse a power that these customers cannot reach."""
     try:
         return plan(**asked, compare=False, progress=progress)

@@ -1,5 +1,7 @@
 """A campaign in the user's terms: customers, percent and money, and what they mean for a plan."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +106,7 @@ class CampaignTerms:
         spread: float | str | None = None,
         zeros: float | str | None = None,
         history: ArrayLike | None = None,
-    ) -> "CampaignTerms":
+    ) -> CampaignTerms:
         """Check what you know; see :func:`seqbatch.planning.plan_campaign`.
 
         Examples

@@ -85,7 +85,7 @@ class State:
 
 @dataclass(frozen=True)
 class TryingState(State):
-    """The state of a policy whose units are random until every action has an outcome.
+    """The state of a policy that tries, or avoids, the actions without an outcome.
 
     Parameters
     ----------
@@ -94,11 +94,6 @@ class TryingState(State):
     """
 
     untried: Bools = field(default_factory=lambda: np.ones(0, dtype=np.bool_))
-
-    def updated(self) -> TryingState:
-        """Return the state with the actions that have no outcome now."""
-        count = sum(part.count for part in self.evidence[1:]) + self.evidence[0].count
-        return replace(self, untried=count == 0)
 
 
 @runtime_checkable
@@ -352,15 +347,30 @@ class LinearPolicy(BasePolicy):
                 )
             arguments.floats("design", self.design, (problem.dim, problem.dim))
         state = super().begin(problem)
-        if not self.tries_all(problem):
+        if not self.tells_untried(problem):
             return state
         parts = {part.name: getattr(state, part.name) for part in fields(state)}
-        return TryingState(**parts).updated()
+        return self.told_untried(TryingState(**parts))
 
     def close(self, state: State) -> State:
         """End the batch: re-estimate, and see which actions have no outcome yet."""
-        closed = super().close(state)
-        return closed.updated() if isinstance(closed, TryingState) else closed
+        return self.told_untried(super().close(state))
+
+    def told_untried(self, state: State) -> State:
+        """Return the state with the actions that have no outcome now, if it keeps them."""
+        if not isinstance(state, TryingState):
+            return state
+        return replace(state, untried=self.untried(state))
+
+    def untried(self, state: State) -> Bools:
+        """Return for which models there is no outcome, shape (models,)."""
+        counts = np.array([part.count for part in state.evidence])
+        untried: Bools = counts.sum(axis=0) == 0
+        return untried
+
+    def tells_untried(self, problem: Problem) -> bool:
+        """Return whether the actions without an outcome are treated differently from others."""
+        return self.tries_all(problem)
 
     @property
     def starts_blind(self) -> bool:
@@ -407,7 +417,8 @@ class LinearPolicy(BasePolicy):
             return replace(preferred, kind="uniform", epsilon=None)
         if self.last == "greedy" and 1 < state.batch == state.problem.batches:
             return self.highest(state)
-        if state.batch > 1 and isinstance(state, TryingState) and state.untried.any():
+        trying = state.batch > 1 and self.tries_all(state.problem)
+        if trying and isinstance(state, TryingState) and state.untried.any():
             return replace(preferred, untried=state.untried)
         return self._by_design(preferred) if state.batch == 1 and self.design else preferred
 
@@ -471,15 +482,23 @@ class GreedyPolicy(LinearPolicy):
         """Return whether units try every action: not if they are to avoid unknown ones."""
         return self.unknown == "zero" and super().tries_all(problem)
 
+    def tells_untried(self, problem: Problem) -> bool:
+        """Return whether units try or avoid actions without an outcome.
+
+        A shared model has evidence on all actions or on none.
+        """
+        apart = problem.models > 1 and not self.pools(problem)
+        return super().tells_untried(problem) or (self.unknown == "avoid" and apart)
+
+    def untried(self, state: State) -> Bools:
+        """Return which models' estimates have no evidence, or none at all if these are tried."""
+        return ~self.known(state) if self.unknown == "avoid" else super().untried(state)
+
     def familiar(self, state: State) -> Bools | None:
         """Return which actions have evidence; None if the distinction does not matter."""
-        if self.pools(state.problem):
+        if self.unknown == "zero" or not isinstance(state, TryingState):
             return None
-        known = self.known(state)
-        # A shared model has evidence on all actions or on none, and the first batch has no
-        # outcomes.
-        same = state.problem.models == 1 or state.batch == 1 or known.all()
-        return None if self.unknown == "zero" or same else known
+        return None if state.batch == 1 or not state.untried.any() else ~state.untried
 
 
 def _with_evidence(state: State, group: int, statistics: Statistics) -> State:

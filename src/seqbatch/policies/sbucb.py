@@ -24,7 +24,7 @@ import numpy as np
 from seqbatch import theory
 from seqbatch.core import Contexts, Estimate, Problem, Statistics, kernels, ridge
 from seqbatch.core.arrays import Floats, Integers
-from seqbatch.policies.base import LinearPolicy, State, TryingState
+from seqbatch.policies.base import LinearPolicy, State
 from seqbatch.policies.estimation import OUTCOMES, EstimatingPolicy, with_levels, with_widths
 from seqbatch.policies.rule import Rule
 
@@ -135,7 +135,7 @@ class ConfidencePolicy(LinearPolicy):
                 for estimate, part in zip(state.estimates, parts, strict=True)
             ),
         )
-        return played.updated() if isinstance(played, TryingState) else played, actions
+        return self.told_untried(played), actions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,6 +166,9 @@ class OutcomesBody(Body):
     equal_rows: EqualRows | None = Field(
         default=None, description="What equal rows without an id mean; null refuses them."
     )
+    match_ids: bool = Field(
+        default=False, description="Match ids that lost zeros or gained spaces to their units."
+    )
     dry_run: bool = False
     dedupe: DedupeRule = None
 
@@ -304,6 +307,7 @@ class OutcomesAnswer(BaseModel):
     outside: int = Field(examples=[0])
     windows: dict[str, tuple[int, int]] = Field(examples=[{}])
     unknown: int
+    matched: int
     units: int = Field(examples=[1])
     late: int
     corrected: int

@@ -76,40 +76,48 @@ def create(
     campaigns: tuple[str, ...] = (),
     expires: datetime | None = None,
     now: datetime | None = None,
+    seed: bytes | None = None,
 ) -> tuple[str, Token]:
-    """Create a token; return its secret, which is not stored, and its stored record."""
+    """Create a token; return its secret, which is not stored, and its stored record.
+
+    A form that may be sent twice gives a secret ``seed``: both calls return the same token.
+    """
     made = now or datetime.now(UTC)
     if not arguments.text("name", name).strip() or len(name) > 100:
         raise InvalidArgumentError("name", "a text of 1 to 100 characters", repr(name))
     arguments.choice("role", role, ROLES)
     if expires is not None and expires <= made:
         raise InvalidArgumentError("expires", "in the future", expires.isoformat())
-    secret = new()
+    secret = new(seed)
     token = Token(
         id=secret[: len(PREFIX) + 8], name=name, role=role, campaigns=campaigns,
         created=as_text(made), expires="" if expires is None else as_text(expires), revoked="",
     )  # fmt: skip
     try:
-        _add(store, token, secret)
+        return secret, _add(store, token, secret)
     except UncertainCommitError as error:
         raise UncertainCommitError(
             f"{error} The token's secret is lost. List the tokens: if {name} is there, revoke it "
             "and create one with another name."
         ) from error
-    return secret, token
 
 
-def _add(store: SQLStore, token: Token, secret: str) -> None:
-    """Store a new token; its name must be free."""
+def _add(store: SQLStore, token: Token, secret: str) -> Token:
+    """Store a new token, whose name must be free; return the stored one if it is there already."""
     with store.transaction(write=True) as connection:
         table = schema.tokens
-        if connection.execute(sa.select(table.c.id).where(table.c.name == token.name)).first():
+        same = sa.select(table).where(table.c.name == token.name)
+        row = connection.execute(same).mappings().first()
+        if row is not None and row["hash"] == hashed(secret):
+            return from_row(row)
+        if row is not None:
             raise InvalidArgumentError(
                 "name", "a name that no other token has or had", repr(token.name),
                 "Events are signed with this name, so two tokens cannot share it.",
             )  # fmt: skip
         plain = {"campaigns": json.dumps(list(token.campaigns)), "hash": hashed(secret)}
         connection.execute(table.insert().values(**{**vars(token), **plain}))
+    return token
 
 
 def listed(store: SQLStore) -> list[Token]:
@@ -144,9 +152,12 @@ def find(store: SQLStore, secret: str) -> Token | None:
         return None if row is None else from_row(row)
 
 
-def new() -> str:
-    """Return a new token from the operating system's random generator."""
-    body = PREFIX + "".join(secrets.choice(DIGITS) for _ in range(RANDOM))
+def new(seed: bytes | None = None) -> str:
+    """Return a new token, from the operating system's random generator or from a secret seed."""
+    number = int.from_bytes(
+        secrets.token_bytes(64) if seed is None else hashlib.sha512(seed).digest()
+    )
+    body = PREFIX + _digits(number, RANDOM)
     return body + checksum(body)
 
 
@@ -156,8 +167,13 @@ def checksum(body: str) -> str:
     >>> checksum("sqb_" + "0" * 32)
     '4X0RD5'
     """
-    number, made = zlib.crc32(body.encode()), ""
-    for _ in range(CHECK):
+    return _digits(zlib.crc32(body.encode()), CHECK)
+
+
+def _digits(number: int, count: int) -> str:
+    """Return the last digits of a number, in letters and digits."""
+    made = ""
+    for _ in range(count):
         number, digit = divmod(number, len(DIGITS))
         made = DIGITS[digit] + made
     return made

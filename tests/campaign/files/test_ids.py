@@ -129,6 +129,28 @@ def test_ids_that_were_changed_on_the_way_are_said_to_be(store, tmp_path, change
     [advice] = result.advice
     assert advice.startswith("300 of 300 unknown ids match units when leading zeros")
     assert f"({ids[0]!r} may be {table['id'][0]!r})" in advice
+    [doubt] = result.doubts
+    assert doubt.plain()["remedies"] == [{"action": "record", "options": {"match_ids": True}}]
+    # Matched, they are the outcomes of their units; sent again they are duplicates.
+    result = campaign.record(path, match_ids=True)
+    assert (result.accepted, result.matched, result.unknown, result.doubts) == (300, 300, 0, ())
+    assert campaign.record(path, match_ids=True).duplicate == 300
+    assert campaign.verify().sound
+    campaign.export(tmp_path / "units.csv")
+    stored = pl.read_csv(tmp_path / "units.csv", infer_schema_length=0)
+    recorded = stored.select("id", pl.col("visit").cast(pl.Float64)).sort("id")
+    assert recorded.equals(table.select("id", pl.col("visit").cast(pl.Float64)).sort("id"))
+
+
+def test_an_id_that_may_be_several_units_stays_unknown(store):
+    campaign = created(store)
+    ids = ["7", "07", "007", *(f"{row:03d}" for row in range(100, 397))]
+    table = outcomes(campaign.assign(units(300).with_columns(id=pl.Series(ids))).table)
+    told = table.with_columns(id=pl.Series(["0007", "7 ", "07", *(f" {each}" for each in ids[3:])]))
+    result = campaign.record(told, match_ids=True)
+    # "0007" and "7 " may be three units each, and "07" is one.
+    assert (result.accepted, result.matched, result.unknown) == (298, 297, 2)
+    assert {unit for _, unit, _, _ in result.held} == {"0007", "7 "}
 
 
 def test_ids_of_others_are_not_said_to_be_changed(store):

@@ -2,10 +2,12 @@
 
 import json
 import re
+from html import unescape
 
 import pyarrow as pa
 import pytest
 
+from seqbatch.client import RemoteCampaign
 from tests.cases import thorough
 from tests.hostile import SCRIPTS, acts
 from tests.service.pages.browsing import WIDTHS, Tab, started
@@ -83,7 +85,12 @@ def test_a_token_is_shown_once_and_revoked(service, visit):
     headers = {"Authorization": f"Bearer {secret}"}
     seen = service.client.get("/v1/campaigns", headers=headers)
     assert [one["name"] for one in seen.json()["campaigns"]] == ["spring"]
+    # A double click shows the same secret, and creates nothing more.
+    twice = visit.send("/tokens", {**fields, "campaign": ["spring"], "expires": "2999-12-31"})
+    assert f"<code>{secret}</code>" in twice.text
+    assert visit.get("/tokens").text.count("<td>ben</td>") == 1
     # A name signs events: it is taken, and what was typed stays.
+    fields = form(visit.get("/tokens").text, "/tokens", {"name": "ben", "role": "operator"})
     again = visit.send("/tokens", fields)
     assert again.status_code == 422
     assert "no other token has" in words(again.text)
@@ -147,3 +154,22 @@ def test_pages_fit_a_window_and_are_short(service, width):
             assert len(tab.page.inner_text("main").split()) < 300
         tab.close()
         assert tab.wrong == []
+
+
+def test_each_step_shows_calls_that_exist(service, visit):
+    campaign = service.campaign(name="calls")
+    campaign.assign(pa.Table.from_pylist(UNITS))
+    paths = {
+        (method.upper(), path)
+        for path, methods in service.get("/v1/openapi.json").json()["paths"].items()
+        for method in methods
+    }
+    for step in ("findings", "units", "outcomes", "close", "change", "report"):
+        page = unescape(visit.get(f"/campaigns/calls/{step}").text)
+        calls = re.findall(r'curl -X (\w+) "\$SEQBATCH_URL(/v1/campaigns/calls/\w+)"', page)
+        programs = re.findall(r"campaign\.(\w+)\(", page)
+        assert calls, step
+        assert len(programs) == len(calls), step
+        for (method, path), name in zip(calls, programs, strict=True):
+            assert (method, path.replace("calls", "{name}")) in paths
+            assert callable(getattr(RemoteCampaign, name))

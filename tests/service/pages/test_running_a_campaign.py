@@ -329,6 +329,20 @@ def test_a_known_value_is_replaced_with_a_reason_alone(visit, campaign):
     assert campaign.events()[-1].why == "a typing error"
 
 
+def test_ids_that_lost_their_zeros_are_matched_on_the_page(visit, campaign):
+    campaign.assign(pl.DataFrame({"unit": ["001", "002", "003"], "age": 1}))
+    content = csv(unit=["1", "2", "3"], visit=[1, 0, 1])
+    location = uploaded(visit, OUTCOMES.format(campaign.name), content, "outcomes.csv")
+    page = visit.get(location).text
+    assert facts(page)["Quarantined"] == "3"
+    [link] = re.findall(r'href="(\?match_ids=true)"', page)
+    page = visit.get(location + link).text
+    assert facts(page)["Accepted"] == "3"
+    assert "match_ids=true" not in page
+    assert visit.send(location, form(page, location)).status_code == 303
+    assert campaign.events()[-1].payload["matched"] == 3
+
+
 def test_a_file_belongs_to_its_session_and_for_a_while(service, visit, campaign):
     location = uploaded(visit, UNITS.format(campaign.name), units(4))
     other = Visit(service, "operator")

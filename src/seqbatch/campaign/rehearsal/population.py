@@ -117,19 +117,11 @@ def ids_of(first: int, count: int, columns: int) -> pa.Array:
 # Units of a file, or made from the spec's features.
 
 
-def silent(doing: str, rows: int) -> None:
-    """Report nothing."""
-
-
-def population(
-    now: Situation,
-    units: Source | None,
-    report: Callable[[str, int], None] = silent,
-) -> Population:
+def population(now: Situation, units: Source | None) -> Population:
     """Return the units of a file, checked as `assign` checks them; or made if there is no file."""
     source = units or Source(_made(now))
     with source, read_units(
-        source, now.encoder(wave=1), lambda rows: report("checking", rows), strata=now.spec.strata
+        source, now.encoder(wave=1), lambda _rows: None, strata=now.spec.strata
     ) as checked:  # fmt: skip
         given = pa.concat_tables(list(checked.tables())).unify_dictionaries().combine_chunks()
     said = f"{counted(given.num_rows, 'unit')} of {source.name}"

@@ -1,5 +1,7 @@
 """rehearse(): run a spec many times under several truths, in parallel, and sum up."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +49,8 @@ def rehearse(
     jobs: int = 1,
     engine: str | Engine = "local",
     parts: str | Path | None = None,
-    report: Callable[[Progress], None] = lambda _: None,
-    sources: Sources = NO_STORE,
+    report: Callable[[Progress], None] | None = None,
+    sources: Sources | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Rehearsal:
     """Run a spec many times on simulated outcomes, through the code of real campaigns.
@@ -93,7 +95,7 @@ def rehearse(
     """
     arguments.integer("campaigns", campaigns, at_least=1)
     arguments.integer("seed", seed, at_least=0)
-    prepared = rehearsable(spec, sources)
+    prepared = rehearsable(spec, sources or NO_STORE)
     drawn = population(prepared.now, None if units is None else source_of(units, **reading))
     declared = [read_truth(one, prepared.now, drawn.levels) for one in truths]
     every = truths_of(prepared.now, declared)

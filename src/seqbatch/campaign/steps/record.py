@@ -53,7 +53,7 @@ from seqbatch.campaign.steps.misspelled_numbers import (
 from seqbatch.campaign.steps.recorded import Recorded, rows_text
 from seqbatch.campaign.steps.row_log import Combined, RowLog, SameFileError, UnfitUnitsError
 from seqbatch.campaign.steps.several_rows import equal_rows_refused, several_rows_refused
-from seqbatch.campaign.steps.unknown_ids import UnknownIds
+from seqbatch.campaign.steps.unknown_ids import MatchedIds, UnknownIds
 from seqbatch.core import arguments
 from seqbatch.core.arrays import Floats, Integers, Places
 from seqbatch.errors import (
@@ -244,6 +244,8 @@ class Asked:
         Whether a new value replaces the known one, and the reason.
     equal_rows
         What equal rows without ids mean; None to be asked.
+    match_ids
+        Whether unknown ids are matched to the units whose ids they may be, changed.
     file
         The file as the user named it.
     unfit
@@ -255,6 +257,7 @@ class Asked:
     correct: bool
     why: str
     equal_rows: EqualRows | None
+    match_ids: bool
     file: str
     unfit: dict[int, str] = field(default_factory=dict)
     again: bool = False
@@ -283,6 +286,7 @@ class Recording:
         self._seconds: list[SecondRow] = []
         self._misspelled = Misspelled()
         self._unknown = UnknownIds()
+        self._matched = MatchedIds(change)
         self._file = FileSoFar(self._now.assigned, len(self._now.spec.metrics))
 
     def _row_log(self) -> RowLog:
@@ -330,6 +334,7 @@ class Recording:
             outside=counts[OUTSIDE],
             windows={} if self._log is None else self._log.windows,
             unknown=self._unknown.rows,
+            matched=self._matched.rows,
             units=self._units,
             late=self._late,
             corrected=self._corrected,
@@ -375,6 +380,8 @@ class Recording:
     def _judge(self, judged: Judged, batch: Any, lines: Integers) -> None:
         spec = self._now.spec
         numbers = self._change.numbers(judged.units)
+        if self._asked.match_ids:
+            judged.units, numbers = self._matched.matched(judged.units, numbers)
         self._unknown.add(judged.units.filter(pa.array(numbers < 0)))
         waves = self._now.waves_of(np.maximum(numbers, 0))
         row_verdicts.plausible(spec, self._columns, judged, batch, numbers, waves)
@@ -493,6 +500,7 @@ class Recording:
         if counts[DUPLICATE] == rows:
             return None
         asked, log, logged = self._asked, self._log, {}
+        matched = {"matched": self._matched.rows} if asked.match_ids else {}
         if log is None:
             counts = {name: count for name, count in counts.items() if name != OUTSIDE}
         else:
@@ -516,6 +524,7 @@ class Recording:
                 "reasons": [list(reason) for reason in self._reasons()],
                 **self._rows.source.left_out,
                 **logged,
+                **matched,
             },
             rows=self._hashes,
         )
@@ -557,6 +566,7 @@ def record(
     why: str,
     report: Callable[[str, int], None],
     equal_rows: EqualRows | None = None,
+    match_ids: bool = False,
     dry_run: bool = False,
 ) -> Recorded:
     """Record a file of outcomes in one transaction; a dry run stores nothing."""
@@ -564,7 +574,9 @@ def record(
         raise InvalidArgumentError("reason", "given with a correction", repr(why))
     if equal_rows is not None:
         arguments.choice("equal_rows", equal_rows, ("keep", "drop"))
-    asked = Asked(correct=correct, why=why, equal_rows=equal_rows, file=outcomes.file)
+    asked = Asked(
+        correct=correct, why=why, equal_rows=equal_rows, match_ids=match_ids, file=outcomes.file
+    )
     with outcomes, ExitStack() as stack:
         with store.read(name) as reader:
             now = current(reader)

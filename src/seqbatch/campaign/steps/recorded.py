@@ -7,7 +7,7 @@ from typing import Any
 from seqbatch.campaign.record.held_rows import held_text, rows_are
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.display import counted
-from seqbatch.errors import Doubt, Words, in_python
+from seqbatch.errors import Doubt, Words
 
 #: The keys of a held row, and of a reason. They do not depend on the spec's id column, so one
 #: client and one HTTP schema can read the rows of every campaign.
@@ -29,6 +29,8 @@ class Recorded:
         by the window's length.
     unknown
         Quarantined rows whose unit is not in the campaign, or could not be read.
+    matched
+        Rows whose id was matched to the id of a unit.
     units
         Units whose outcome is new or has changed.
     late
@@ -65,6 +67,7 @@ class Recorded:
     outside: int
     windows: Mapping[str, tuple[int, int]]
     unknown: int
+    matched: int
     units: int
     late: int
     corrected: int
@@ -84,7 +87,7 @@ class Recorded:
         """The doubts in words."""
         return tuple(self.advised())
 
-    def advised(self, words: Words = in_python) -> list[str]:
+    def advised(self, words: Words | None = None) -> list[str]:
         """Return the doubts in words, with remedies written for the given interface."""
         return [doubt.text(words) for doubt in self.doubts]
 
@@ -120,6 +123,11 @@ def rows_text(result: Recorded, spec: Spec) -> Iterator[str]:
         yield (
             f"{counted(result.repeated, 'row')} repeat{'s' if result.repeated == 1 else ''} "
             "another row of this file, and counted once."
+        )
+    if result.matched:
+        yield (
+            f"{rows_are(result.matched)} recorded for units whose ids differ only by leading "
+            "zeros, spaces, case or a final .0."
         )
     if held := result.conflict + result.quarantined:
         yield held_text(held, result.unknown)

@@ -1,17 +1,20 @@
 """Detect unknown ids that are changed known ids: lost zeros, added spaces, other case.
 
 Spreadsheets drop leading zeros, data frames turn 121 into 121.0, and fixed-width exports add
-spaces. The rows stay held; the user gets a message about the likely cause and decides.
+spaces. The rows stay held; the user gets a message about the likely cause, and can ask to match
+the ids.
 """
 
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.files.column_values import told_apart
 from seqbatch.campaign.record.codec import unpack
 from seqbatch.campaign.record.store import Change
-from seqbatch.errors import Doubt
+from seqbatch.core.arrays import Integers
+from seqbatch.errors import Doubt, Remedy
 
 #: How many unknown ids to examine, and how many lengths of ids to try.
 LOOKED_AT, LENGTHS = 5_000, 8
@@ -40,16 +43,54 @@ class UnknownIds:
         ids = list(self._ids)
         if not ids or (self.rows <= rows / 2 and len(ids) < FEWEST):
             return ()
-        found = _meant(change, ids)
+        found = _meant(change, ids, _lengths(change))
         if len(found) <= len(ids) / 2:
             return ()
-        one, meant = next(iter(found.items()))
+        one, (meant, *_) = next(iter(found.items()))
         said = (
             f"{len(found):,} of {len(ids):,} unknown ids match units when leading zeros, spaces "
             f"around them, case and a final .0 are ignored ({told_apart(one)} may be "
-            f"{told_apart(meant)}): the ids seem to have been changed."
+            f"{told_apart(meant)}): the ids seem to have been changed. To record their rows for "
+            "these units, match the ids"
         )
-        return (Doubt("changed-ids", (said,), rows=len(found), examples=(one, meant)),)
+        parts = (said, Remedy("record", match_ids=True))
+        return (Doubt("changed-ids", parts, rows=len(found), examples=(one, meant)),)
+
+
+class MatchedIds:
+    """Replaces unknown ids of a file by the ids of the units that they match.
+
+    An id that matches several units stays unknown.
+
+    Parameters
+    ----------
+    change
+        The transaction.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._lengths: list[int] | None = None
+        #: The number of rows whose id was replaced.
+        self.rows = 0
+
+    def matched(self, units: pa.Array, numbers: Integers) -> tuple[pa.Array, Integers]:
+        """Return ids and the numbers of their units; a negative number marks an unknown id."""
+        rows = np.flatnonzero(numbers < 0)
+        ids = [unit for unit in units.take(rows).unique().to_pylist() if unit]
+        if not ids:
+            return units, numbers
+        if self._lengths is None:
+            self._lengths = _lengths(self._change)
+        found = _meant(self._change, ids, self._lengths)
+        clear = {one: meant[0] for one, meant in found.items() if len(meant) == 1}
+        texts = units.to_pylist()
+        changed = [row for row in rows.tolist() if texts[row] in clear]
+        for row in changed:
+            texts[row] = clear[texts[row]]
+        self.rows += len(changed)
+        units = pa.array(texts, type=units.type)
+        return units, self._change.numbers(units)
 
 
 class NewIds:
@@ -66,10 +107,10 @@ class NewIds:
         """Return doubts about ids that may be changed ids of units numbered below `before`."""
         if not before or len(self._ids) < FEWEST:
             return ()
-        found = _meant(change, self._ids, before=before)
+        found = _meant(change, self._ids, _lengths(change), before=before)
         if len(found) < TOLD * len(self._ids):
             return ()
-        one, meant = next(iter(found.items()))
+        one, (meant, *_) = next(iter(found.items()))
         said = (
             f"{len(found):,} of the first {len(self._ids):,} new ids match units that were "
             "already assigned when leading zeros, spaces around them, case and a final .0 are "
@@ -79,16 +120,17 @@ class NewIds:
         return (Doubt("known-ids", (said,), rows=len(found), examples=(one, meant)),)
 
 
-def _meant(change: Change, ids: list[str], *, before: int | None = None) -> dict[str, str]:
+def _meant(
+    change: Change, ids: list[str], lengths: list[int], *, before: int | None = None
+) -> dict[str, list[str]]:
     """Return ids that may be changed ids of known units (numbered below `before`), with these."""
-    lengths = _lengths(change)
     tried = [(each, form) for each in ids for form in forms(each, lengths)]
     numbers = change.numbers([form for _, form in tried])
-    return {
-        each: form
-        for (each, form), number in zip(tried, numbers.tolist(), strict=True)
-        if number >= 0 and (before is None or number < before)
-    }
+    found: dict[str, list[str]] = {}
+    for (each, form), number in zip(tried, numbers.tolist(), strict=True):
+        if number >= 0 and (before is None or number < before):
+            found.setdefault(each, []).append(form)
+    return found
 
 
 def forms(given: str, lengths: list[int]) -> list[str]:
@@ -98,9 +140,11 @@ def forms(given: str, lengths: list[int]) -> list[str]:
     ['7', '007', '7  ', '  7']
     """
     bare = given.strip().removesuffix(".0")
-    spelled = [bare, bare.lstrip("0"), bare.upper(), bare.lower()]
+    fewer = bare.lstrip("0")
+    spelled = [bare, fewer, bare.upper(), bare.lower()]
+    spelled += [fewer.zfill(length) for length in lengths]
     # The units' own ids may have the spaces, if their list was a fixed-width export.
-    for fill in (str.zfill, str.ljust, str.rjust):
+    for fill in (str.ljust, str.rjust):
         spelled += [fill(bare, length) for length in lengths]
     return [form for form in dict.fromkeys(spelled) if form and form != given]
 

@@ -4,12 +4,14 @@ Validation uses a temporary store. Its first wave is large enough for the whole 
 the outcomes of all units can be checked.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from seqbatch.campaign.files.reading import ReadingOptions, Source, source_of
+from seqbatch.campaign.files.reading import ReadingOptions, Source, silent, source_of
 from seqbatch.campaign.record.events import Logbook
 from seqbatch.campaign.record.store import Store
 from seqbatch.campaign.spec.input_limits import MOST_UNITS
@@ -213,7 +215,7 @@ def validate(
     scratch: Store,
     existing: Store | None = None,
     sources: Sources | None = None,
-    report: Callable[[str, int], None] = lambda _doing, _rows: None,
+    report: Callable[[str, int], None] | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Validated:
     """Check a spec and files as create, assign and record would, and store nothing.
@@ -246,4 +248,4 @@ def validate(
         files.append(made)
     if sources is None:
         sources = NO_STORE if existing is None else Sources(lambda: existing)
-    return Validating(scratch, report, sources).run(spec, *files, existing=existing)
+    return Validating(scratch, report or silent, sources).run(spec, *files, existing=existing)

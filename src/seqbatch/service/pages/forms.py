@@ -97,11 +97,17 @@ class Form:
         except ValueError:
             raise _no_number(name, "a number", text) from None
 
-    def call(self, request: Request, visitor: Visitor) -> IdempotentCall:
-        """Return the identity of the call: the same form sent again gets the same answer."""
+    @property
+    def once(self) -> str:
+        """The form's random name, the same whenever it is sent again."""
         key = self.text(ONCE)
         if not 8 <= len(key) <= LONGEST_KEY - 10 or not key.isascii() or not key.isprintable():
             raise ProblemError(422, "form-refused", f"the form must have the field {ONCE!r}.")
+        return key
+
+    def call(self, request: Request, visitor: Visitor) -> IdempotentCall:
+        """Return the identity of the call: the same form sent again gets the same answer."""
+        key = self.once
         asked = [(name, value) for name, value in self.fields if name != CSRF]
         said = json.dumps([request.method, request.url.path, asked])
         return IdempotentCall(

@@ -26,11 +26,16 @@ async def listed(request: Request, visitor: Visiting) -> Response:
 
 @router.post("/tokens")
 async def create(request: Request, visitor: Visiting) -> Response:
-    """Create a token, and show its secret on this page alone: it is not stored."""
+    """Create a token, and show its secret on this page alone: it is not stored.
+
+    The form and its session make the secret. A form sent twice shows the same one.
+    """
     _require_all(visitor)
     form = await read_form(request, visitor)
     try:
-        secret, made = await run_in_threadpool(lambda: _created(request.app.state.store, form))
+        secret, made = await run_in_threadpool(
+            lambda: _created(request.app.state.store, visitor, form)
+        )
     except InvalidArgumentError as error:
         return await _shown(request, visitor, form=form, refused=str(error))
     return await _shown(request, visitor, secret=secret, made=made)
@@ -58,14 +63,15 @@ def _require_all(visitor: Visitor) -> None:
         )
 
 
-def _created(store: SQLStore, form: Form) -> tuple[str, tokens.Token]:
+def _created(store: SQLStore, visitor: Visitor, form: Form) -> tuple[str, tokens.Token]:
     names = tuple(dict.fromkeys(form.every("campaign")))
     for name in names:
         if name not in store.names():
             raise InvalidArgumentError("campaign", "the name of a campaign", repr(name))
+    seed = f"token\n{visitor.secret}\n{form.once}".encode()
     return tokens.create(
         store, form.text("name"), role=form.text("role"), campaigns=names,
-        expires=_end_of(form.text("expires")),
+        expires=_end_of(form.text("expires")), seed=seed,
     )  # fmt: skip
 
 

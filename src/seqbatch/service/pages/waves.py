@@ -238,7 +238,7 @@ async def upload_outcomes(request: Request, name: Name, visitor: Visiting) -> Re
 @router.get("/outcomes/{fingerprint}")
 async def check_outcomes(
     request: Request, name: Name, fingerprint: str, visitor: Visiting, correct: bool = False,
-    equal_rows: EqualRows | None = None,
+    equal_rows: EqualRows | None = None, match_ids: bool = False,
 ) -> Response:  # fmt: skip
     """Show what would happen to the rows: the counts, and the rows that would be held."""
     state = request.app.state
@@ -246,11 +246,12 @@ async def check_outcomes(
     file, campaign = uploads.find(visitor.key, fingerprint), Campaign(state.store, name)
     now = await standing(request, name)
     options: dict[str, Any] = {
-        "dry_run": True, "correct": correct, "equal_rows": equal_rows,
+        "dry_run": True, "correct": correct, "equal_rows": equal_rows, "match_ids": match_ids,
         "reason": "only tried" if correct else "", "report": watched(state.settings),
     }  # fmt: skip
     shown: dict[str, Any] = {
         "name": name, "now": now, "file": file, "correct": correct, "equal_rows": equal_rows,
+        "match_ids": match_ids,
         "readings": await bounded(request, partial(readings_of, file)),
     }  # fmt: skip
     try:
@@ -264,6 +265,7 @@ async def check_outcomes(
         return page(request, "outcomes_checked.html", found=None, place=error.place, **shown)
     remedies = [each for doubt in found.doubts for each in remedies_in(doubt.parts)]
     shown |= {"found": _in_words(found), "amendments": _amendments(now, remedies)}
+    shown["matchable"] = any("match_ids" in each.options for each in remedies)
     return page(request, "outcomes_checked.html", **shown)
 
 
@@ -300,7 +302,8 @@ async def record(request: Request, name: Name, fingerprint: str, visitor: Visiti
     file = state.uploads.find(visitor.key, fingerprint)
     options: dict[str, Any] = {
         "correct": form.ticked("correct"), "reason": form.text("reason"),
-        "equal_rows": form.text("equal_rows") or None, "report": watched(state.settings),
+        "equal_rows": form.text("equal_rows") or None, "match_ids": form.ticked("match_ids"),
+        "report": watched(state.settings),
     }  # fmt: skip
 
     def step(campaign: Campaign) -> dict[str, Any]:

@@ -214,13 +214,17 @@ async def record(
     equal_rows: Annotated[
         EqualRows | None, Query(description="For files: what equal rows without an id mean.")
     ] = None,
+    match_ids: Annotated[
+        bool, Query(description="For files: match ids that lost zeros or gained spaces.")
+    ] = False,
     dry_run: Annotated[bool, Query(description="For files: record nothing.")] = False,
 ) -> Response:
     """The answer lists held rows (conflict or quarantined) with their reasons."""
     store: SQLStore = request.app.state.store
     if media_type(request) in FILES:
         options: dict[str, Any] = {
-            "correct": correct, "reason": reason, "equal_rows": equal_rows, "dry_run": dry_run,
+            "correct": correct, "reason": reason, "equal_rows": equal_rows,
+            "match_ids": match_ids, "dry_run": dry_run,
         }  # fmt: skip
         async with spooled(request, reading) as file:
             call = None if dry_run else call_of(request, token, file.hashed)
@@ -230,7 +234,7 @@ async def record(
     body, hashed = await read_json(request, OutcomesBody, or_file=True)
     options = {
         "correct": body.correct, "reason": body.reason, "equal_rows": body.equal_rows,
-        "dry_run": body.dry_run, "dedupe": body.dedupe,
+        "match_ids": body.match_ids, "dry_run": body.dry_run, "dedupe": body.dedupe,
     }  # fmt: skip
     call = None if body.dry_run else call_of(request, token, hashed)
 

@@ -41,7 +41,9 @@ def gathered(state: State, trials: int) -> State:
             for part in state.estimates
         ),
     )
-    return joint.updated() if isinstance(joint, TryingState) else joint
+    return (
+        replace(joint, untried=repeated(joint.untried)) if isinstance(joint, TryingState) else joint
+    )
 
 
 def errors(state: State, policy: BasePolicy, thetas: Floats) -> Floats:
