@@ -140,8 +140,9 @@ class Situation:
     summed
         Whether all sums that findings need were recorded, if rows are kept elsewhere.
     looked
-        The waves after which the key holder of a masked campaign took the look, or after which the
-        campaign was continued without it.
+        The waves after which a look was taken by itself: by the key holder of a masked campaign, or
+        from sums over rows that are elsewhere; and those after which the campaign was continued
+        without it.
     erasures, erased, erased_open, erased_learned
         The events that erased units, and how many units: in all, in the open wave, and in the sums
         that the policy learned from.
@@ -219,15 +220,20 @@ class Situation:
 
     @property
     def look_due(self) -> bool:
-        """Whether the key holder has not taken the look after the last closed wave."""
+        """Whether the look after the last closed wave has not been taken."""
         return self.condition == "open" and self.unlooked
 
     @property
     def unlooked(self) -> bool:
-        """Whether the key holder can still take the look after the last closed wave."""
-        last = self.wave - 1
+        """Whether the look after the last closed wave can still be taken by itself.
+
+        The key holder of a masked campaign takes it, or it follows from sums for findings.
+        """
+        last, rule = self.wave - 1, self.spec.stopping
         taken = last in self.looked or last in self.skipped
-        return self.masked and self.spec.stopping.looks is not None and last > 0 and not taken
+        by_sums = self.spec.rows == "elsewhere" and rule.rule != "none"
+        by_key = self.masked and rule.looks is not None
+        return (by_sums or by_key) and last > 0 and not taken
 
     @property
     def absent(self) -> float | None:
@@ -396,11 +402,9 @@ class Situation:
         if self.finished:
             count = len(self.sizes)
             every = "its only wave is" if count == 1 else f"all {count} waves are"
-            # An amendment needs rows.
-            amend = "" if self.spec.rows == "elsewhere" else "amend it to add waves, or "
-            todo = f"{amend}create a new campaign"
             raise CampaignStateError(
-                f"campaign {self.name}: {every} closed. {todo[0].upper()}{todo[1:]}.",
+                f"campaign {self.name}: {every} closed. Amend it to add waves, or create a new "
+                "campaign.",
                 code="finished",
             )
 
@@ -422,6 +426,8 @@ class Situation:
 
     def require_no_stop(self) -> None:
         """Raise an error if a look is due, or if the stopping rule's verdict is to stop."""
+        if self.look_due and self.spec.rows == "elsewhere":
+            raise self.look_from_sums()
         if self.look_due:
             raise CampaignStateError(
                 f"campaign {self.name}: the look after wave {self.wave - 1} is due, so no unit of "
@@ -434,6 +440,20 @@ class Situation:
             )
         if self.stop:
             raise self.stopped()
+
+    def look_from_sums(self) -> CampaignStateError:
+        """Return the refusal of a campaign whose look waits for sums over rows elsewhere."""
+        return CampaignStateError(
+            f"campaign {self.name}: the look after wave {self.wave - 1} is due, and it needs the "
+            "sums for findings. Write the statement",
+            Remedy("sql", what="findings", assignments=..., outcomes=...),
+            ", run it where the rows are, and record its result",
+            Remedy("record-sums", sums=..., statement=...),
+            ". If the look cannot be taken, continue without it",
+            Remedy("continue", reason=...),
+            ", with a reason.",
+            code="look-due",
+        )
 
     def stopped(self) -> CampaignStateError:
         """Return the refusal of a campaign that its rule has stopped."""
@@ -579,7 +599,11 @@ def _after(now: Situation, event: Event) -> Situation:
                 summed=False,
             )
         case "sums":
-            return replace(now, summed=payload["complete"])
+            made = replace(now, summed=payload["complete"])
+            if not (payload["complete"] and now.unlooked):
+                return made
+            looked = (*now.looked, now.wave - 1)
+            return replace(made, looked=looked, stop=_stop(now, payload.get("stopping")))
         case "look":
             looked, verdict = (*now.looked, payload["wave"]), payload["verdict"]
             return replace(now, looked=looked, stop=STOP if verdict == STOP else "")
