@@ -53,10 +53,15 @@ def upgraded(connection, *, at=None):
 stores.upgrade = upgraded
 
 
+# Nor is there anything to collect before the first test.
+gc.disable()
+
+
 def pytest_collection_finish():
     """Spare the garbage collector what was imported and collected: it stays to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
@@ -126,7 +131,7 @@ def postgres_url(postgres):
 #: Modules whose tests run on a lake too, and on PostgreSQL: what others ask of a store, these ask
 #: as well.
 ON_A_LAKE = {
-    "test_amend", "test_delete", "test_races", "test_record", "test_stores",
+    "test_amend", "test_delete", "test_erase", "test_races", "test_record", "test_stores",
     "test_seal", "test_together", "test_verify",
 }  # fmt: skip
 ON_POSTGRESQL = ON_A_LAKE | {

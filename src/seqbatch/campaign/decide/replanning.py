@@ -63,6 +63,11 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
         return None
 
 
+def with_sums(now: Situation, *, units: int, observed: int) -> Situation:
+    """Return the state of a wave being closed whose rows are elsewhere: sums bring its counts."""
+    return replace(now, units=(*now.units[:-1], units), observed=observed)
+
+
 def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: EffectLaw) -> Model:
     """Return the planning model assumed before the first outcome, without redundant columns."""
     actions, noises = len(now.active), several("noise", wanted.get("noise", 1.0))

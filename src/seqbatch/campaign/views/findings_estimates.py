@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.decide.campaign_waves import CampaignWaves
+from seqbatch.campaign.decide.erased_units import erased_numbers
 from seqbatch.campaign.decide.learning import drift_said
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
@@ -89,6 +90,7 @@ from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Estimates of actions and of the run, in the objective's own sign, weighted by wave size.
@@ -573,7 +575,7 @@ def findings(
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:
             return Findings(**basis)
-        with one_thread():
+        with one_thread(), timed("estimate"):
             asking = asked(data, events, level, looks=bool(basis["stopping"].looks))
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
@@ -623,7 +625,7 @@ def _basis(
         "skipped": now.skipped,
         "open_wave": open_wave,
         "waiting": data.waiting,
-        "units": sum(now.units[wave - 1] for wave in data.waves),
+        "units": sum(now.units[wave - 1] for wave in data.waves) - _erased(now, data, events),
         "outcomes": sum(count for count, _ in known),
         "absent": sum(absent for _, absent in known),
         "quality": quality(now, events, doubts),
@@ -631,6 +633,12 @@ def _basis(
         "stopping": _stopping(now, events),
         "lacking": () if now.spec.rows == "here" else TAKES_ROWS,
     }
+
+
+def _erased(now: Situation, data: CampaignWaves, events: Sequence[Event]) -> int:
+    """Return how many units of the waves of these findings were erased."""
+    numbers = np.array(sorted(erased_numbers(events)), dtype=np.int64)
+    return int(np.isin(now.waves_of(numbers), data.waves).sum())
 
 
 def _course(now: Situation, events: Sequence[Event]) -> Course:
