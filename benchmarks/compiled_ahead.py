@@ -57,8 +57,8 @@ the table: processor time, medians of {repeats} runs.
 |---|---|---|
 {rows}
 
-Compiling ahead would save these seconds and an installation of {size} MB, and cost {lines:,} lines in
-another language and a wheel for every system, processor and Python version. Not now: it becomes
+Compiling ahead would save these seconds and an installation of {size} MB, and cost {lines:,} lines
+in another language and a wheel for every system, processor and Python version. Not now: it becomes
 worth it with releases that are built for several systems.
 """
 
