@@ -141,7 +141,7 @@ def postgres_url(postgres):
 #: Modules whose tests run on a lake too, and on PostgreSQL: what others ask of a store, these ask
 #: as well.
 ON_A_LAKE = {
-    "test_amend", "test_delete", "test_races", "test_record", "test_stores",
+    "test_amend", "test_delete", "test_erase", "test_races", "test_record", "test_stores",
     "test_seal", "test_together", "test_verify",
 }  # fmt: skip
 #: Those about PostgreSQL's own locks, sessions and types; `make test` runs them there.

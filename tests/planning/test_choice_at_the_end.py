@@ -129,7 +129,7 @@ def test_a_plan_shows_simple_regret_and_the_right_choice():
     assert all(math.isnan(each) for each in (row.median, row.final, row.lower_bound, row.rate))
     said = str(made)
     assert "Simple regret (what a unit is expected to lose afterwards" in said
-    assert "one action is chosen for everybody" in said
+    assert "one action is chosen for all" in said
     assert "over equal shares for all units" in said
     [costs, guesses, *_] = made.tables()
     assert {"simple regret", "right choice", "in equal batches"} <= set(costs.columns)

@@ -339,6 +339,7 @@ def test_tables_are_append_only(store, table):
     with store.change("one") as change:
         outcomes_of(change, [0], [1], [[0.1]], chunk=0, event=3)
         outcomes_of(change, [0], [1], [[0.1]], chunk=1, event=3, keys=["order|x"])
+        change.erase(3, units={}, rows=[])
         add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
     begun(store, "two")
     with store.change("two") as change:

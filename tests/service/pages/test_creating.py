@@ -507,7 +507,7 @@ def test_files_belong_to_a_session(service, visit):
 def test_a_file_that_cannot_be_used_says_why(visit, content, said):
     page = visit.get(uploaded(visit, content))
     assert page.status_code == 422
-    assert "cannot be used as it is." in words(page.text)
+    assert "cannot be read yet." in words(page.text)
     assert said in words(page.text)
     assert "Read the file in another way" in page.text
 
