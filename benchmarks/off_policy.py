@@ -33,7 +33,7 @@ BESIDE = "## Beside Open Bandit Pipeline"
 TRIALS, FLOOR, SIZES = 1_000, 0.1, (100, 500)
 NAMES = (
     "inverse probability", "self-normalised", "doubly robust", "switch", "shrunk", "clipped",
-    "adaptively weighted",
+    "adaptively weighted", "contextually weighted",
 )  # fmt: skip
 
 # ----------------------------------------------------------------------
@@ -83,7 +83,7 @@ LOGGING: dict[str, Policy] = {
 
 def judged(log: Rows) -> Evaluation:
     """Evaluate the last action for every unit."""
-    return evaluate(log, np.tile([0.0, 0.0, 1.0], (log.count, 1)))
+    return evaluate(log, 2)
 
 
 def coverage(trials: int) -> Iterator[str]:

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.awaited_units import AwaitedUnits, LateOutcomes, OutcomeRecord
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import counted
 from seqbatch.document import Table, shown
-from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
+from seqbatch.errors import BatchRuleError, InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.output_files import atomically
+from seqbatch.learner_file import LearnerFile, refusing_others
 from seqbatch.policies import Decision, Feedback, Policy, registry
 from seqbatch.policies.choice import require_eligible
-from seqbatch.unit_log import LoggedUnits, UnitLog
+from seqbatch.unit_log import UnitLog
 
 if TYPE_CHECKING:
     from seqbatch.allocation import Limits
     from seqbatch.inference import Rows
 
-FORMAT = 3
 #: The learner's branch of the seed tree.
 LEARNER = 0x5EB
-#: What a learner's file keeps beside the policy's state, and the log if there is one.
-KEPT = ("waiting", "missing", "late")
 _Result = TypeVar("_Result")
 
 
@@ -138,7 +131,8 @@ class Learner:
         self._missing = AwaitedUnits.none(dim)
         nothing = np.empty(0, dtype=np.int64)
         self._late = LateOutcomes(nothing, nothing)
-        self._log = UnitLog() if keep_log else None
+        self._log = UnitLog(policy, self.problem) if keep_log else None
+        self._open()
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
@@ -233,16 +227,15 @@ class Learner:
         ... )
         >>> for _ in range(2):
         ...     learner.observe(learner.assign(np.ones((60, 1))).actions * 2.0)
-        >>> always_1 = np.tile([0.0, 1.0], (120, 1))
-        >>> round(evaluate(learner.log(), always_1).doubly_robust.estimate, 2)
+        >>> round(evaluate(learner.log(), 1).doubly_robust.estimate, 2)
         2.0
         """
-        if self._log is None or not self._log.pieces:
+        if self._log is None or not len(self._log):
             received = "a learner without one" if self._log is None else "no unit so far"
             raise InvalidArgumentError(
                 "log", "of a Learner(..., keep_log=True) that has assigned units", received
             )
-        return self._log.units.rows()
+        return self._log.rows()
 
     def assign(
         self,
@@ -338,9 +331,46 @@ class Learner:
             state = self.policy.close(state)
         self._pending.append(waiting)
         if self._log is not None:
-            self._log.add(checked, decision, wave=self._batch)
+            self._log.add(checked, decision, wave=self._batch, limited=limited is not None)
         self.state, self._waiting, self._batch = state, 0 if closes else count, self._batch + closes
+        if closes:
+            self._open()
         return decision
+
+    def _open(self) -> None:
+        """Log the state in which a batch opens."""
+        if self._log is not None:
+            self._log.open(self.state)
+
+    def recommend(self, contexts: ArrayLike, *, eligible: ArrayLike | None = None) -> Floats:
+        """Return what units after the last batch would get: the probability of each action (n, K).
+
+        The rule is the policy's last one: the highest estimated mean, without exploration.
+
+        Parameters
+        ----------
+        contexts, eligible
+            As for :meth:`assign`, for any number of units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.policies import UniformRandom
+        >>> grid = grids.explicit([60])
+        >>> learner = Learner(UniformRandom(), grid, actions=2, dim=1, layout="block")
+        >>> learner.observe(learner.assign(np.ones((60, 1))).actions * 2.0)
+        >>> learner.recommend([[1.0], [-1.0]])
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        recommended = getattr(self.policy, "recommended", None)
+        if recommended is None:
+            rule = "one that has recommended(state, contexts)"
+            raise InvalidArgumentError("policy", rule, type(self.policy).__name__)
+        checked = Contexts.of(contexts, self.problem, eligible=eligible)
+        shares: Floats = recommended(self.state, checked)
+        return shares
 
     def _closes(self, assigned: int, observed: int) -> bool:
         """Return whether the open batch ends: it is full, and what its end waits for is known."""
@@ -440,6 +470,7 @@ class Learner:
         self._note_late(late or {})
         if closes:
             self._batch, self._waiting = self._batch + 1, 0
+            self._open()
 
     def _note_late(self, late: Mapping[int, float]) -> None:
         if self._log is not None and late:
@@ -581,36 +612,21 @@ class Learner:
         The file is a NumPy archive of plain arrays with a JSON header. After :meth:`load` the
         learner continues bit for bit, even in the middle of a batch.
         """
-        arrays: dict[str, AnyArray] = {}
-        values: dict[str, Any] = {}
-        flatten("state", self.state, arrays, values)
-        if not comes_back("state", self.policy.begin(self.problem), arrays, values):
-            raise InvalidArgumentError(
-                "state",
-                "of the same structure as the state returned by begin",
-                type(self.state).__name__,
-            )
-        arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
-        for name, part in self._kept().items():
-            flatten(name, part, arrays, values)
-        header = {
-            "format": FORMAT,
-            **_identity(self.policy),
+        place = {
             "actions": self.problem.actions,
             "dim": self.problem.dim,
             "layout": self.problem.layout,
-            "batch": self._batch,
+            "ends": self.grid.ends,
             "delay": self.grid.delay,
+            "batch": self._batch,
             "used": self._used,
             "waiting": self._waiting,
             "log": self._log is not None,
+            "opened": self._log and self._log.opened and len(self._log.opened),
             "random": self._random.bit_generator.state,
-            "values": values,
         }
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        # An open file, because NumPy would append .npz to a path.
-        with atomically(path) as partial, partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        begun = self.policy.begin(self.problem)
+        LearnerFile.of(self.policy, place, self._kept(), begun=begun).write(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> Learner:
@@ -623,61 +639,30 @@ class Learner:
         policy
             The saved policy; required if it is not part of seqbatch.
         """
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            header = json.loads(arrays.pop("header").tobytes())
-            if header["format"] != FORMAT:
-                raise LearnerFileError(
-                    f"{path}: must be of format {FORMAT}; received format {header['format']}. "
-                    "Read it with the version of seqbatch that wrote it.",
-                    code="other-format",
-                )
-            return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
-        # NotImplementedError: a damaged file may name a compression that does not exist.
-        except (
-            OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError,
-            NotImplementedError,
-        ) as error:  # fmt: skip
-            if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
-                raise
-            raise LearnerFileError(
-                f"{path}: must be a file that Learner.save wrote; reading it failed with "
-                f"{type(error).__name__}: {error}.",
-                code="not-a-learner",
-            ) from error
+        with refusing_others(path):
+            file = LearnerFile.read(path)
+            return cls._restored(file, file.policy(path, policy))
 
     @classmethod
-    def _restored(
-        cls,
-        header: dict[str, Any],
-        arrays: dict[str, AnyArray],
-        policy: Policy,
-        path: str | os.PathLike[str],
-    ) -> Learner:
-        identity = json.loads(json.dumps(_identity(policy)))
-        if any(identity[name] != header[name] for name in identity):
-            raise LearnerFileError(
-                f"{path}: must be loaded with the policy it was saved with, "
-                f"{header['policy']} with {header['parameters']}; received {policy!r}.",
-                code="other-policy",
-            )
+    def _restored(cls, file: LearnerFile, policy: Policy) -> Learner:
+        header = file.header
         learner = cls(
             policy,
-            Grid(tuple(arrays.pop("ends").tolist()), header["delay"]),
+            Grid(tuple(header["ends"]), header["delay"]),
             actions=header["actions"],
             dim=header["dim"],
             layout=header["layout"],
             keep_log=header["log"],
         )
-        learner.state = unflatten("state", learner.state, arrays, header["values"])
-        kept = {
-            name: unflatten(name, part, arrays, header["values"])
-            for name, part in learner._kept().items()
-        }
-        waiting, learner._missing, learner._late = (kept[name] for name in KEPT)
-        if learner._log is not None and len(kept["log"].actions):
-            learner._log.pieces = [kept["log"]]
+        if learner._log is not None:
+            opened = header["opened"]
+            learner._log.opened = None if opened is None else (learner.state,) * opened
+        kept = file.kept(learner._kept())
+        learner.state, waiting = kept["state"], kept["waiting"]
+        learner._missing, learner._late = kept["missing"], kept["late"]
+        if learner._log is not None:
+            learner._log.opened = kept["opened"]
+            learner._log.pieces = [kept["log"]] if len(kept["log"].actions) else []
         learner._pending = [waiting] if len(waiting) else []
         learner._batch, learner._waiting = header["batch"], header["waiting"]
         learner._used = list(header["used"])
@@ -717,40 +702,13 @@ class Learner:
         return AwaitedUnits.joined(self._pending or [AwaitedUnits.none(self.problem.dim)])
 
     def _kept(self) -> dict[str, Any]:
-        """Return what a file keeps beside the policy's state."""
-        kept = dict(zip(KEPT, (self._joined(), self._missing, self._late), strict=True))
+        """Return what a file keeps."""
+        kept = {
+            "state": self.state,
+            "waiting": self._joined(),
+            "missing": self._missing,
+            "late": self._late,
+        }
         if self._log is None:
             return kept
-        return {**kept, "log": self._log.units if self._log.pieces else self._nobody()}
-
-    def _nobody(self) -> LoggedUnits:
-        K, dim = self.problem.actions, self.problem.dim
-        shape = (0, dim) if self.problem.layout == "block" else (0, K, dim)
-        whole, chances = np.empty(0, dtype=np.int64), np.empty((0, K))
-        could = np.empty((0, K), dtype=np.bool_)
-        return LoggedUnits(np.empty(shape), whole, chances, could, whole, np.empty(0))
-
-
-def _identity(policy: Policy) -> dict[str, Any]:
-    """Return the identity of a policy for a file's header: module, name and parameters."""
-    parameters = registry.describe(policy)
-    kind = parameters.pop("kind")
-    try:
-        json.dumps(parameters)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            "policy", "one whose parameters are numbers, strings or tuples of these", str(error)
-        ) from None
-    return {"module": type(policy).__module__, "policy": kind, "parameters": parameters}
-
-
-def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Policy:
-    name = header["policy"]
-    ours = header["module"].startswith("seqbatch.policies.")
-    if not ours or name not in registry.kinds():
-        raise LearnerFileError(
-            f"{path}: was saved with the policy {name}, which is not part of seqbatch. Pass it as "
-            f"Learner.load(path, policy={name}(...)).",
-            code="unknown-policy",
-        )
-    return registry.make(name, **header["parameters"])
+        return {**kept, "log": self._log.units, "opened": self._log.opened}
