@@ -110,7 +110,17 @@ def _time(at: str) -> str:
 
 
 def _counts(counts: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name} ({_counts(value)})" if isinstance(value, dict) else f"{name} {cell(value)}"
-        for name, value in counts.items()
-    )
+    """Return the counts of an event that are not 0.
+
+    >>> _counts({"assigned": 1_200, "left_over": 0, "actions": {"none": 300, "mail": 900}})
+    '1,200 assigned, actions (none 300, mail 900)'
+    """
+    said = []
+    for name, value in counts.items():
+        words = name.replace("_", " ")
+        if isinstance(value, dict):
+            inside = ", ".join(f"{each} {cell(count)}" for each, count in value.items())
+            said.append(f"{words} ({inside})" if inside else "")
+        elif value != 0:
+            said.append(f"{cell(value)} {words}")
+    return ", ".join(filter(None, said)) or "nothing new"
