@@ -71,7 +71,8 @@ class Evaluation:
     contextually_weighted
         The same with C of each unit by itself: a wave has more weight for units to which it gave
         the policy's choices more often (Zhan et al. 2021, contextual weights). None without
-        `Rows.by_wave`, which logs of a learner and of a simulation have. Mostly the narrowest.
+        `Rows.by_wave`, which logs of a learner and of a simulation have. Narrower, but with small
+        waves its intervals may cover too little.
     units
         The number of units in the log.
     effective
@@ -309,7 +310,8 @@ def _weighed(
 def _costs(wanted: Floats, chances: Floats) -> Floats:
     """Return each unit's sum of p'^2 / p over actions; infinite where a choice has no chance."""
     with np.errstate(divide="ignore"):
-        return np.sum(wanted * wanted / np.where(wanted > 0, chances, 1.0), axis=-1)
+        costs: Floats = (wanted * wanted / np.where(wanted > 0, chances, 1.0)).sum(axis=-1)
+    return costs
 
 
 def _contextual(rows: Rows, wanted: Floats, sizes: Floats) -> tuple[Floats, int | None]:
