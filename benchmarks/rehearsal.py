@@ -211,7 +211,7 @@ def quantities(
             clear = first["low"] is not None and (first["low"] > 0 or first["high"] < 0)
             if true:
                 rows[f"power for {name}"].append(clear and first["estimate"] > 0)
-            else:
+            elif first["low"] is not None:
                 together.append(clear)
         if together:
             rows["any true null rejected"].append(any(together))

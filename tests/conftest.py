@@ -53,10 +53,15 @@ def upgraded(connection, *, at=None):
 stores.upgrade = upgraded
 
 
+# Nor is there anything to collect before the first test.
+gc.disable()
+
+
 def pytest_collection_finish():
     """Spare the garbage collector what was imported and collected: it stays to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():

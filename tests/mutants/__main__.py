@@ -26,7 +26,10 @@ KEPT = ROOT / "out" / "mutants.json"
 PAGE = ROOT / "docs" / "mutants.md"
 #: A mutant that makes the tests run for longer than this many seconds has been noticed.
 PATIENCE = 600
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk")
+#: What `make test` leaves out notices nothing.
+OPTIONS = (
+    "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk", "-m", "not thorough",
+)  # fmt: skip
 #: What a copy does without. Compiled files come along: their sources keep their times.
 LEFT_OUT = shutil.ignore_patterns(".*", "out", "dist", "build")
 HEAD = """\

@@ -60,6 +60,7 @@ def bearer(secret):
     return {"authorization": f"Bearer {secret}"}
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize(("method", "route"), NEEDED, ids=lambda each: each)
 def test_every_role_at_every_route(service, method, route, who):

@@ -5,6 +5,7 @@ Steps and views are imported by the methods that need them: a status needs few o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from seqbatch.campaign.views.interim import (
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.document import paragraph, require_format, write
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.errors import DoubtWarning, InvalidArgumentError
 from seqbatch.output_files import require_target
 
 if TYPE_CHECKING:
@@ -146,6 +147,11 @@ class Campaign:
         who, clock
             The name that signs the events, and the clock.
 
+        Warns
+        -----
+        DoubtWarning
+            If the spec keeps all rules, but something may go wrong, such as a policy that locks in.
+
         Raises
         ------
         InvalidSpecError
@@ -164,6 +170,8 @@ class Campaign:
         else:
             sources = Sources(lambda: store)
             prepared = prepare(spec, defaults=store.defaults, sources=sources)
+            for doubt in prepared.doubts:
+                warnings.warn(DoubtWarning(doubt), stacklevel=2)
         if rehearsal is not None:
             prepared = with_rehearsal(prepared, RehearsalFile.read(rehearsal))
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
@@ -878,10 +886,11 @@ class Campaign:
     @naming_damage
     def record_sums(
         self, sums: Any, *, statement: str | Path, force: bool = False, reason: str = ""
-    ) -> Closed | SumsRecorded:
+    ) -> SumsRecorded:
         """Record sums over rows that are kept elsewhere: to close the open wave, or for findings.
 
-        Which of the two follows from the statement.
+        Which of the two follows from the statement. The last sums for findings of a wave take the
+        look of the declared stopping rule.
 
         Parameters
         ----------

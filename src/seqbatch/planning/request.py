@@ -20,6 +20,7 @@ from seqbatch.planning.trials.conditions import Conduct, Purpose
 from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.greedy_runs import Rates
 from seqbatch.planning.unit_sample import Sample
+from seqbatch.policies import History
 
 # ----------------------------------------------------------------------
 # Limits on batches: their sizes, calendar waves, and grids that satisfy both.
@@ -635,6 +636,8 @@ class Request:
         Whether few trials suffice.
     base_rate
         The share of yes without any action, if outcomes are yes or no.
+    history
+        The sums of an earlier experiment from which this one starts, if there is one.
     draws
         The random draws for each purpose, shared with requests that replace the model.
     """
@@ -653,6 +656,7 @@ class Request:
     power: float = 0.8
     quick: bool = False
     base_rate: float | None = None
+    history: History | None = None
     draws: dict[int, KeptDraws] = field(default_factory=dict, repr=False)
 
     @cached_property

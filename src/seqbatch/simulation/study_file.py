@@ -19,7 +19,7 @@ from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import KINDS, GridRule
 from seqbatch.output_files import atomically
-from seqbatch.policies import Policy
+from seqbatch.policies import History, Policy
 from seqbatch.simulation.line import Line
 
 #: What a file declares, in the order in which it is written.
@@ -263,6 +263,9 @@ def _plain(where: str, value: Any) -> Any:
             advice = "Make it in a class, in a module beside the file."
             raise InvalidArgumentError(where, rule, f"{value.size:,} numbers", advice)
         value = value.tolist()
+    if isinstance(value, History):
+        # Policies read it from plain values.
+        value = value.plain()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):

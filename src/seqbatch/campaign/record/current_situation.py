@@ -11,7 +11,7 @@ import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
-from seqbatch.campaign.record.earlier_campaign import Document, history_of, learned_of
+from seqbatch.campaign.record.earlier_campaign import Document, learned_of, starting_point
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec, rule_name
@@ -140,8 +140,9 @@ class Situation:
     summed
         Whether all sums that findings need were recorded, if rows are kept elsewhere.
     looked
-        The waves after which the key holder of a masked campaign took the look, or after which the
-        campaign was continued without it.
+        The waves after which a look was taken by itself: by the key holder of a masked campaign, or
+        from sums over rows that are elsewhere; and those after which the campaign was continued
+        without it.
     """
 
     spec: Spec
@@ -207,15 +208,20 @@ class Situation:
 
     @property
     def look_due(self) -> bool:
-        """Whether the key holder has not taken the look after the last closed wave."""
+        """Whether the look after the last closed wave has not been taken."""
         return self.condition == "open" and self.unlooked
 
     @property
     def unlooked(self) -> bool:
-        """Whether the key holder can still take the look after the last closed wave."""
-        last = self.wave - 1
+        """Whether the look after the last closed wave can still be taken by itself.
+
+        The key holder of a masked campaign takes it, or it follows from sums for findings.
+        """
+        last, rule = self.wave - 1, self.spec.stopping
         taken = last in self.looked or last in self.skipped
-        return self.masked and self.spec.stopping.looks is not None and last > 0 and not taken
+        by_sums = self.spec.rows == "elsewhere" and rule.rule != "none"
+        by_key = self.masked and rule.looks is not None
+        return (by_sums or by_key) and last > 0 and not taken
 
     @property
     def absent(self) -> float | None:
@@ -365,12 +371,10 @@ class Situation:
         return registry.make(**{**self.policy, "action": place})
 
     @cached_property
-    def _history(self) -> History:
+    def _history(self) -> History | None:
         """The history for the active actions."""
-        assert self.history is not None
-        assert self.spec.history is not None
-        names = [self.actions[number].name for number in self.active]
-        return history_of(self.history, names, drift=self.spec.history.drift)
+        active = [self.actions[number] for number in self.active]
+        return starting_point(self.history, self.spec, active)
 
     def require_open(self) -> None:
         """Raise an error unless the campaign is open."""
@@ -385,11 +389,9 @@ class Situation:
         if self.finished:
             count = len(self.sizes)
             every = "its only wave is" if count == 1 else f"all {count} waves are"
-            # An amendment needs rows.
-            amend = "" if self.spec.rows == "elsewhere" else "amend it to add waves, or "
-            todo = f"{amend}create a new campaign"
             raise CampaignStateError(
-                f"campaign {self.name}: {every} closed. {todo[0].upper()}{todo[1:]}.",
+                f"campaign {self.name}: {every} closed. Amend it to add waves, or create a new "
+                "campaign.",
                 code="finished",
             )
 
@@ -411,6 +413,8 @@ class Situation:
 
     def require_no_stop(self) -> None:
         """Raise an error if a look is due, or if the stopping rule's verdict is to stop."""
+        if self.look_due and self.spec.rows == "elsewhere":
+            raise self.look_from_sums()
         if self.look_due:
             raise CampaignStateError(
                 f"campaign {self.name}: the look after wave {self.wave - 1} is due, so no unit of "
@@ -423,6 +427,20 @@ class Situation:
             )
         if self.stop:
             raise self.stopped()
+
+    def look_from_sums(self) -> CampaignStateError:
+        """Return the refusal of a campaign whose look waits for sums over rows elsewhere."""
+        return CampaignStateError(
+            f"campaign {self.name}: the look after wave {self.wave - 1} is due, and it needs the "
+            "sums for findings. Write the statement",
+            Remedy("sql", what="findings", assignments=..., outcomes=...),
+            ", run it where the rows are, and record its result",
+            Remedy("record-sums", sums=..., statement=...),
+            ". If the look cannot be taken, continue without it",
+            Remedy("continue", reason=...),
+            ", with a reason.",
+            code="look-due",
+        )
 
     def stopped(self) -> CampaignStateError:
         """Return the refusal of a campaign that its rule has stopped."""
@@ -567,7 +585,11 @@ def _after(now: Situation, event: Event) -> Situation:
                 summed=False,
             )
         case "sums":
-            return replace(now, summed=payload["complete"])
+            made = replace(now, summed=payload["complete"])
+            if not (payload["complete"] and now.unlooked):
+                return made
+            looked = (*now.looked, now.wave - 1)
+            return replace(made, looked=looked, stop=_stop(now, payload.get("stopping")))
         case "look":
             looked, verdict = (*now.looked, payload["wave"]), payload["verdict"]
             return replace(now, looked=looked, stop=STOP if verdict == STOP else "")

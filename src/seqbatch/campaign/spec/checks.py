@@ -450,10 +450,7 @@ def check_elsewhere(spec: "Spec") -> None:
         f"metrics need bounds: declare range = [low, high] for {', '.join(unbounded)}": bool(
             unbounded
         ),
-        "a stopping rule would need the rows": spec.stopping.rule != "none",
-        "proposed sizes would need the rows (grid.adaptive)": spec.grid.adaptive,
         "clusters are not available": spec.cluster is not None,
-        "segments are not available": bool(spec.report.segments),
         "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
         "rows cannot be combined or have ids (rows, row_id)": _any_declared(spec, "rows", "row_id"),
     }

@@ -11,7 +11,7 @@ from seqbatch.campaign.decide.capacity_and_budget import require_possible
 from seqbatch.campaign.decide.policy_doubts import policy_doubts
 from seqbatch.campaign.record.codec import pack_state
 from seqbatch.campaign.record.current_situation import OVER_WAVES, Situation, situation
-from seqbatch.campaign.record.earlier_campaign import known_actions
+from seqbatch.campaign.record.earlier_campaign import known_actions, starting_point
 from seqbatch.campaign.record.events import Logbook, current, sealed
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile, design_of
 from seqbatch.campaign.record.store import Event, StateRecord, Store
@@ -106,7 +106,7 @@ def prepare(
     try:
         require_planned_looks(spec)
         earlier = earlier_campaign(spec, sources, folder=folder or Path())
-        sizes, planned = wave_sizes(spec)
+        sizes, planned = wave_sizes(spec, starting_point(earlier, spec, spec.actions))
         part = "policy"
         known = [] if earlier is None else known_actions(earlier)
         policy = chosen_policy(spec, planned, known=known)

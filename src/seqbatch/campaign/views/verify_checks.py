@@ -20,7 +20,7 @@ from seqbatch.campaign.decide.draws import draws, lots
 from seqbatch.campaign.decide.keyed_looks import KeyedLook
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.repeated_rows import equal
-from seqbatch.campaign.decide.replanning import proposed
+from seqbatch.campaign.decide.replanning import proposed, with_sums
 from seqbatch.campaign.decide.row_verdicts import metric_cells, outside
 from seqbatch.campaign.decide.stopping import KeptSums, look
 from seqbatch.campaign.features.encoder import learn
@@ -46,8 +46,12 @@ from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.signatures import Signature
-from seqbatch.campaign.warehouse.findings_statement import differing_sums
-from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
+from seqbatch.campaign.warehouse.findings_statement import differing_sums, look_again
+from seqbatch.campaign.warehouse.statement import (
+    learned_elsewhere,
+    relearned_elsewhere,
+    wrong_evidence,
+)
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -524,19 +528,29 @@ class StateChecks:
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
         elif event.kind == "amend":
-            known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
-            state = relearned(now, self._reader, known, waves=now.wave - 1)
+            state = self._relearned(event, now)
         kept = unpack_state(stored.content, now)
         self.recomputed += 1
         if self._findings.beyond_rounding(agreement(state, kept)):
             self._findings.add(event.sequence, f"state after wave {stored.wave}",
                        "learning from the stored rows again gives different numbers")  # fmt: skip
 
+    def _relearned(self, event: Event, now: Situation) -> Any:
+        if now.spec.rows == "elsewhere":
+            return relearned_elsewhere(now, self._past.events[: event.sequence])
+        known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
+        return relearned(now, self._reader, known, waves=now.wave - 1)
+
     def sums(self, event: Event) -> None:
         """Generate the statement of sums for findings again, and compare their units."""
         now, events = self._past.after(event.sequence - 1), self._past.events[: event.sequence - 1]
         if problem := differing_sums(now, events, event.payload):
             self._findings.add(event.sequence, "sums", problem)
+        elif "stopping" in event.payload:
+            again, stored = look_again(now, events, event.payload), event.payload["stopping"]
+            if not alike(stored, again):
+                problem = f"the sums give {again}, the record has {stored}"
+                self._findings.add(event.sequence, "stopping", problem)
 
     def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._past.after(event.sequence - 1)
@@ -580,9 +594,14 @@ class StateChecks:
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         state = unpack_state(before.content, now)
-        if problem := wrong_evidence(now, said):
-            self._findings.add(event.sequence, "sums", problem)
-        return learned_elsewhere(now, state, said["sums"])
+        if wrong := wrong_evidence(now, said):
+            self._findings.add(event.sequence, "sums", wrong)
+        learned = learned_elsewhere(now, state, said["sums"])
+        units, observed = (sum(event.payload[what].values()) for what in ("assigned", "observed"))
+        counted = with_sums(now, units=units, observed=observed)
+        if problem := wrong_proposal(counted, learned, event):
+            self._findings.add(event.sequence, "proposal", problem)
+        return learned
 
 
 # ----------------------------------------------------------------------
