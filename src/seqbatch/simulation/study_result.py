@@ -47,7 +47,7 @@ class StudyResult:
     def summary(self, *, value: str = "regret", base: str | None = None) -> Table:
         """Return the mean of each policy on each grid, with its error, 95% interval and rank.
 
-        Ranks are those among policies with as many batches, 1 for the best.
+        Ranks are those among policies with as many batches, 1 for the best; measures have none.
 
         Parameters
         ----------
@@ -64,7 +64,9 @@ class StudyResult:
         table = summarise(self.runs, value=value).join(
             ranks.select(*keys, "rank"), on=keys, how="left", maintain_order="left"
         )
-        columns = [*keys, "trials", "mean", "error", "low", "high", "rank"]
+        # Of a measure it is not known whether more is better.
+        rank = [] if value in self.measures else ["rank"]
+        columns = [*keys, "trials", "mean", "error", "low", "high", *rank]
         if base is not None:
             gaps = paired(self.runs, base=base, value=value)
             gaps = gaps.unique(keys, keep="none", maintain_order=True)
