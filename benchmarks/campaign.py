@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,73 +56,19 @@ def write_units(path: Path, wave: int) -> None:
     pa.parquet.write_table(pa.table(columns), path, row_group_size=131_072)
 
 
-class Shares:
-    """Seconds spent in the parts of a call."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-
-    def wrap(self, owner: Any, name: str, part: str) -> None:
-        """Count the time of a function towards a part."""
-        original = getattr(owner, name)
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self.seconds[part] += time.perf_counter() - start
-
-        setattr(owner, name, timed)
-
-    def taken(self) -> dict[str, float]:
-        """Return the seconds so far, and reset them."""
-        result, self.seconds = dict(self.seconds), defaultdict(float)
-        return result
-
-
 def measure(url: str, folder: Path) -> dict[str, Any]:
-    """Run two waves; return seconds, shares and peak memory of the second one's calls."""
-    from sqlalchemy.engine import default
-
+    """Run two waves; return the seconds of their calls, and the peak memory."""
     from seqbatch.campaign import Campaign
-    from seqbatch.campaign.decide import learning
-    from seqbatch.campaign.features.encoder import Encoder
-    from seqbatch.campaign.files.reading import Source
-    from seqbatch.campaign.record.outcomes import Ledger
-    from seqbatch.campaign.steps import assign
     from seqbatch.storage import open_store
-    from seqbatch.storage.rows import View
 
-    shares = Shares()
-    shares.wrap(Source, "reading", "parsing")
-    shares.wrap(Encoder, "prepared", "parsing")
-    shares.wrap(assign, "draws", "drawing")
-    shares.wrap(assign, "decide", "scoring")
-    shares.wrap(learning, "_learned", "scoring")
-    for name in (
-        "numbers",
-        "outcomes",
-        "claim",
-        "kept",
-        "add_units",
-        "add_outcomes",
-        "index_outcomes",
-        "add_state",
-    ):
-        shares.wrap(View, name, "storage")
-    shares.wrap(default.DefaultDialect, "do_commit", "storage")
-    shares.wrap(Ledger, "of", "storage")
     store = open_store(url)
     campaign = Campaign.create(SPEC, store=store)
     result: dict[str, Any] = {}
     for wave in (1, 2):
         for call, made in _calls(campaign, folder, wave):
-            shares.taken()
             start = time.perf_counter()
             made()
             result[f"{call} {wave}"] = time.perf_counter() - start
-            result[f"{call} {wave} shares"] = shares.taken()
     result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     store.close()
     return result
@@ -171,8 +116,8 @@ def section() -> list[str]:
         "one transaction, synced to disk. Aims: assign and record at least 100,000 units a second "
         "on SQLite, close in under 5 seconds, peak memory under 1 GiB; PostgreSQL within 2 times.",
         "",
-        "| store | wave | call | seconds | units/second | parsing | drawing | scoring | storage |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| store | call | seconds, waves 1 and 2 | units/second | peak memory |",
+        "|---|---|---|---|---|",
     ]
     with tempfile.TemporaryDirectory(prefix="seqbatch-bench-") as name:
         folder = Path(name)
@@ -191,18 +136,17 @@ def _rows(label: str, url: str, folder: Path) -> list[str]:
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     result = json.loads(done.stdout.splitlines()[-1])
     lines = []
-    for wave in (1, 2):
-        for call in ("assign", "record", "close"):
-            seconds, parts = result[f"{call} {wave}"], result[f"{call} {wave} shares"]
-            cells = [label, str(wave), call, f"{seconds:.1f}", f"{UNITS / seconds:,.0f}"]
-            cells += [
-                f"{parts.get(part, 0.0) / seconds:.0%}"
-                for part in ("parsing", "drawing", "scoring", "storage")
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-            print(f"  {lines[-1]}", flush=True)
-    lines.append(f"| {label} | | peak memory | | {result['memory'] / 2**20:,.0f} MiB | | | | |")
-    print(f"  {lines[-1]}", flush=True)
+    for call in ("assign", "record", "close"):
+        seconds = [result[f"{call} {wave}"] for wave in (1, 2)]
+        cells = [
+            label,
+            call,
+            ", ".join(f"{each:.1f}" for each in seconds),
+            ", ".join(f"{UNITS / each:,.0f}" for each in seconds),
+            f"{result['memory'] / 2**20:,.0f} MiB",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+        print(f"  {lines[-1]}", flush=True)
     return lines
 
 

@@ -127,10 +127,7 @@ def section() -> list[str]:
         "",
         f"Campaigns of three waves with {NUMBERS} numeric columns, a category that is a declared "
         f"segment, {len(ACTIONS)} actions and outcomes of 0 or 1, in SQLite; "
-        "`python -m benchmarks.findings`. Aims: a million units in under 10 seconds, in memory "
-        "that hardly grows with the number of units. If other programs run at the same time, "
-        "compare the CPU seconds. Further metrics (a guarded yes/no, an amount, a yes/no with "
-        "missing values) have means and lifts of their own.",
+        "`python -m benchmarks.findings`. Aim: a million units in under 10 seconds.",
         "",
         "| units | further metrics | findings | of it CPU | one pass of reading | peak memory |",
         "|---|---|---|---|---|---|",

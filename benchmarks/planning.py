@@ -96,11 +96,10 @@ def few_kinds() -> list[str]:
     told = plan(**{**asked, "features": kinds}, **rest)
     regret, error = told.request.judged(grid.sizes).total(grid.sizes)
     return paragraph(
-        "If only a few yes/no features describe units, there are few kinds of them, and pure "
-        "exploitation may never try the best action again for one of the kinds: see the column "
-        "*binary* of the last row. Pass a sample to the plan: it then predicts "
-        f"{regret:.0f} ± {error:.0f} for the same batches, and finds others that lose "
-        f"{told.row.regret:.0f} ± {told.row.error:.0f}."
+        "With few yes/no features there are few kinds of units, and pure exploitation may never "
+        "try the best action again for one of them (column *binary*, last row). Pass a "
+        f"[sample](how-to/sample.md): the plan then predicts {regret:.0f} ± {error:.0f} for the "
+        f"same batches, and finds others that lose {told.row.regret:.0f} ± {told.row.error:.0f}."
     )
 
 
@@ -124,7 +123,7 @@ def conducts() -> list[str]:
             for seed, trial in enumerate(made.model.thinned(CONDUCTED, seed=1))
         ]
         mean, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(CONDUCTED))
-        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing beside"
+        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing else"
         lines.append(
             f"| {name} | {made.row.regret:.0f} ± {made.row.error:.0f} | {mean:.0f} ± {error:.0f} "
             f"({mean / made.row.regret - 1:+.0%}) |"

@@ -164,107 +164,110 @@ def run(cell: Cell, campaigns: int) -> Iterator[Selection]:
 # The page.
 
 
-COLUMNS = (
-    "| | raw: covered (below, above) | joint | selected (below, above) | width, of joint "
-    "| raw: bias, error | shrunken: bias, error |\n|---|---|---|---|---|---|---|"
-)
-
-
-def row(name: str, made: Sequence[Selection]) -> str:
-    """Return a row of a table."""
-    error = float(np.mean([one.raw.error for one in made]))
-    selected = [(one.made.interval, one.truth) for one in made]
-    widths = [
-        (one.made.interval.high - one.made.interval.low) / (one.joint.high - one.joint.low)
-        for one in made
-    ]
-    cells = [
-        name,
-        _covered([(one.raw, one.truth) for one in made]),
-        _covered([(one.joint, one.truth) for one in made]).partition(" ")[0],
-        _covered(selected),
-        f"{np.mean(widths):.2f}",
-        _wrong([one.raw.estimate - one.truth for one in made], error),
-        _wrong([one.made.interval.estimate - one.truth for one in made], error),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _covered(pairs: Sequence[tuple[Interval, float]]) -> str:
-    below = 100 * float(np.mean([truth < one.low for one, truth in pairs]))
-    above = 100 * float(np.mean([truth > one.high for one, truth in pairs]))
-    return f"{100 - below - above:.1f}% ({below:.1f}, {above:.1f})"
-
-
-def _wrong(errors: Sequence[float], unit: float) -> str:
-    bias, size = float(np.mean(errors)), sqrt(float(np.mean(np.square(errors))))
-    return f"{bias / unit:+.2f}, {size / unit:.2f}"
-
-
 INTRO = f"""# The best of several
 
-Written by `{COMMAND}`. Findings say what to expect of the action with the best estimate in a
-roll-out ([Campaigns](how-to/findings.md)). The best of several estimates is too high on average,
-because luck is selected, too. Here the action with the best estimated lift is selected, and
-compared with its own true lift.
+Written by `{COMMAND}`. The best of several estimates is too high on average, because luck is
+selected too. Here the action with the best estimated lift is selected and compared with its own
+true lift, as in [findings](how-to/findings.md).
 
-*raw* is the lift of the selected action with the 95% interval that it has by itself; *joint* the
-interval that covers all lifts together (Dunnett); *selected* the interval that findings print for a
-roll-out; *below* and *above* are the shares of truths below and above an interval. *Bias* and
-*error* (the root of the mean squared error) are in standard errors of the selected lift.
-*Shrunken* is the estimate that findings print for a roll-out.
+- *raw*: the lift of the selected action with its own 95% interval.
+- *joint*: the interval that covers all lifts together (Dunnett).
+- *selected*: the interval that findings print for a roll-out, with its *shrunken* estimate.
+
+The selected interval covers the lift of whichever action is selected; raw intervals miss more, the
+more actions compete. It has the lower limit of the joint one. The shrunken estimate removes most of
+the bias where actions are equal. Where one action is far better than many equal ones, it is drawn
+too far towards them: its bias is negative, and its error larger than the raw one's.
+
+With one action against control nothing is selected. But among campaigns that were picked because
+they recommend the action, estimates are too high on average as well.
 """
 
-LIMITS = """## What this shows
 
-Raw intervals miss on one side, below, the more so the more actions compete. The selected interval
-covers the lift of whichever action is selected. It has the lower limit of the joint one, so the two
-never contradict each other, and an upper limit that is lower unless other actions are measured much
-less precisely. The shrunken estimate takes most of the bias away where actions are alike. Where one
-action is far better than many that are all equal, it is drawn too far towards them: its bias is
-then negative, and its error larger than that of the raw estimate.
+def covered(pairs: Sequence[tuple[Interval, float]]) -> str:
+    """Return how many intervals cover, in percent."""
+    return f"{100 * float(np.mean([one.low <= truth <= one.high for one, truth in pairs])):.1f}"
 
-With one action against control nothing is selected among estimates: the interval of its lift covers
-whatever is recommended. But it is not made for campaigns that were picked because they recommend
-the action: among those, estimates are too high on average as well.
-"""
+
+def biases(made: Sequence[Selection]) -> str:
+    """Return the raw and the shrunken estimate's bias, in standard errors of the selected lift."""
+    error = float(np.mean([one.raw.error for one in made]))
+    raw = float(np.mean([one.raw.estimate - one.truth for one in made]))
+    shrunken = float(np.mean([one.made.interval.estimate - one.truth for one in made]))
+    return f"{raw / error:+.2f} / {shrunken / error:+.2f}"
+
+
+def width(made: Sequence[Selection]) -> float:
+    """Return the width of the selected interval, as a share of the joint one's."""
+    return float(
+        np.mean(
+            [
+                (one.made.interval.high - one.made.interval.low) / (one.joint.high - one.joint.low)
+                for one in made
+            ]
+        )
+    )
+
+
+def raw_and_selected(made: Sequence[Selection]) -> str:
+    """Return the coverage of the raw and of the selected interval."""
+    raw = covered([(one.raw, one.truth) for one in made])
+    return f"{raw} / {covered([(one.made.interval, one.truth) for one in made])}"
+
+
+COUNTS = (2, 3, 5, 10)
 
 
 def page(trials: int, campaigns: int) -> str:
     """Measure everything, and return the page."""
-    lines = [INTRO]
-    for count in (2, 3, 5, 10):
-        lines += [f"## {count} lifts, normal estimates", "", *_about(count, trials), COLUMNS]
-        for name, (truth, errors) in truths(count).items():
-            say(f"{count} lifts, {name}")
-            lines.append(row(name, list(drawn(truth, errors, trials))))
-        lines.append("")
+    coverage, bias, widths = [], [], []
+    for name in truths(2):
+        say(name)
+        found = [list(drawn(*truths(count)[name], trials)) for count in COUNTS]
+        coverage.append([name, *(raw_and_selected(made) for made in found)])
+        bias.append([name, *(biases(made) for made in found)])
+        widths += [width(made) for made in found]
+    normal = 100 * sqrt(0.95 * 0.05 / trials)
+    waves = []
+    for name, cell in settings():
+        say(name)
+        made = list(run(cell, campaigns))
+        joint = covered([(one.joint, one.truth) for one in made])
+        waves.append([name, raw_and_selected(made), joint, biases(made), f"{width(made):.2f}"])
     error = 100 * sqrt(0.95 * 0.05 / campaigns)
-    lines += [
+    heads = [f"{count} lifts" for count in COUNTS]
+    lines = [
+        INTRO,
+        "## Normal estimates",
+        "",
+        *paragraph(
+            f"{trials:,} draws a cell (standard error {normal:.1f} points). Differences are in "
+            "standard errors of a lift; half of the variance is the control's. The selected "
+            f"interval is {min(widths):.2f} to {max(widths):.2f} times as wide as the joint one."
+        ),
+        "Coverage in percent, raw / selected:",
+        "",
+        *_table(["", *heads], coverage),
+        "",
+        "Bias in standard errors of the selected lift, raw / shrunken:",
+        "",
+        *_table(["", *heads], bias),
+        "",
         "## Campaigns in three waves",
         "",
         *paragraph(
             f"{campaigns:,} campaigns a row of 3,000 units (9,000 for rates and amounts) with a "
-            "control and two features, 10% of later waves at random and a floor of 2%. The "
-            f"standard error of a coverage of 95% is {error:.1f} points."
+            "control and two features, 10% of later waves at random and a floor of 2%. Standard "
+            f"error of a coverage: {error:.1f} points."
         ),
-        COLUMNS,
-    ]
-    for name, cell in settings():
-        say(name)
-        lines.append(row(name, list(run(cell, campaigns))))
-    return "\n".join([*lines, "", LIMITS])
+        *_table(["", "coverage: raw / selected", "joint", "bias: raw / shrunken",
+                 "width, of joint"], waves),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
-def _about(count: int, trials: int) -> list[str]:
-    if count > 2:
-        return []
-    error = 100 * sqrt(0.95 * 0.05 / trials)
-    return paragraph(
-        f"{trials:,} draws a row. Differences are in standard errors of a lift, of which half of "
-        "the variance is the control's; where errors differ, they are 1 to 3 times that. The "
-        f"standard error of a coverage of 95% is {error:.1f} points."
-    )
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from seqbatch.campaign import Campaign
-from seqbatch.campaign.steps.close import Closed
 from seqbatch.campaign.warehouse.frozen_rule import FrozenRule
 from seqbatch.campaign.warehouse.wave_list import WaveList
 from seqbatch.campaign.warehouse.wave_tally import WaveTally
@@ -139,8 +138,8 @@ def main() -> None:
         result, wanted = summed(rule, answers, outcomes, text), by_sql(spark, text)
         names = result.column_names
         print(f"the same sums: {digits(result, names) == digits(wanted, names)}")
-        closed = campaign.record_sums(result, statement=path)
-        assert isinstance(closed, Closed)
+        closed = campaign.record_sums(result, statement=path).closed
+        assert closed is not None
         print(f"wave 1 closed: {closed.observed} of {closed.assigned}")
         store.close()
     spark.stop()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from benchmarks.coverage.measures import (
     ACTION,
-    BETTER,
     BY_SHARES,
     BY_SIZE,
     CONTROL,
@@ -15,9 +14,7 @@ from benchmarks.coverage.measures import (
     INTERVALS,
     JOINT,
     LATEST,
-    LEVEL_CHANGED,
     LIFT_CHANGED,
-    LOOKS,
     NAIVE,
     NEXT,
     OVER_CONTROL,
@@ -49,81 +46,65 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: So many of the worst cells are listed.
-WORST = 20
+WORST = 4
 MEANING = {
-    CONTROL: "The mean outcome if every unit got control, over the units of the campaign.",
-    ACTION: "The same of the last action.",
-    BY_SIZE: "The lift of the last action over control, over the units of the campaign: the number "
-    "that findings lead with.",
-    BY_SHARES: "The lift if it was the same in every wave; cells without a change. Looks use it.",
-    JOINT: f"The lifts of all actions together (Dunnett), in one of {JOINT_EVERY} campaigns of "
-    "cells with three or more actions: no lift may be missed.",
-    VALUE: "The mean outcome of the campaign as it was run.",
-    OVER_CONTROL: "The gain of the campaign as run over giving everybody control.",
-    OVER_RANDOM: "The gain of the campaign as run over random assignment.",
-    NEXT: "The gain over control of the rule that the data suggest, judged on the last wave.",
-    LATEST: "The lift of the last action in the latest waves alone: at least a fifth of all units.",
+    CONTROL: "mean outcome if every unit got control",
+    ACTION: "the same of the last action",
+    BY_SIZE: "lift of the last action over the units of the campaign; findings begin with it",
+    BY_SHARES: "lift if it was the same in every wave; looks use it",
+    JOINT: f"lifts of all actions together (Dunnett), in one of {JOINT_EVERY} campaigns",
+    VALUE: "mean outcome of the campaign as run",
+    OVER_CONTROL: "gain of the campaign as run over control for every unit",
+    OVER_RANDOM: "its gain over random assignment",
+    NEXT: "gain over control of the rule suggested next, judged on the last wave",
+    LATEST: "lift in the latest waves alone: at least a fifth of all units",
 }
 
 PAGE = """# Where the printed intervals hold
 
 Written by `python -m benchmarks.coverage`: simulated campaigns, analysed by the code that you run,
-beside what is true in them. {campaigns:,} campaigns or more in each of {cells} cells of policy,
-outcome, change between waves, missing outcomes, size and design. A share of 0.95 has a standard
-error of {error:.3f}.
+and compared with the truth. {campaigns:,} campaigns or more in each of {cells} cells of policy,
+outcome, change between waves, missing outcomes, size and design. The standard error of a coverage
+of 0.95 is {error:.3f}.
 
-Intervals have a nominal coverage of 95%, so the truth should lie above 2.5% of them and below
-2.5%. The claim is a coverage of at least {low:.0%} and at most {side:.1%} missed on each side, in
-every cell in which the interval is printed in {mostly:.0%} or more of the campaigns. Coverage above
-{careful:.0%} is allowed: such intervals are wider than necessary. Outcomes with few events print no
-interval ("too few events"); *printed* is the share of campaigns that print one.
+The claim: nominal 95% intervals cover at least {low:.0%} and miss at most {side:.1%} on each side,
+in every cell that prints the interval in {mostly:.0%} or more of its campaigns. Coverage above
+{careful:.0%} is allowed. Outcomes with few events print no interval ("too few events").
 
 {verdict}
 
 ## Claims
 
 A claim is held or fails if its 95% interval, widened for the number of cells, leaves no doubt.
+Tests of the lift and of the level reject at 5% where neither changes; looks are made after every
+wave, at the lift of the last action, where no action differs from control.
 
 {claims}
 
 ## Intervals
 
-*Together*: the coverage over all cells of a row. *Above* and *below*: the largest share of
-campaigns in any of these cells whose truth lies above or below the interval. *Sign*: the largest
-share of intervals that claim a sign which the truth does not have. *Width*: the median over cells,
-in the unit of the outcome.
+Coverage over all cells of a group, and the lowest of a cell in brackets. *Printed*: cells that
+mostly print the interval. *Wrong sign*: the largest share of intervals in a cell that claim a sign
+which the truth does not have.
 
 {quantities}
 
-## Tests, looks and verdicts
-
-*Test of the lift* and *of the level* reject at 5% where neither changes. Looks are made after every
-wave, at the lift of the last action, where no action differs from control.
-
-{tests}
-
-*Give*: how often the verdict recommends an action; *false* if its lift is 0 or negative in the
-latest waves that the verdict looks at, *too late* if that is so in the last wave alone, when small
-waves make it look at several. *Unconfirmed*: better over the campaign, but not in the latest waves.
-The cells are those whose lifts change.
+## Verdicts
 
 {verdicts}
 
 ## The worst cells
 
-The {worst} shares missed on one side that are least likely if 2.5% are missed, of all quantities
-and all cells in which the interval is mostly printed, with cells for which nothing is claimed. Of
-{tails:,} such shares some are large by chance.
+Of {tails:,} shares missed on one side in cells with a claim, the {worst} that are least likely if
+2.5% are missed:
 
 {worst_cells}
 
 ## Where it does not hold
 
-Three reasons were found by this study. Two are skewness: of an estimate with skewness 0.15,
-Student's interval misses about 3.8% on one side and 1.2% on the other. Amounts are skewed, and so
-are scores whose model is wrong. The third is that the rule to run next is judged by rules fitted
-without a part of the last wave: if the lift changed its sign there, they choose differently from
-the rule of all units, which is then better than it is said to be.
+Amounts are skewed, and so are scores whose model is wrong: with skewness 0.15, Student's interval
+misses about 3.8% on one side and 1.2% on the other. If a lift changes its sign in the last wave,
+the next rule is better than its interval says.
 
 {limits}
 """
@@ -143,8 +124,7 @@ def page(table: "pl.DataFrame", claims: Sequence[Claim]) -> str:
         careful=CAREFUL,
         verdict=_verdict(claims),
         claims=_claims(claims),
-        quantities="\n\n".join(_quantity(table, name) for name in INTERVALS if name != NAIVE),
-        tests=_tests(table),
+        quantities=_quantities(table),
         verdicts=_verdicts(table),
         worst=WORST,
         tails=len(_missed(table)),
@@ -163,95 +143,80 @@ def _verdict(claims: Sequence[Claim]) -> str:
 
 
 def _claims(claims: Sequence[Claim]) -> str:
+    """Return a table of the intervals, which have two claims each, and one of all others."""
     words = {True: "held", False: "**did not hold**", None: "not decided"}
-    rows = [(c.source, c.text, c.measured, words[c.held]) for c in claims]
-    return _table(("of", "the claim", "measured", ""), rows)
+    intervals = {name: [c for c in claims if c.source == name] for name in MEANING}
+    heads = ("interval", *(c.text for c in claims[:2]))
+    rows = [
+        (name, *(f"{c.measured} ({words[c.held]})" for c in both))
+        for name, both in intervals.items()
+    ]
+    others = [(c.text, c.measured, words[c.held]) for c in claims if c.source not in MEANING]
+    return f"{_table(heads, rows)}\n\n{_table(('claim', 'measured', ''), others)}"
 
 
-def _quantity(table: "pl.DataFrame", name: str) -> str:
-    """Return one quantity's cells, summarised by group."""
+def _quantities(table: "pl.DataFrame") -> str:
+    """Return a row for each interval, with its cells summarised by group."""
     import polars as pl
 
-    claimed = table.filter(pl.col("claimed"), quantity=name)
-    mostly = valid(table, name)
     rows = []
-    for group in [one for one in GROUPS if one in claimed["group"].to_list()]:
-        every, rows_shown = claimed.filter(group=group), mostly.filter(group=group)
-        found = list(rows_shown.iter_rows(named=True))
-        if not found:
-            rows.append((group, f"0 of {len(every)}", *("-" * 7)))
-            continue
-        shares = [row["share"] for row in found]
-        signs = [row["wrong"] / row["printed"] for row in found]
-        missed, of = (
-            sum(row["above"] + row["below"] for row in found),
-            sum(row["printed"] for row in found),
-        )
+    for name, meaning in MEANING.items():
+        mostly = valid(table, name)
+        cells = len(table.filter(pl.col("claimed"), quantity=name))
+        signs = [row["wrong"] / row["printed"] for row in mostly.iter_rows(named=True)]
         rows.append(
             (
-                group,
-                f"{len(found)} of {len(every)}",
-                f"{min(row['shown'] for row in found):.2f}",
-                f"{1 - missed / of:.3f}",
-                f"{min(shares):.3f} / {median(shares):.3f} / {max(shares):.3f}",
-                f"{_largest(found, 'above'):.3f}",
-                f"{_largest(found, 'below'):.3f}",
-                f"{max(signs):.3f}" if name in SIGNED else "-",
-                f"{median(row['width'] for row in found):.3g}",
+                f"{name}: {meaning}",
+                f"{len(mostly)} of {cells}",
+                *(_covered(mostly.filter(group=group)) for group in GROUPS),
+                f"{max(signs):.3f}" if name in SIGNED and signs else "-",
             )
         )
-    heads = (
-        "cells", "printed in", "printed at least", "together", "lowest / median / highest", "above",
-        "below", "sign", "width",
-    )  # fmt: skip
-    return f"### {name.capitalize()}\n\n{MEANING[name]}\n\n{_table(heads, rows)}"
+    return _table(("interval", "printed", *GROUPS, "wrong sign"), rows)
 
 
-def _largest(rows: Sequence[Row], side: str) -> float:
-    return max(float(row[side] / row["printed"]) for row in rows)
-
-
-def _tests(table: "pl.DataFrame") -> str:
-    rows = []
-    for name in (LIFT_CHANGED, LEVEL_CHANGED, *LOOKS.values()):
-        found = list(table.filter(quantity=name, claimed=True).iter_rows(named=True))
-        if found:
-            shares = [row["above"] / row["campaigns"] for row in found]
-            worst = max(found, key=lambda row: row["above"] / row["campaigns"])
-            middle = f"{min(shares):.3f} / {median(shares):.3f} / {max(shares):.3f}"
-            rows.append((name, str(len(found)), middle, worst["cell"]))
-    return _table(("", "cells", "error lowest / median / highest", "highest in"), rows)
+def _covered(found: "pl.DataFrame") -> str:
+    """Return the coverage over all cells of a group, and the lowest."""
+    if not len(found):
+        return "-"
+    missed = sum(sum(found[side].to_list()) for side in ("above", "below"))
+    missed /= sum(found["printed"].to_list())
+    return f"{1 - missed:.3f} ({min(found['share'].to_list()):.3f})"
 
 
 def _verdicts(table: "pl.DataFrame") -> str:
-    """Return how often each verdict is given: where lifts change, and the others summarised."""
+    """Say how often verdicts recommend an action, and are wrong."""
     tested = set(table.filter(quantity=LIFT_CHANGED)["cell"])
-    rows: list[tuple[str, ...]] = []
     right: list[float] = []
     wrong: list[float] = []
+    false: list[float] = []
+    late: list[float] = []
     for row in table.filter(quantity=GIVEN).iter_rows(named=True):
         own = table.filter(cell=row["cell"])
-        gone, late, better = (
-            own.filter(quantity=name).row(0, named=True) for name in (WRONGLY, TOO_LATE, BETTER)
-        )
+        gone, after = (own.filter(quantity=name).row(0, named=True) for name in (WRONGLY, TOO_LATE))
         given = row["above"] / row["campaigns"]
         if row["cell"] not in tested:
-            shares = [one["above"] / one["campaigns"] for one in (row, gone, late, better)]
-            shares[-1] -= given
-            rows.append((row["cell"], *(f"{share:.3f}" for share in shares)))
+            false.append(gone["above"] / gone["campaigns"])
+            late.append(after["above"] / after["campaigns"])
         else:
             (wrong if gone["most"] == NEVER_BETTER else right).append(given)
-    lines = [_table(("cell", "give", "false", "too late", "unconfirmed"), rows)]
+    lines = []
     for shares, what in (
-        (wrong, "no action is better in any wave"),
-        (right, "lifts differ from 0 and are the same in all waves"),
+        (wrong, "No action is better in any wave"),
+        (right, "Lifts differ from 0 and are the same in all waves"),
     ):
         if shares:
             lines.append(
-                f'Where {what} ({len(shares)} cells), "give" has a median of '
-                f"{median(shares):.3f} and a maximum of {max(shares):.3f}."
+                f'- {what} ({len(shares)} cells): the verdict is "give" in {median(shares):.3f} '
+                f"(median) and at most {max(shares):.3f} of campaigns."
             )
-    return "\n\n".join(lines)
+    if false:
+        lines.append(
+            f'- Lifts change ({len(false)} cells): "give" is false in the waves that the verdict '
+            f"looks at in at most {max(false):.3f}, and in the last wave in at most "
+            f"{max(late):.3f}."
+        )
+    return "\n".join(lines)
 
 
 def _missed(table: "pl.DataFrame") -> list[tuple[float, str, Row]]:
@@ -259,9 +224,8 @@ def _missed(table: "pl.DataFrame") -> list[tuple[float, str, Row]]:
     import polars as pl
 
     rows = table.filter(
-        pl.col("shown") >= MOSTLY, pl.col("printed") > 1, pl.col("quantity").is_in(INTERVALS),
-        pl.col("quantity") != NAIVE,
-        (pl.col("quantity") != BY_SHARES) | (pl.col("group") != CHANGE),
+        pl.col("claimed"), pl.col("shown") >= MOSTLY, pl.col("printed") > 1,
+        pl.col("quantity").is_in(list(MEANING)),
     )  # fmt: skip
     missed = [
         (row[side] / row["printed"], side, row)
@@ -273,7 +237,7 @@ def _missed(table: "pl.DataFrame") -> list[tuple[float, str, Row]]:
 
 def _worst(table: "pl.DataFrame") -> str:
     return _table(
-        ("missed", "truth", "coverage", "quantity", "cell", "claimed"),
+        ("missed", "truth", "coverage", "quantity", "cell"),
         [
             (
                 f"{share:.3f}",
@@ -281,7 +245,6 @@ def _worst(table: "pl.DataFrame") -> str:
                 f"{row['share']:.3f}",
                 row["quantity"],
                 row["cell"],
-                f"no: {row['beyond']}" if row["beyond"] else "yes",
             )
             for share, side, row in _missed(table)[:WORST]
         ],
@@ -292,7 +255,7 @@ def _limits(table: "pl.DataFrame") -> str:
     """Return where no claim is made, what was measured there, and what is not printed."""
     import polars as pl
 
-    lines = []
+    rows = []
     for reason in table.filter(pl.col("beyond") != "")["beyond"].unique(maintain_order=True):
         found = [
             row
@@ -302,43 +265,35 @@ def _limits(table: "pl.DataFrame") -> str:
             and row["printed"] > 1
         ]
         low = min(found, key=lambda row: row["share"])
-        of = CONCERNS.get(reason)
-        lines.append(
-            f"- **{reason.capitalize()}**: nothing is claimed{f' of {_listed(of)}' if of else ''}. "
-            f"Lowest coverage {low['share']:.3f}: {low['quantity']} ({low['cell']}). "
-            f"{_largest_side(found)}."
-        )
+        of = _listed(CONCERNS.get(reason) or ["all"])
+        side = max(row[side] / row["printed"] for row in found for side in ("above", "below"))
+        rows.append((reason, of, f"{low['share']:.3f} ({low['quantity']})", f"{side:.3f}"))
+    heads = ("nothing is claimed for", "intervals", "lowest coverage", "missed most on one side")
+    lines = [_table(heads, rows), ""] if rows else []
     changed = table.filter(
         (pl.col("group") == CHANGE) & (pl.col("printed") > 1), quantity=BY_SHARES
     )
     if len(changed):
-        low = min(changed.iter_rows(named=True), key=lambda row: row["share"])
         lines.append(
-            "- **By shares under a change**: the lift by shares is another average than the lift "
-            f"over the campaign's units. It covers that in {low['share']:.3f} of campaigns of the "
-            f"worst cell ({low['cell']})."
+            "- **By shares under a change**: another average than the lift over the campaign's "
+            f"units. It covers that in {min(changed['share'].to_list()):.3f} of campaigns of the "
+            "worst cell."
         )
-    late = max(
-        table.filter(quantity=TOO_LATE).iter_rows(named=True),
-        key=lambda row: row["above"] / row["campaigns"],
-    )
+    shares = table.filter(quantity=TOO_LATE).select(pl.col("above") / pl.col("campaigns"))
     lines.append(
         "- **A turn in the last of several small waves**: the verdict looks at the fewest last "
         "waves with enough units and outcomes of both actions. It recommends an action whose lift "
-        f"is gone in the last wave in {late['above'] / late['campaigns']:.3f} of campaigns of the "
-        f"worst cell ({late['cell']})."
+        f"is gone in the last wave in {max(shares['above'].to_list()):.3f} of campaigns of the "
+        "worst cell."
     )
     some = table.filter(
         pl.col("claimed"), pl.col("shown") < MOSTLY, pl.col("printed") >= 20,
         pl.col("quantity").is_in(INTERVALS),
     )  # fmt: skip
     if len(some):
-        low = min(some.iter_rows(named=True), key=lambda row: row["share"])
         lines.append(
-            f"- **Events close to the number needed**: printed in less than half of a cell's "
-            f"campaigns, those with more events than expected ({len(some)} of all). Lowest "
-            f"coverage among those printed {low['share']:.3f}: {low['quantity']} ({low['cell']}; "
-            f"printed in {low['shown']:.2f})."
+            f"- **Events close to the number needed** ({len(some)} intervals): printed in less "
+            f"than half of a cell's campaigns. Lowest coverage {min(some['share'].to_list()):.3f}."
         )
     none = table.filter(
         pl.col("printed") == 0, pl.col("quantity").is_in(INTERVALS), pl.col("claimed")
@@ -348,12 +303,6 @@ def _limits(table: "pl.DataFrame") -> str:
         "printed."
     )
     return "\n".join(lines)
-
-
-def _largest_side(rows: Sequence[Row]) -> str:
-    sides = [(row[side] / row["printed"], side, row) for row in rows for side in ("above", "below")]
-    share, side, row = max(sides, key=lambda one: one[0])
-    return f"Missed most on one side: {share:.3f}, truth {side}, {row['quantity']}"
 
 
 def _listed(names: Sequence[str]) -> str:

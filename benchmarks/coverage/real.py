@@ -343,21 +343,17 @@ def real_claims(table: "pl.DataFrame") -> list[Claim]:
 HEAD = "## Through real campaigns"
 TEXT = """{head}
 
-Written by `python -m benchmarks.coverage --real`: the numbers above come from the estimates that
-findings call; these come from findings themselves. Each campaign is created from a spec, its waves
-are assigned, recorded and closed in an SQLite store, and the numbers are read from the JSON of its
-findings. {campaigns:,} campaigns or more in each of {cells} settings, none of which is above. With
-a stopping rule, a campaign ends when the rule says so.
+Written by `python -m benchmarks.coverage --real`. Here the numbers are read from the JSON of
+`findings`: each campaign is created from a spec, and its waves are assigned, recorded and closed in
+an SQLite store. {campaigns:,} campaigns or more in each of {cells} settings; with a stopping
+rule, a campaign ends when the rule says so.
 
 {claims}
 
-Coverage, and the shares of campaigns whose truth lies above / below; *printed* if not in all.
+Coverage of each interval, and the share of campaigns printed if not all. *Give*: the verdict
+recommends an action; *gone*: it does, though the lift is gone in the latest waves.
 
-{intervals}
-
-*Gone*: "give", though the lift is gone in the latest waves.
-
-{verdicts}
+{settings}
 """
 
 
@@ -376,45 +372,30 @@ def section(table: "pl.DataFrame") -> str:
         campaigns=campaigns,
         cells=table["cell"].n_unique(),
         claims=said,
-        intervals=_intervals(table),
-        verdicts=_verdicts(table),
+        settings=_settings(table),
     )
 
 
-def _intervals(table: "pl.DataFrame") -> str:
-    rows = [
-        [cell, *(_covered(table.filter(cell=cell, quantity=name)) for name in READ)]
-        for cell in table["cell"].unique(maintain_order=True)
-    ]
-    return _lines(["setting", *READ], rows)
-
-
-def _covered(found: "pl.DataFrame") -> str:
-    if not len(found):
-        return "-"
-    row = found.row(0, named=True)
-    if not row["claimed"]:
-        return "not claimed"
-    if not row["printed"]:
-        return "too few events"
-    above, below = row["above"] / row["printed"], row["below"] / row["printed"]
-    shown = "" if row["printed"] == row["campaigns"] else f", printed {row['shown']:.2f}"
-    return f"{row['share']:.3f} ({above:.3f} / {below:.3f}{shown})"
-
-
-def _verdicts(table: "pl.DataFrame") -> str:
-    names = (GIVEN, GONE, FEW, STOPPED)
+def _settings(table: "pl.DataFrame") -> str:
     rows = []
     for cell in table["cell"].unique(maintain_order=True):
         found = {row["quantity"]: row for row in table.filter(cell=cell).iter_rows(named=True)}
         shares = [
             f"{found[name]['above'] / found[name]['campaigns']:.3f}" if name in found else "-"
-            for name in names
+            for name in (GIVEN, GONE, FEW, STOPPED)
         ]
-        rows.append([cell, *shares])
-    return _lines(["setting", "give", "gone", "too few events", "stopped early"], rows)
-
-
-def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        rows.append([cell, *(_covered(found.get(name)) for name in READ), *shares])
+    heads = ["setting", *READ, "give", "gone", "too few events", "stopped early"]
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _covered(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    if not row["claimed"]:
+        return "not claimed"
+    if not row["printed"]:
+        return "too few events"
+    shown = "" if row["printed"] == row["campaigns"] else f" ({row['shown']:.2f})"
+    return f"{row['share']:.3f}{shown}"

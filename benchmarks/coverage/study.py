@@ -41,7 +41,6 @@ from benchmarks.coverage.measures import (
     Printed,
     measure_campaign,
 )
-from seqbatch.display import counted
 from seqbatch.inference import (
     AsRun,
     Gain,
@@ -374,14 +373,9 @@ def held(table: "pl.DataFrame", name: str) -> list[Claim]:
     """Say whether an interval covers, and misses on neither side too often."""
     rows = list(valid(table, name).iter_rows(named=True))
     covers = [
-        (row["cell"], estimate(row["printed"] - row["above"] - row["below"], row["printed"]))
-        for row in rows
+        estimate(row["printed"] - row["above"] - row["below"], row["printed"]) for row in rows
     ]
-    sides = [
-        (f"{row['cell']} (truth {side})", estimate(row[side], row["printed"]))
-        for row in rows
-        for side in ("above", "below")
-    ]
+    sides = [estimate(row[side], row["printed"]) for row in rows for side in ("above", "below")]
     return [
         _claim(name, f"covers at least {LOW:.0%}", covers, low=LOW),
         _claim(name, f"misses at most {SIDE:.1%} on each side", sides, high=SIDE),
@@ -391,7 +385,7 @@ def held(table: "pl.DataFrame", name: str) -> list[Claim]:
 def _claim(
     name: str,
     text: str,
-    found: Sequence[tuple[str, MeanEstimate]],
+    found: Sequence[MeanEstimate],
     *,
     low: float = -1.0,
     high: float = 2.0,
@@ -400,13 +394,13 @@ def _claim(
     if not found:
         return Claim(name, text, "no cell", None)
     pick, word = (max, "highest") if low < 0 else (min, "lowest")
-    cell, worst = pick(found, key=lambda one: one[1].value)
-    middle = median(one.value for _, one in found)
+    worst = pick(found, key=lambda one: one.value)
+    middle = median(one.value for one in found)
     return Claim(
         name,
         text,
-        f"{counted(len(found), 'number')}, median {middle:.3f}; {word} {worst.shown(3)}: {cell}",
-        all_of(one.within(low, high, of=len(found)) for _, one in found),
+        f"median {middle:.3f}, {word} {worst.shown(3)}",
+        all_of(one.within(low, high, of=len(found)) for one in found),
     )
 
 
@@ -418,11 +412,8 @@ def _printed_by_events(table: "pl.DataFrame") -> list[Claim]:
     few = rare.filter(pl.col("events") < FEW_EVENTS)
     many = rare.filter(pl.col("events") > MANY_EVENTS)
 
-    def shown(rows: "pl.DataFrame") -> list[tuple[str, MeanEstimate]]:
-        return [
-            (f"{row['quantity']} ({row['cell']})", estimate(row["printed"], row["campaigns"]))
-            for row in rows.iter_rows(named=True)
-        ]
+    def shown(rows: "pl.DataFrame") -> list[MeanEstimate]:
+        return [estimate(row["printed"], row["campaigns"]) for row in rows.iter_rows(named=True)]
 
     where = "rule of events"
     return [
@@ -436,7 +427,7 @@ def _printed_by_events(table: "pl.DataFrame") -> list[Claim]:
 def _at_most(table: "pl.DataFrame", name: str, most: float, text: str) -> Claim:
     """Say whether something happens at most so often in all cells with this bound."""
     rows = table.filter(quantity=name, most=most, claimed=True).iter_rows(named=True)
-    found = [(row["cell"], estimate(row["above"], row["campaigns"])) for row in rows]
+    found = [estimate(row["above"], row["campaigns"]) for row in rows]
     return _claim(name, text, found, high=most)
 
 
@@ -444,22 +435,22 @@ def _at_most_in_all(table: "pl.DataFrame", name: str, most: float, text: str) ->
     """Say whether something happens at most so often over all cells with this bound together."""
     rows = table.filter(quantity=name, most=most, claimed=True)
     happened, of = (sum(rows[column].to_list()) for column in ("above", "campaigns"))
-    found = [("all cells", estimate(happened, of))] if of else []
+    found = [estimate(happened, of)] if of else []
     return _claim(name, text, found, high=most)
 
 
 def _lowest(table: "pl.DataFrame", name: str, text: str) -> Claim:
     """Say how bad an interval gets that is not valid."""
     found = [
-        (row["cell"], estimate(row["printed"] - row["above"] - row["below"], row["printed"]))
+        estimate(row["printed"] - row["above"] - row["below"], row["printed"])
         for row in table.filter(quantity=name).iter_rows(named=True)
         if row["printed"] > 1
     ]
     if not found:
         return Claim(name, text, "no cell", None)
-    cell, worst = min(found, key=lambda one: one[1].value)
+    worst = min(found, key=lambda one: one.value)
     held = worst.within(-1, 0.9, of=len(found))
-    return Claim(name, text, f"lowest {worst.shown(3)}: {cell}", held)
+    return Claim(name, text, f"lowest {worst.shown(3)}", held)
 
 
 # ----------------------------------------------------------------------

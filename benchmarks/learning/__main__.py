@@ -27,23 +27,20 @@ PAGE = Path("docs/learning.md")
 HEAD = """# What policies learn from few waves
 
 Written by `python -m benchmarks.learning`. In every run all policies of a table meet the same
-truth, units and outcomes. Changes are in percent of the mean of the policy named first, from the
-same runs, plus or minus one standard error. Below each table are the gains that were expected of
-its policies: *reproduced* means beyond two standard errors. Figures are about these settings and no
-others.
+truth, units and outcomes. Changes are in percent of the policy named first, from the same runs;
+a star marks more than two standard errors. Below each table are the gains that were expected, and
+in how many rows they were reproduced beyond two standard errors.
 """
 TABLES = (
     Table(
         name="without-features",
         title="Exploring without features",
         text=(
-            "{runs:,} runs of each row. Means of actions are normal with standard deviation"
-            " 0.1, outcomes with 1. *Greedy* takes the highest posterior mean after a "
-            "uniform first wave; all policies know the law of the means, and those but "
-            "lookahead, which estimates it, the noise. Regret is per unit of the campaign. "
-            "*Simple* is the regret of the action that would be chosen at the end, by the "
-            "highest posterior mean. UCB has its multiplier of 1 or of Lemma 1. *Lookahead,"
-            " after 10^9* counts only what waves teach."
+            "{runs:,} runs a row. Means of actions have standard deviation 0.1, outcomes 1. "
+            "*Greedy* takes the highest posterior mean after a uniform first wave. Regret is "
+            "per unit; *simple* is the regret of the action chosen at the end. All policies "
+            "know the law of the means; lookahead estimates the noise. *Lookahead, after "
+            "10^9* counts only what waves teach."
         ),
         measure=exploring.without_features,
         runs=1_000,
@@ -51,7 +48,7 @@ TABLES = (
     Table(
         name="larger-effects",
         title="Exploring without features, larger effects",
-        text="{runs:,} runs of each row, as above, with means of standard deviation 0.3.",
+        text=("{runs:,} runs a row, as above, with means of standard deviation 0.3."),
         measure=partial(
             exploring.without_features, effect=exploring.LARGER, names=exploring.FEWER, seed=20
         ),
@@ -61,12 +58,9 @@ TABLES = (
         name="with-features",
         title="Exploring with features",
         text=(
-            "{runs:,} runs of each row: 600 units in doubling waves, 3 actions, a constant "
-            "and 4 normal features, effects with standard deviation 0.1 for each, noise 1. "
-            "*Greedy* is ridge regression that knows the law of the effects, which SBPE does "
-            "not. Units with "
-            "different features explore by themselves: no gain of lookahead over greedy was "
-            "expected."
+            "{runs:,} runs a row: 600 units in doubling waves, 3 actions, a constant and 4 "
+            "normal features, effects with standard deviation 0.1, noise 1. *Greedy* is ridge "
+            "regression that knows the law of the effects; SBPE does not."
         ),
         measure=exploring.with_features,
         runs=250,
@@ -75,12 +69,9 @@ TABLES = (
         name="after",
         title="Units that get the final rule",
         text=(
-            "{runs:,} runs of each row, without features, as in the first table. The loss "
-            "is regret per unit of the campaign, plus the simple regret of the final choice"
-            " for `after` units, stated in campaigns T. *Best other policy* is the one with"
-            " the smallest loss of greedy, Thompson (with and without a greedy last wave), "
-            "UCB, exploration sampling and lookahead after 10^9, in hindsight: you need not"
-            " know it."
+            "{runs:,} runs a row, as in the first table. The loss is regret per unit plus the "
+            "simple regret of the final choice for `after` units, in campaigns T. *Best other "
+            "policy* is the best in hindsight of all others in that table."
         ),
         measure=exploring.rolled_out,
         runs=600,
@@ -89,9 +80,9 @@ TABLES = (
         name="choosing",
         title="Choosing one action at the end",
         text=(
-            "{runs:,} runs of each row, yes/no outcomes, equal waves. The published rates "
-            "are those of Kasy and Sautmann (2021). The table shows the simple regret of "
-            "the final choice; *right* is how often the best action is chosen."
+            "{runs:,} runs a row, yes/no outcomes, equal waves; published rates are those of "
+            "Kasy and Sautmann (2021). Simple regret of the final choice; *right* is how "
+            "often it is the best action."
         ),
         measure=choosing.measure,
         runs=800,
@@ -100,11 +91,11 @@ TABLES = (
         name="pooled",
         title="Pooled estimates",
         text=(
-            "{runs:,} runs of each row: three doubling waves, 3 actions, customers drawn from"
-            " Hillstrom's log with a constant and its standardised features, noise 1. Each "
-            "coefficient has a common part, 0.38 over the root of their number, and a deviation "
-            "for each action; *deviations* are the standard deviations of the constant's and of "
-            "the features'. Regret per unit."
+            "{runs:,} runs a row: three doubling waves, 3 actions, customers from Hillstrom's "
+            "log with a constant and standardised features, noise 1. Each coefficient has a "
+            "common part (0.38 over the root of their number) and a deviation for each "
+            "action, with the standard deviations *deviations* for the constant and the "
+            "features. Regret per unit."
         ),
         measure=pooling.pooled,
         runs=200,
@@ -114,9 +105,9 @@ TABLES = (
         name="wave-levels",
         title="Wave levels",
         text=(
-            "{runs:,} runs of each row: five waves of 800 units, a tenth of each at random, "
-            "otherwise as above, with deviations of 0.1 and 0.03. Before each wave its level is "
-            "drawn, with the standard deviation *shock*, in units of the noise."
+            "{runs:,} runs a row: as above with five waves of 800 units, a tenth at random, "
+            "deviations 0.1 and 0.03. Each wave's level is drawn with the standard deviation "
+            "*shock*."
         ),
         measure=pooling.leveled,
         runs=200,
@@ -126,12 +117,11 @@ TABLES = (
         name="yes-or-no",
         title="Logistic or linear, if outcomes are yes or no",
         text=(
-            "{runs:,} runs of each row, three doubling waves. The truth is a logistic regression "
-            "of visits for each arm of Hillstrom's log, moved to a rate of *rate* on average; "
-            "what arms deviate from their mean is multiplied by *differences*. *Logistic* is "
-            "scikit-learn's `LogisticRegression()` for each action; *single* gives all units of "
-            "a wave the action with the best mean so far. All are greedy after a uniform first "
-            "wave. Regret per unit."
+            "{runs:,} runs a row, three doubling waves. The truth is a logistic regression of "
+            "visits for each arm of Hillstrom's log, moved to *rate*, with differences "
+            "between arms multiplied by *differences*. *Logistic* is scikit-learn's "
+            "`LogisticRegression()`; *single* gives each wave the best action so far. Regret "
+            "per unit."
         ),
         measure=yes_or_no.measure,
         runs=60,
@@ -141,11 +131,9 @@ TABLES = (
         name="readable",
         title="A rule one can read",
         text=(
-            "{runs:,} random splits of Hillstrom's log for each row: rules are fitted to *rows* "
-            "customers, and their values estimated on all others, weighted by inverse "
-            "probability. *Tree* is the best one of at most four leaves for the pooled "
-            "regression's predictions; *single* the action with the best mean. Splits of one log "
-            "overlap, which standard errors do not count: they are too small."
+            "{runs:,} random splits of Hillstrom's log a row: rules are fitted to *rows* "
+            "customers and valued on all others. *Tree* has at most four leaves; *single* is "
+            "the best action. Splits overlap, so standard errors are too small."
         ),
         measure=readable.measure,
         runs=40,
@@ -155,13 +143,12 @@ TABLES = (
         name="earlier-campaign",
         title="Starting from an earlier campaign",
         text=(
-            "{runs:,} runs of each row: 1,200 units in three equal waves, 3 actions, a constant "
-            "and 4 normal features, noise 1. Each coefficient has a common part with standard "
-            "deviation 0.17 and a deviation for each action with 0.1. An earlier campaign gave "
-            "600 units an action at random; since then every coefficient of every action has "
-            "drifted, by a normal number with standard deviation *drift*, in units of 0.1. All "
-            "policies are the joint ridge: it ignores the earlier campaign, adds its sums to its "
-            "own, or learns how far to trust it; *drift known* is told the drift. Regret per unit."
+            "{runs:,} runs a row: 1,200 units in three equal waves, 3 actions, a constant and "
+            "4 normal features, noise 1; coefficients with a common part of standard "
+            "deviation 0.17 and deviations of 0.1. An earlier campaign gave 600 units an "
+            "action at random; since then coefficients have drifted, with standard deviation "
+            "*drift* in units of 0.1. The joint ridge ignores it, adds its sums, or learns "
+            "how far to trust it; *drift known* is told. Regret per unit."
         ),
         measure=earlier.measure,
         runs=400,
@@ -171,10 +158,10 @@ TABLES = (
         name="first-batch",
         title="The first batch by design",
         text=(
-            "{runs:,} runs of each row: shared layout, vectors of 10 independent normal "
-            "numbers whose covariance has eigenvalues from *kappa* times the largest to the"
-            " largest, parameter of length 1, noise 1. The design is computed from the "
-            "vectors of up to 2,000 of the first units. Regret of the whole campaign."
+            "{runs:,} runs a row: shared layout, vectors of 10 normal numbers whose "
+            "covariance has eigenvalues from *kappa* times the largest, parameter of length "
+            "1, noise 1. The design uses up to 2,000 of the first vectors. Regret of the "
+            "whole campaign."
         ),
         measure=first_batch.measure,
         runs=100,
@@ -184,8 +171,8 @@ TABLES = (
         name="costs",
         title="What a close costs",
         text=(
-            "Seconds of processor time, on one thread, to close the first of three waves of 10 "
-            "units for each coefficient and action; the median of {runs} closes."
+            "Seconds of processor time, on one thread, to close the first of three waves of "
+            "10 units for each coefficient and action: the median of {runs} closes."
         ),
         measure=costs.measure,
         runs=3,

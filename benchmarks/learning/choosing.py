@@ -58,7 +58,7 @@ def measure(runs: int) -> Measured:
         rows.append([truth, f"{units:,}, {waves}", *compared(simple, "uniform"), *right])
         claims += [
             Claim(
-                f"{who} chooses better than equal shares ({truth}, {units:,} in {waves})",
+                f"{who} chooses better than equal shares",
                 against(simple[name], simple["uniform"]),
             )
             for who, name in (

@@ -63,14 +63,14 @@ def measure(runs: int) -> Measured:
         rows.append([f"{drift:g}", *compared(regret, IGNORED)])
         claims.append(
             Claim(
-                f"The history loses less than none (drift {drift:g})",
+                "The history loses less than none",
                 against(regret[NEW], regret[IGNORED]),
             )
         )
         if drift:
             claims.append(
                 Claim(
-                    f"A learned drift loses less than added sums (drift {drift:g})",
+                    "A learned drift loses less than added sums",
                     against(regret[NEW], regret["sums added"]),
                 )
             )

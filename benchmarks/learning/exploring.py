@@ -96,11 +96,11 @@ def without_features(
         if len(sizes) > 2:
             claims += [
                 Claim(
-                    f"Lookahead loses less during the campaign than greedy ({name})",
+                    "Lookahead loses less during the campaign than greedy",
                     against(regret["lookahead"], regret["greedy"]),
                 ),
                 Claim(
-                    f"Lookahead loses less than Thompson sampling ({name})",
+                    "Lookahead loses less than Thompson sampling",
                     against(regret["lookahead"], regret["Thompson"]),
                 ),
             ]
@@ -144,7 +144,7 @@ def with_features(runs: int) -> Measured:
         if waves > 2:
             claims += [
                 Claim(
-                    f"Lookahead loses less than {other} ({waves} waves)",
+                    f"Lookahead loses less than {other}",
                     against(regret["lookahead"], regret[other]),
                 )
                 for other in ("SBPE", "Thompson")
@@ -206,7 +206,7 @@ def rolled_out(runs: int) -> Measured:
             # The best fixed policy is known in hindsight only: no worse than it is the aim.
             if times:
                 claims.append(
-                    Claim(f"Less is lost than by the best other policy ({name}, {said_after})",
+                    Claim("Less is lost than by the best other policy",
                           change)
                 )  # fmt: skip
         say(f"after: {name}")

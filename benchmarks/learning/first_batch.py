@@ -57,8 +57,7 @@ def measure(runs: int) -> Measured:
         rows.append([str(K), ending, f"{kappa:g}", *compared(regret, "SBPE, uniform")])
         claims.append(
             Claim(
-                f"A first batch by design loses less ({K} actions, batches end at {ending}, "
-                f"kappa {kappa:g})",
+                "A first batch by design loses less",
                 against(regret["SBPE, design"], regret["SBPE, uniform"]),
             )
         )

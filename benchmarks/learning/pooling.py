@@ -50,7 +50,7 @@ def pooled(runs: int) -> Measured:
         lost = _losses(policies, sizes, runs, scales=(constant, features))
         rows.append([f"{units:,}", f"{constant:g}, {features:g}", *compared(lost, "SBPE")])
         claims += [
-            Claim(f"{name} loses less ({units:,} units; {constant:g}, {features:g})",
+            Claim(f"{name} loses less",
                   against(lost[name], lost["SBPE"]))
             for name in ("joint ridge", "SBPE, pooled")
         ]  # fmt: skip
@@ -74,7 +74,7 @@ def leveled(runs: int) -> Measured:
         lost = _losses(policies, (800,) * 5, runs, scales=(0.1, 0.03), shock=shock, chance=0.1)
         rows.append([f"{shock:g}", *compared(lost, "SBPE")])
         claims += [
-            Claim(f"Levels lose less ({name}, shocks of {shock:g})",
+            Claim(f"Levels lose less ({name})",
                   against(lost[f"{name}, levels"], lost[name]))
             for name in ("SBPE", "joint ridge", "pooled") if shock
         ]  # fmt: skip

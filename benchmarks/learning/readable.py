@@ -31,7 +31,7 @@ def measure(runs: int) -> Measured:
         worth = {name: np.array([one[name] for one in found]) for name in found[0]}
         rows.append([outcome, f"{size:,}", *compared(worth, "SBPE")])
         claims += [
-            Claim(f"{worse} is worth less than {better} ({outcome}, {size:,} rows)",
+            Claim(f"{worse} is worth less than {better}",
                   against(worth[worse], worth[better]))
             for better, worse in (("pooled", "SBPE"), ("tree", "SBPE"))
         ]  # fmt: skip

@@ -12,12 +12,12 @@ from seqbatch.core.arrays import Floats
 
 @dataclass(frozen=True)
 class Claim:
-    """An expected gain: less of a loss than another policy's, in percent of it.
+    """An expected gain in one row: less of a loss than another policy's, in percent of it.
 
     Parameters
     ----------
     text
-        Who gains, where, and against whom.
+        Who gains against whom; the same in all rows.
     gain
         The measured change in percent, negative where the loss is smaller, with standard errors.
     """
@@ -26,15 +26,9 @@ class Claim:
     gain: tuple[float, float]
 
     @property
-    def line(self) -> str:
-        """The claim with what was measured: a gain counts beyond two standard errors."""
-        change, error = self.gain
-        found = "not reproduced"
-        if change < -2 * error:
-            found = "reproduced"
-        elif change > 2 * error:
-            found = "the opposite was measured"
-        return f"- {self.text}: {found} ({said(self.gain)})."
+    def found(self) -> int:
+        """1 if reproduced, -1 if the opposite was measured: beyond two standard errors."""
+        return -round(np.sign(self.gain[0])) if clear(self.gain) else 0
 
 
 @dataclass(frozen=True)
@@ -75,8 +69,23 @@ class Table:
         head = f"| {' | '.join(found.columns)} |\n|{'---|' * len(found.columns)}"
         rows = [f"| {' | '.join(row)} |" for row in found.rows]
         text = "\n".join(paragraph(self.text.format(runs=runs)))
-        claims = ["", *(claim.line for claim in found.claims)] if found.claims else []
+        claims = ["", *judged(found.claims)] if found.claims else []
         return "\n".join([f"## {self.title}", "", text, head, *rows, *claims, ""])
+
+
+def judged(claims: Sequence[Claim]) -> list[str]:
+    """Return one line for each text: in how many rows it was reproduced, and the range."""
+    lines = []
+    for text in dict.fromkeys(claim.text for claim in claims):
+        same = [claim for claim in claims if claim.text == text]
+        gains = [claim.gain[0] for claim in same]
+        against_it = sum(claim.found < 0 for claim in same)
+        opposite = f", the opposite in {against_it}" if against_it else ""
+        lines.append(
+            f"- {text}: reproduced in {sum(claim.found > 0 for claim in same)} of {len(same)} "
+            f"rows{opposite} ({min(gains):+.1f}% to {max(gains):+.1f}%)."
+        )
+    return lines
 
 
 def against(part: Floats, base: Floats) -> tuple[float, float]:
@@ -86,18 +95,23 @@ def against(part: Floats, base: Floats) -> tuple[float, float]:
     return 100 * (ratio - 1), 100 * error
 
 
-def said(change: tuple[float, float]) -> str:
-    """Return a change in percent with its standard error.
+def clear(change: tuple[float, float]) -> bool:
+    """Whether a change is more than two standard errors."""
+    return abs(change[0]) > 2 * change[1]
 
-    >>> said((-12.345, 1.24))
-    '-12.3% ± 1.2'
+
+def said(change: tuple[float, float]) -> str:
+    """Return a change in percent, with a star if it is clear.
+
+    >>> said((-12.345, 1.24)), said((1.2, 1.24))
+    ('-12.3*', '+1.2')
     """
-    return f"{change[0]:+.1f}% ± {change[1]:.1f}"
+    return f"{change[0]:+.1f}{'*' if clear(change) else ''}"
 
 
 def compared(losses: Mapping[str, Floats], base: str) -> list[str]:
     """Return the base's mean loss, and the change of every other policy."""
     means = losses[base]
-    error = means.std(ddof=1) / np.sqrt(len(means))
     others = [said(against(each, means)) for name, each in losses.items() if name != base]
-    return [f"{means.mean():.4f} ± {error:.4f}", *others]
+    mean = float(means.mean())
+    return [f"{mean:,.0f}" if mean > 100 else f"{mean:.3g}", *others]

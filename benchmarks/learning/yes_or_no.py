@@ -73,7 +73,7 @@ def measure(runs: int) -> Measured:
         rows.append([f"{rate:.0%}", f"{differences}", f"{units:,}", *compared(lost, "SBPE")])
         where = f"{rate:.0%}, differences times {differences}, {units:,} units"
         claims += [
-            Claim(f"{name} loses less than SBPE ({where})", against(lost[name], lost["SBPE"]))
+            Claim(f"{name} loses less than SBPE", against(lost[name], lost["SBPE"]))
             for name in ("pooled", "joint ridge")
         ]
         say(f"yes or no: {where}")

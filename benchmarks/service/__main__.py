@@ -31,10 +31,9 @@ KILLED = 3.0
 #: Sockets of a worker that has no calls yet: where it listens, and those that wake its loop.
 STARTING = 3
 TEXT = """\
-The last run of `python -m benchmarks.service`, on {machine}, Python {python}, PostgreSQL {postgres} with `fsync` on, and
-{cores} cores for the database, {workers} workers and the clients together, all on loopback. The bare route has the same
-framework, server and number of workers, and writes one row in a transaction. Route and service take turns,
-{rounds} times {seconds:g} seconds each, with {clients} clients at a time.
+The last run of `python -m benchmarks.service`, on {machine}, Python {python}, PostgreSQL {postgres} with `fsync` on;
+database, {workers} workers and {clients} clients share {cores} cores. The bare route writes one row in a transaction with
+the same framework. Route and service take turns, {rounds} times {seconds:g} seconds each.
 
 {table}
 

@@ -29,7 +29,7 @@ def run(kills):
             url, arguments = stage.copied(place), stage.full(place)
             [result] = nursery.run(order(url, call, **how, **arguments))
             kept = examine(url, stage, acknowledged=result.get("done"), out=arguments.get("out"))
-            tally = counts.setdefault(f"lake {label}, {call}", Counter())
+            tally = counts.setdefault(f"lake {label}", Counter())
             tally.update(attempts=1, died=int(result["killed"]), kept=int(kept))
             return result
 

@@ -87,7 +87,7 @@ def attempt(server, nursery, name, call, delay, folder):
 
 
 def run(kills):
-    """Kill servers so many times; return counts by call."""
+    """Kill servers so many times; return the counts."""
     import pgserver
 
     counts = {}
@@ -101,7 +101,7 @@ def run(kills):
         nursery = Nursery()
         for number in range(kills):
             call = CALLS[number % len(CALLS)]
-            tally = counts.setdefault(f"PostgreSQL server killed, {call}", Counter())
+            tally = counts.setdefault("PostgreSQL server killed", Counter())
             kept, failed = attempt(
                 server, nursery, f"kill{number}", call, draw.uniform(0.0, 0.25), folder
             )

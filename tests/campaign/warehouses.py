@@ -108,7 +108,7 @@ def dates(days):
 
 
 def visits(ids, actions, *, seed):
-    effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4}
+    effect = {"none": 0.0, "it's mail": 0.2, "call": 0.4, "sms": 0.1}
     noise = np.random.default_rng([seed, 1]).normal(0, 1, len(ids))
     values = np.array([effect[action] for action in actions]) + noise
     return pl.DataFrame(

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from seqbatch.campaign import Campaign
+from seqbatch.storage import open_store
 from tests.cli.test_cli import run
 from tests.cli.test_narrow import run as run_narrow
 
@@ -61,6 +63,33 @@ def test_a_plan_from_a_sample(tmp_path):
     assert "whose 4 columns vary in 3 directions (1 redundant" in " ".join(text.split())
     wrong = run(*SMALL, "--sample", str(file), "--columns", "age,height", code=2)
     assert "each of features must be one of the file's columns" in wrong.stderr
+
+
+def test_a_plan_that_starts_from_sums(tmp_path):
+    random = np.random.default_rng(0)
+    spec = {"name": "winter", "seed": 1, "actions": ["none", "mail"], "grid": {"sizes": [90]},
+            "metrics": {"sales": {"kind": "amount", "unit": "EUR"}}, "currency": "EUR",
+            "objective": {"maximise": "sales"}, "features": {"numeric": {"age": "learn"}},
+            }  # fmt: skip
+    file, ids = tmp_path / "sums.json", [f"u{number}" for number in range(90)]
+    winter = Campaign.create(spec, store=open_store(tmp_path / "c.db"))
+    winter.assign(pl.DataFrame({"unit": ids, "age": random.normal(40, 9, 90)}))
+    winter.record(pl.DataFrame({"unit": ids, "sales": random.standard_normal(90)}))
+    winter.close()
+    winter.export(file, what="sums")
+    asked = ("plan", "--units", "400", "--batches", "2", "--max-batches", "2", "--sums", str(file))
+    words = run(*asked, "--drift", "0.05").stdout
+    assert "using the history" in words.splitlines()[1]
+    assert "history of 90 units, from which coefficients have drifted by 0.05" in " ".join(
+        words.split()
+    )
+    made = run(*asked, "--actions", "mail,fax", "--json").stdout
+    assert json.loads(made)["history"]["drift"] == "learn"
+    for wrong in (("--actions", "fax"), ("--sums", str(tmp_path / "c.db"))):
+        assert run(*asked, *wrong, code=2).stderr.startswith(f"seqbatch: {wrong[0]} must be")
+    assert run(*asked[:7], "--actions", "2", "--drift", "0.1", code=2).stderr.startswith(
+        "seqbatch: --drift must be given with --sums"
+    )
 
 
 def test_what_may_be_no_feature_is_asked_about(tmp_path):

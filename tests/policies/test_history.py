@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from seqbatch import Learner, grids
+from seqbatch import Learner, checks, grids
 from seqbatch.core import Statistics
 from seqbatch.core.history import DRIFTS, GUESS, joint_noise, likeliest_ridge
+from seqbatch.environments import Gaussian
 from seqbatch.policies import RBGL, SBPE, SBUCB, History, JointRidge, ThompsonSampling, registry
+from seqbatch.simulation import Study
 from tests.oracles import history as oracle
 from tests.oracles.pooling import joint_ridge
 from tests.refusals import refused
@@ -133,7 +135,7 @@ def test_a_learned_drift_is_an_average(policy):
     found = np.array([weights[drift] for drift in DRIFTS])
     assert np.allclose(found / found.sum(), likely / likely.sum(), atol=1e-4)
     means = [oracle.posterior(*both, K, drift=drift, **law)[0] for drift in DRIFTS]
-    without = made.without_history(played.state)[0].fit.theta
+    without = made.without_history(made.joint_sums(played.state)[0]).fit.theta
     average = sum(weights[drift] * mean for drift, mean in zip(DRIFTS, means, strict=True))
     assert np.allclose(played.estimate.theta, average + weights[None] * without, atol=1e-5)
 
@@ -148,11 +150,11 @@ def test_a_history_of_another_world_is_dropped(policy):
     plain = learner(replace(alone, first="uniform"))
     plain.replay(x[: ENDS[0]], table[: ENDS[0]])
     assert made.drifts(played.state)[None] > 1 - 1e-9
-    without = made.without_history(played.state)[0].fit.theta
+    without = made.without_history(made.joint_sums(played.state)[0]).fit.theta
     assert np.allclose(played.estimate.theta, without, atol=1e-8)
     state = learner(replace(made, first="uniform"))
     state.replay(x[: ENDS[0]], table[: ENDS[0]])
-    fit = made.without_history(state.state)[0].fit.theta
+    fit = made.without_history(made.joint_sums(state.state)[0]).fit.theta
     assert np.array_equal(fit, plain.estimate.theta)
 
 
@@ -224,6 +226,44 @@ def test_plain_values_and_files(tmp_path):
     assert again.policy == policy
     assert np.array_equal(again.assign(x[:120]).actions, played.assign(x[:120]).actions)
     assert "history" not in registry.describe(JointRidge())
+
+
+@pytest.mark.slow
+def test_conformance():
+    earlier = history(world()[0])
+    for policy in (JointRidge(history=earlier), RBGL(estimate="pooled", history=earlier)):
+        assert len(checks.check_policy(policy).rules) == len(checks.POLICY_CHECKS)
+
+
+def test_studies_start_from_a_history(tmp_path):
+    (x, actions, y), _ = world()
+    earlier = History.of([Statistics.zero(K, P).add(x, y, actions)])
+    policies = {"with": JointRidge(first="fixed", history=earlier)}
+    one = Study(environments={"known": Gaussian(dim=P, actions=K, layout="block")},
+                policies=policies, horizons=[200], batches=[2], trials=1,
+                method="device", device="numpy")  # fmt: skip
+    assert Study.load(one.save(tmp_path / "study.toml")).policies == policies
+    # Trials are simulated together.
+    two = replace(one, trials=2).run().runs
+    assert two["regret"][0] == one.run().runs["regret"][0] != two["regret"][1]
+
+
+def test_many_trials_at_once_have_the_estimates_of_one():
+    rows, (x, table) = world(11)
+    policy = start(JointRidge(), waves="own level", history=history(rows))
+    states = []
+    for outcomes in (table, 1 - 2 * table):
+        played = learner(policy)
+        played.replay(x[: ENDS[0]], outcomes[: ENDS[0]])
+        states.append(played.state)
+    both = [
+        Statistics(*(np.concatenate([getattr(part, name) for part in parts])
+                     for name in ("gram", "moment", "squares", "count")))
+        for parts in zip(*(state.evidence for state in states), strict=True)
+    ]  # fmt: skip
+    found = policy.refit(replace(states[0], evidence=tuple(both))).estimates[0].theta
+    alone = [policy.refit(state).estimates[0].theta for state in states]
+    assert np.array_equal(found, np.concatenate(alone))
 
 
 def test_refusals():

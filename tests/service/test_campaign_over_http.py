@@ -83,7 +83,7 @@ def test_a_plan(service):
 
 
 def test_a_plan_takes_what_the_planner_takes(service):
-    known = set(inspect.signature(planning.plan).parameters) - {"progress"}
+    known = set(inspect.signature(planning.plan).parameters) - {"progress", "history"}
     assert known == set(PlanBody.model_fields)
     body = {
         "units": 2_000, "actions": 2, "features": 1, "effect": [0.3], "effect_spread": 1.5,

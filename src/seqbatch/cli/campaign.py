@@ -78,7 +78,7 @@ def _words(now: "Situation") -> list[str]:
         how = "--partial" if now.spec.in_order else "--draw"
         words += [] if now.left is None else [how]
         words += ["--out", _new_file("assignments", now.wave)]
-    elif step == "sql" and now.condition != "open":
+    elif step == "sql" and (now.condition != "open" or now.look_due):
         words += [*FINDINGS]
     elif step == "sql":
         words += ["--units", "YOUR_TABLE", "--assignments", "YOUR_ASSIGNMENTS", "--write"]

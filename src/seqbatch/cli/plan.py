@@ -39,6 +39,7 @@ from seqbatch.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from seqbatch.campaign.files.reading import ReadingOptions
     from seqbatch.planning import Plan
+    from seqbatch.policies import History as PolicyHistory
 
 
 # ----------------------------------------------------------------------
@@ -86,6 +87,23 @@ Dim = Annotated[
     int | None,
     typer.Option(
         help="Length of each action's vector, with one model, instead of --features.",
+        rich_help_panel=RESEARCH,
+    ),
+]
+Sums = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of sums of an earlier campaign (campaign export --what sums) from which this "
+        "one starts, instead of --features; its first batch is not random. --actions are then "
+        "names.",
+        rich_help_panel=RESEARCH,
+    ),
+]
+Drift = Annotated[
+    float | None,
+    typer.Option(
+        help="How far coefficients have drifted since the --sums, in standard deviations of the "
+        "noise (default: to be learned).",
         rich_help_panel=RESEARCH,
     ),
 ]
@@ -229,7 +247,7 @@ After = Annotated[
 Purpose = Annotated[
     str,
     typer.Option(
-        help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
+        help="Purpose: earn (what the experiment earns) or choose (one action for all at the "
         "end; plans for simple regret).",
     ),
 ]
@@ -306,6 +324,8 @@ def plan(
     outcomes: Outcomes = None,
     dedupe: Dedupe = None,
     dim: Dim = None,
+    sums: Sums = None,
+    drift: Drift = None,
     batches: Batches = None,
     contexts: Contexts = "stochastic",
     effect: Effect = None,
@@ -361,7 +381,8 @@ CAMPAIGN_OPTIONS = BOTH | {
     "details",
 }  # fmt: skip
 RESEARCH_OPTIONS = BOTH | {
-    "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "batches", "contexts",
+    "units", "features", "sample", "columns", "outcomes", "dedupe", "dim", "sums", "drift",
+    "batches", "contexts",
     "effect", "effect_spread", "noise", "kappa", "grid", "max_batches", "min_batch", "max_batch",
     "first_batch", "floor", "eligible", "capacity", "batch_cost", "within", "detect", "trade",
 }  # fmt: skip
@@ -392,16 +413,25 @@ def _asked(typed: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a researcher's plan."""
     from seqbatch.planning.outcome_scale import share_of
 
-    apart = {"sample", "columns", "outcomes", "out", "force", "as_json", "trade", "randomised"}
+    apart = {
+        "sample", "columns", "outcomes", "out", "force", "as_json", "trade", "randomised", "sums",
+        "drift",
+    }  # fmt: skip
     reading = ("file_format", "delimiter", "encoding", "sheet", "skip_rows", "dedupe")
     names = RESEARCH_OPTIONS - apart - set(reading)
     asked = {name: typed[name] for name in names}
-    actions = typed["actions"]
+    actions, history = typed["actions"], None
+    if typed["sums"] is not None:
+        history = _history(typed["sums"], _names(actions), typed["drift"])
+        actions = str(len(history.places))
+    elif typed["drift"] is not None:
+        raise InvalidArgumentError("drift", "given with --sums", typed["drift"])
     if actions is None or not actions.isdecimal():
         given = "none" if actions is None else repr(actions)
         raise InvalidArgumentError("actions", "a whole number with --units", given)
     asked |= {
         "actions": int(actions),
+        "history": history,
         "randomised": typed["randomised"] or 0.0,
         "power": 0.8 if typed["power"] is None else share_of("power", typed["power"]),
         "effect": typed["effect"] or None,
@@ -415,6 +445,22 @@ def _asked(typed: dict[str, Any]) -> dict[str, Any]:
         "capacity": _shares("capacity", typed["capacity"]),
     }  # fmt: skip
     return asked
+
+
+def _history(sums: Path, names: list[str] | None, drift: float | None) -> "PolicyHistory":
+    """Return the history in a file of sums, for the named actions or for all of its own."""
+    from seqbatch.campaign.record.earlier_campaign import damage, history_of, known_actions
+    from seqbatch.campaign.steps.earlier import read_sums
+
+    document, problem = read_sums(sums)
+    if document is None or (problem := damage(document)):
+        rule = "a file that `campaign export --what sums` wrote"
+        raise InvalidArgumentError("sums", rule, f"{sums}, which {problem}")
+    known = known_actions(document)
+    if names is not None and not set(names) & set(known):
+        rule = f"names, some of them those of the sums: {', '.join(known)}"
+        raise InvalidArgumentError("actions", rule, ",".join(names))
+    return history_of(document, names or known, drift="learn" if drift is None else drift)
 
 
 # ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from seqbatch.cli.campaign import (
     Who,
     next_command,
     opened,
+    say_how_to_adopt,
     show_closed,
 )
 from seqbatch.cli.console import Json, dump, say, say_files, say_next
@@ -124,28 +125,31 @@ def record_sums(
 
     Example: seqbatch campaign record-sums spring sums.csv --statement sums-2.sql
     """
-    from seqbatch.campaign.steps.record_sums import SumsRecorded
-
     with opened(name, store, who, as_json) as campaign:
         result = campaign.record_sums(sums, statement=statement, force=force, reason=reason)
-        then = next_command(campaign, store)
-        if isinstance(result, SumsRecorded) and not result.complete:
+        now = campaign.situation()
+        then = next_command(campaign, store, now)
+        if now.look_due or not (result.closed or result.complete):
             then = command("sql", campaign.name, *FINDINGS, store=store)
     if as_json:
         dump({**asdict(result), "next": then})
         return
-    if isinstance(result, SumsRecorded):
+    if (closed := result.closed) is not None:
+        show_closed(closed)
+        say("Its rows are kept elsewhere; the event holds the statement and its sums.")
+        if closed.proposal is not None and closed.proposal.changes:
+            say_how_to_adopt(name, store)
+    else:
         _show_recorded(result)
-        say_next(then)
-        return
-    show_closed(result)
-    say("Its rows are kept elsewhere; the event holds the statement and its sums.")
     say_next(then)
 
 
 def _show_recorded(result: "SumsRecorded") -> None:
     """Say what was recorded."""
+    from seqbatch.campaign.decide.stopping import look_text
     from seqbatch.display import enumerated
 
     waves = enumerated([str(wave) for wave in result.waves])
     say(f"Sums for findings recorded: {result.kind} of wave {waves} (event {result.event})")
+    if result.stopping is not None:
+        say(look_text(result.stopping))

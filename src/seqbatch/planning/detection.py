@@ -8,6 +8,8 @@ from math import ceil, sqrt
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from seqbatch.display import counted, number, percent_cut, plural
 from seqbatch.document import Table
 from seqbatch.inference import (
@@ -214,6 +216,17 @@ def _randomised(model: Model, share: float) -> Model:
     return replace(model, conduct=replace(model.conduct, randomised=share))
 
 
+def informative(model: Model, batches: int) -> bool:
+    """Return whether every action has a chance in some batch."""
+    return bool(model.conduct.chance or _blind(model, batches))
+
+
+def _blind(model: Model, batches: int) -> int:
+    """Return how many first batches are assigned uniformly at random."""
+    shares = model.conduct.blind(batches, informed=model.past is not None)
+    return int(np.cumprod(shares >= 1).sum())
+
+
 def shares_of(model: Model, sizes: Sequence[int], policy: BasePolicy) -> PlanOfShares:
     """Return the shares of the informative batches.
 
@@ -221,7 +234,7 @@ def shares_of(model: Model, sizes: Sequence[int], policy: BasePolicy) -> PlanOfS
     systematically there, and these batches are not informative about its lift.
     """
     conduct = model.conduct
-    blind = 1 + conduct.delay
+    blind = _blind(model, len(sizes))
     counting = sizes if conduct.chance else sizes[:blind]
     return plan_of_shares(
         counting,

@@ -20,6 +20,7 @@ from seqbatch.planning.best_grids import best_grids
 from seqbatch.planning.candidate_policies import candidates, preferred, ucb, usual
 from seqbatch.planning.detection import least_share, planned_lift, units_needed
 from seqbatch.planning.guarantee import choose_guarantee, guarantee
+from seqbatch.planning.history import features_of, model_from, usual_from
 from seqbatch.planning.number_of_batches import choose
 from seqbatch.planning.outcome_scale import share_of
 from seqbatch.planning.regret import online_row, row, sensitivity
@@ -42,6 +43,7 @@ from seqbatch.planning.request import (
 from seqbatch.planning.result import Plan
 from seqbatch.planning.trials.conditions import Conduct, Purpose
 from seqbatch.planning.unit_sample import Sample
+from seqbatch.policies import History
 from seqbatch.policies.base import BasePolicy
 
 # ----------------------------------------------------------------------
@@ -187,6 +189,7 @@ def plan(
     actions: int,
     features: int | Sample | None = None,
     dim: int | None = None,
+    history: History | None = None,
     batches: int | None = None,
     contexts: ContextKind = "stochastic",
     effect: float | Sequence[float] | None = None,
@@ -229,6 +232,11 @@ def plan(
     dim
         Instead of `features`: the length of each action's vector, with one model for all actions,
         as in the paper.
+    history
+        The sums of an earlier experiment with the same features, from which this one starts; its
+        rows begin with the constant 1. The first batch is then not random. Effect and noise are
+        learned from it, and `features` may be left out. A drift that is to be learned is the one
+        that policies assume before any outcome.
     batches
         M; None finds the smallest number that earns nearly as much as fully online (`within`).
     contexts
@@ -321,6 +329,8 @@ def plan(
     """
     arguments.choice("contexts", contexts, get_args(ContextKind))
     arguments.choice("grid", grid, get_args(GridKind))
+    if history is not None:
+        features = features_of(history, actions=actions, features=features, dim=dim)
     if batch_cost is not None:
         batch_cost = arguments.number("batch_cost", batch_cost, at_least=0)
     rate = None if base_rate is None else share_of("base_rate", base_rate)
@@ -332,6 +342,11 @@ def plan(
         purpose,
     )  # fmt: skip
     extended = conduct != Conduct(actions=model.actions) or detect is not None
+    if history is not None and (contexts == "adversarial" or conduct.looks_beyond):
+        raise InvalidArgumentError(
+            "history", 'left out if contexts are adversarial, with after or purpose = "choose"',
+            repr(history), "The policies for these start without one.",
+        )  # fmt: skip
     if contexts == "adversarial" and extended:
         raise InvalidArgumentError(
             "randomised, floor, missing, delay, eligible, capacity, after, purpose and detect",
@@ -345,13 +360,15 @@ def plan(
         # Actions are compared by their means.
         model, features = replace(model, dim=1, rows=None), 0
     model = replace(model, conduct=conduct)
+    if history is not None:
+        model = model_from(model, law, history)
     limits = limits_of(units, min_batch, max_batch, first_batch, waves)
     if quick and max_batches is None:
         max_batches = FEW_BATCHES
     numbers = numbers_of(limits, batches, max_batches)
     if conduct.delay and min_batch is None:
         limits = limits.waiting(model.dim, numbers[-1])
-    if rate is not None and limits.waves is None and limits.first is None:
+    if rate is not None and history is None and limits.waves is None and limits.first is None:
         limits = replace(limits, opening=enough_events(rate, conduct, limits.units))
     request = Request(
         model=model,
@@ -368,13 +385,16 @@ def plan(
         power=arguments.number("power", power, at_least=0.5, at_most=0.999),
         quick=quick,
         base_rate=rate,
+        history=history,
     )
     if contexts == "adversarial":
         return adversarial(request)
     require_answerable(model)
-    answer = partial(
-        stochastic, policy=None if compare else usual(model), progress=progress or silent
-    )
+    policy = None if compare else usual(model)
+    if history is not None:
+        # Policies are compared as they start without one.
+        policy = usual_from(model, history)
+    answer = partial(stochastic, policy=policy, progress=progress or silent)
     if request.detect is not None:
         return detecting(request, request.detect, answer)
     return answer(request)
@@ -449,6 +469,8 @@ def replan(
             "one for adversarial contexts",
             "For adversarial contexts, split the remaining units into equal batches.",
         )
+    if before.request.history is not None:
+        raise InvalidArgumentError("before", "a plan without history", "one with a history")
     total = before.seen + before.units
     if arguments.integer("seen", seen) >= total:
         raise InvalidArgumentError("seen", f"below units = {total}", seen)

@@ -84,7 +84,7 @@ def _lower_bound(request: Request, sizes: Sizes) -> float:
     bound for an experiment that has already started, or after which the outcomes are used.
     """
     model = request.model
-    if request.limits.seen or model.conduct.after or model.conduct.purpose == "choose":
+    if model.past is not None or model.conduct.looks_beyond:
         return math.nan
     units = np.array(sizes, dtype=np.float64)
     blind = model.conduct.blind(len(sizes))
@@ -127,7 +127,7 @@ def _least_chosen(request: Request, sizes: Sizes, chosen: Floats) -> float:
 def rate(request: Request, batches: int | None) -> float:
     """Return the theorem's rate; fully online counts as one batch per unit."""
     model, limits = request.model, request.limits
-    if limits.seen or request.too_short or model.conduct.purpose == "choose":
+    if model.past is not None or request.too_short or model.conduct.purpose == "choose":
         return math.nan
     return theory.stochastic_upper_rate(
         units=limits.units,

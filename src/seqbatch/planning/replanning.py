@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seqbatch.core import Statistics, arguments
-from seqbatch.core.arrays import Floats
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.errors import InvalidArgumentError, InvalidGridError
 from seqbatch.planning.best_grids import search
 from seqbatch.planning.gaussian_model import Model
@@ -166,7 +166,12 @@ def centred(known: Statistics) -> Statistics:
 
 def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Statistics:
     """Return statistics in coordinates in which contexts are standard normal."""
-    inverse = np.linalg.inv(_context_root(statistics, covariance, model))
+    return turned(statistics, context_root(statistics, covariance, model))
+
+
+def turned(statistics: Statistics, root: Floats) -> Statistics:
+    """Return statistics in the coordinates that a matrix maps to those of the statistics."""
+    inverse = np.linalg.inv(root)
     return replace(
         statistics,
         gram=inverse @ statistics.gram @ inverse.T,
@@ -174,7 +179,7 @@ def whitened(statistics: Statistics, covariance: ArrayLike | None, model: Model)
     )
 
 
-def _context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
+def context_root(statistics: Statistics, covariance: ArrayLike | None, model: Model) -> Floats:
     """Return the matrix that maps whitened contexts to those of the statistics.
 
     With features, the statistics contain every unit's row, whatever its action: they determine mean
@@ -218,6 +223,37 @@ def _root(covariance: Floats) -> Floats:
         "of features that vary and are not linear combinations of each other",
         "some that are constant or redundant",
         "Leave those columns out; for each category, leave out one level.",
+    )
+
+
+#: A column is redundant if the other columns leave less than this share of its variance.
+REPEATED = 1e-6
+
+
+def independent(gram: Floats) -> Integers:
+    """Return the columns that are not redundant given those before them, intercept first.
+
+    With an intercept, the levels of a category include one redundant column, which affects no
+    decision.
+    """
+    left, kept = np.array(gram, dtype=np.float64), list[int]()
+    # A variance below this is a rounding error of a constant column.
+    least = 1e-12 * np.diag(left)
+    for column in range(len(left)):
+        variance = left[column, column]
+        if variance > least[column]:
+            kept.append(column)
+            left = left - np.outer(left[:, column], left[column]) / variance
+        if column == 0:
+            # Once the intercept has removed the means, compare with the columns' variances.
+            least = np.maximum(least, REPEATED * np.diag(left))
+    return np.array(kept, dtype=np.int64)
+
+
+def of_columns(known: Statistics, columns: Integers) -> Statistics:
+    """Return the sums of some of the columns."""
+    return Statistics(
+        known.gram[:, columns][:, :, columns], known.moment[:, columns], known.squares, known.count
     )
 
 

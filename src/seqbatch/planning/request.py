@@ -20,6 +20,7 @@ from seqbatch.planning.trials.conditions import Conduct, Purpose
 from seqbatch.planning.trials.draws import KeptDraws
 from seqbatch.planning.trials.greedy_runs import Rates
 from seqbatch.planning.unit_sample import Sample
+from seqbatch.policies import History
 
 # ----------------------------------------------------------------------
 # Limits on batches: their sizes, calendar waves, and grids that satisfy both.
@@ -506,9 +507,9 @@ def require_choice(layout: str, conduct: Conduct, batch_cost: float | None) -> N
         "batch_cost": batch_cost is not None,
     }
     reasons = {
-        "dim": "One action for everybody is chosen by the actions' means: give features.",
+        "dim": "One action for all is chosen by the actions' means: give features.",
         "after": "Without purpose, what the experiment earns and the roll-out count together.",
-        "eligible and capacity": "The action that is chosen at the end is one for everybody.",
+        "eligible and capacity": "One action is chosen for all units at the end.",
         "batch_cost": "Simple regret is a loss per unit that gets the chosen action.",
     }
     for name, given in others.items():
@@ -635,6 +636,8 @@ class Request:
         Whether few trials suffice.
     base_rate
         The share of yes without any action, if outcomes are yes or no.
+    history
+        The sums of an earlier experiment from which this one starts, if there is one.
     draws
         The random draws for each purpose, shared with requests that replace the model.
     """
@@ -653,6 +656,7 @@ class Request:
     power: float = 0.8
     quick: bool = False
     base_rate: float | None = None
+    history: History | None = None
     draws: dict[int, KeptDraws] = field(default_factory=dict, repr=False)
 
     @cached_property

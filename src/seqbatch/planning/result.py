@@ -21,7 +21,7 @@ from seqbatch.document import (
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import Grid
 from seqbatch.output_files import require_target
-from seqbatch.planning.detection import Detection, detection
+from seqbatch.planning.detection import Detection, detection, informative
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.result_picture import draw, panels
 from seqbatch.planning.result_rows import Candidate, Row, Sensitivity
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 def as_dict(plan: "Plan") -> dict[str, Any]:
     """Return everything except the trade, which takes longer to compute."""
     policy = {part.name: getattr(plan.policy, part.name) for part in fields(plan.policy)}
+    history = policy.pop("history", None)
     answer = {
         "units": plan.units,
         "seen": plan.seen,
@@ -79,6 +80,7 @@ def as_dict(plan: "Plan") -> dict[str, Any]:
         "ends": list(plan.grid.ends),
         "sizes": list(plan.grid.sizes),
         "policy": {"name": type(plan.policy).__name__, **policy},
+        "history": None if history is None else history.about(),
         "table": [asdict(row) for row in (*plan.rows, plan.online)],
         "candidates": [
             {k: v for k, v in vars(one).items() if k != "policy"} for one in plan.candidates
@@ -162,7 +164,7 @@ class Plan:
     @property
     def looks_beyond(self) -> bool:
         """Whether units after the experiment count, so that regret is not the experiment's own."""
-        return self.choosing or self.model.conduct.after > 0
+        return self.model.conduct.looks_beyond
 
     @property
     def sample(self) -> Sample | None:
@@ -214,10 +216,13 @@ class Plan:
         """The detectable lifts over control; None if they cannot be computed.
 
         That is so for adversarial contexts, which have no fixed lift; for an experiment under way,
-        because the plan does not know how its first batches were assigned; and if units may not get
-        every action, because the formulas do not hold then.
+        because the plan does not know how its first batches were assigned; if a history decides all
+        of the first batch; and if units may not get every action, because the formulas do not hold
+        then.
         """
         if self.contexts == "adversarial" or self.seen or self.model.conduct.restricted:
+            return None
+        if not informative(self.model, self.batches):
             return None
         return detection(self.model, self.grid.sizes, self.policy, lift=self.request.detect)
 

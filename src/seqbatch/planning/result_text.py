@@ -3,12 +3,14 @@
 import math
 from typing import TYPE_CHECKING
 
+from seqbatch.core.history import GUESS
 from seqbatch.display import counted, number, percent, percent_cut, plural
 from seqbatch.document import Items, Part, Table
 from seqbatch.planning.detection import describe_detection, detection_table
 from seqbatch.planning.guarantee import choose_guarantee
 from seqbatch.planning.number_of_batches import Noun, choose
 from seqbatch.planning.trials.greedy_runs import ROUNDING
+from seqbatch.policies.history import LEARN
 
 if TYPE_CHECKING:
     from seqbatch.planning.gaussian_model import Model
@@ -43,7 +45,7 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     )
     if model.past is not None:
         text = (
-            f"Assumed: {shape}. Estimated from the outcomes so far: a perfect assignment gains "
+            f"Assumed: {shape}. {_learned_from(plan)}: a perfect assignment gains "
             f"{_around([effect for effect, _ in model.scenarios])} per unit over a random one, "
             f"in experiments like this one; reward noise has standard deviation "
             f"{_around([noise for _, noise in model.scenarios])}."
@@ -51,6 +53,18 @@ def _assumed(plan: "Plan", noun: Noun) -> str:
     else:
         text += _uncertain(plan)
     return text + _conduct(plan, noun)
+
+
+def _learned_from(plan: "Plan") -> str:
+    """Say which outcomes effect and noise were estimated from."""
+    if plan.request.history is None:
+        return "Estimated from the outcomes so far"
+    about = plan.request.history.about()
+    drift = GUESS if about["drift"] == LEARN else about["drift"]
+    return (
+        f"Estimated from the history of {counted(round(about['units']), 'unit')}, from which "
+        f"coefficients have drifted by {drift:g} standard deviations of the noise"
+    )
 
 
 def _noise(plan: "Plan", noises: list[float], noun: Noun) -> str:
@@ -124,8 +138,8 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
         parts.append(f"{percent_cut(conduct.missing)} of outcomes never arrive")
     if plan.choosing:
         parts.append(
-            "one action is chosen for everybody at the end, the one with the highest estimated "
-            "mean, and only that choice counts; features of units are left out"
+            "one action is chosen for all at the end, the one with the highest estimated mean, "
+            "and only that choice counts; features of units are left out"
         )
     if conduct.after:
         parts.append(
@@ -390,15 +404,18 @@ def assigned_by(plan: "Plan") -> list[str]:
     conduct = plan.model.conduct
     about = "about " if conduct.missing else ""
     made = []
-    past = plan.model.past
+    past, history = plan.model.past, plan.request.history
+    by_chance = conduct.blind(plan.batches, informed=past is not None) >= 1
     late = [] if past is None else [units for units, _ in past.outstanding]
     for place, outcomes in enumerate(conduct.known(plan.grid.sizes)):
         # Of the units seen, the outcomes of the newest batches are still to come.
         known = plan.seen - sum(late[max(place - conduct.delay + len(late), 0) :]) + outcomes
-        if not known or conduct.chance == 1:
+        if by_chance[place] or not (known or history):
             made.append("uniformly at random")
             continue
-        how = f"using {about}{counted(round(known), 'outcome')}"
+        used = [] if history is None else ["the history"]
+        used += [f"{about}{counted(round(known), 'outcome')}"] if known else []
+        how = f"using {' and '.join(used)}"
         some = f", {percent_cut(conduct.chance)} of it at random" if conduct.chance > 0 else ""
         made.append(how + some)
     return made

@@ -12,8 +12,9 @@ changes no decision. Waves must mix actions: different features do, and a floor 
 share does for certain. UCB may give a wave one action alone: its campaigns need one of the two.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Literal
 
 import numpy as np
@@ -168,26 +169,32 @@ class LeveledPolicy(LinearPolicy):
             for trial in range(trials)
         ]
 
-    def from_history(self, state: State) -> tuple[PooledRegression, dict[float | None, float]]:
-        """Return the estimate from the history and all outcomes, and the weight of each drift."""
+    def from_history(
+        self, state: State
+    ) -> list[tuple[PooledRegression, dict[float | None, float]]]:
+        """Return each trial's estimate from history and outcomes, and the weight of each drift."""
         assert self.history is not None
-        [every], [rest] = self.joint_sums(state, every_level=True), self.joint_sums(state)
-        return combined(
-            self.history,
-            constant=self.constant,
-            leveled=self.leveled,
-            sums=reduce(JointSums.plus, every),
-            alone=reduce(JointSums.plus, rest),
-            fitted=lambda: self.without_history(state)[0],
-        )
+        return [
+            combined(
+                self.history,
+                constant=self.constant,
+                leveled=self.leveled,
+                sums=reduce(JointSums.plus, every),
+                alone=reduce(JointSums.plus, rest),
+                fitted=partial(self.without_history, rest),
+            )
+            for every, rest in zip(
+                self.joint_sums(state, every_level=True), self.joint_sums(state), strict=True
+            )
+        ]
 
-    def without_history(self, state: State) -> list[PooledRegression]:
-        """Return the estimate of each trial from the outcomes alone."""
+    def without_history(self, folds: Sequence[JointSums]) -> PooledRegression:
+        """Return the estimate of one trial from the sums of its outcomes alone, fold by fold."""
         raise NotImplementedError
 
     def drifts(self, state: State) -> dict[float | None, float]:
         """Return the weight of each drift of the history, and of None: no history."""
-        return {} if self.history is None else self.from_history(state)[1]
+        return {} if self.history is None else self.from_history(state)[0][1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,15 +231,12 @@ class EstimatingPolicy(LeveledPolicy):
     def pooled(self, state: State) -> list[PooledRegression]:
         """Return the pooled regression of each trial."""
         if self.history is not None:
-            return [self.from_history(state)[0]]
-        return self.without_history(state)
+            return [fit for fit, _ in self.from_history(state)]
+        return [self.without_history(folds) for folds in self.joint_sums(state)]
 
-    def without_history(self, state: State) -> list[PooledRegression]:
-        """Return the pooled regression of each trial from the outcomes alone."""
-        return [
-            pooled_regression(reduce(JointSums.plus, folds), constant=self.constant)
-            for folds in self.joint_sums(state)
-        ]
+    def without_history(self, folds: Sequence[JointSums]) -> PooledRegression:
+        """Return the pooled regression of one trial from its outcomes alone."""
+        return pooled_regression(reduce(JointSums.plus, folds), constant=self.constant)
 
     def outcomes_alone(self, state: State, penalty: float) -> tuple[Statistics, Floats | None]:
         """Return the sums of outcomes less their wave's level, and what that adds to covariances.

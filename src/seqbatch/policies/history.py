@@ -135,6 +135,11 @@ class History:
         """Return the number of units, not the sums."""
         return f"<History of {self.sums.count.sum():,.0f} units, drift = {self.drift!r}>"
 
+    def about(self) -> dict[str, Any]:
+        """Return which history it is: its units, its drift and its fingerprint."""
+        units = float(self.sums.count.sum())
+        return {"units": units, "drift": self.drift, "fingerprint": self.fingerprint}
+
     def plain(self) -> dict[str, Any]:
         """Return plain values, from which :meth:`read` restores the history."""
         sums = {name: values.tolist() for name, values in vars(self.sums).items()}

@@ -135,20 +135,17 @@ class JointRidge(LeveledPolicy):
     def refit(self, state: State) -> State:
         """Solve the regression of each trial for the next batch."""
         if self.history is not None:
-            return replace(state, estimates=(without_widths([self.from_history(state)[0]]),))
+            fits = [fit for fit, _ in self.from_history(state)]
+            return replace(state, estimates=(without_widths(fits),))
         theta = np.concatenate([self._theta(folds, state) for folds in self.joint_sums(state)])
         cells, dim = theta.shape
         estimate = Estimate(theta, np.zeros((0, 0, 0)), np.full(cells, dim), np.full(cells, np.nan))
         return replace(state, estimates=(estimate,))
 
-    def without_history(self, state: State) -> list[PooledRegression]:
-        """Return the regression of each trial from the outcomes alone."""
-        return [
-            PooledRegression(np.nan, np.zeros(0), found.fit, ())
-            for found in (
-                cross_validated(folds, constant=self.constant) for folds in self.joint_sums(state)
-            )
-        ]
+    def without_history(self, folds: Sequence[JointSums]) -> PooledRegression:
+        """Return the regression of one trial from its outcomes alone."""
+        found = cross_validated(folds, constant=self.constant)
+        return PooledRegression(np.nan, np.zeros(0), found.fit, ())
 
     def _theta(self, folds: Sequence[JointSums], state: State) -> Floats:
         if self.estimate == AVERAGED and self._ends(state) and state.problem.models > 1:

@@ -19,7 +19,7 @@ from seqbatch.environments import Environment, Restricted
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.grids import KINDS, GridRule
 from seqbatch.output_files import atomically
-from seqbatch.policies import Policy
+from seqbatch.policies import History, Policy
 from seqbatch.simulation.line import Line
 
 #: What a file declares, in the order in which it is written.
@@ -229,7 +229,7 @@ def _kind(where: str, kind: type) -> str:
         where,
         "of a class that can be imported by its name",
         f"{kind.__module__}.{kind.__qualname__}",
-        "Put the class into a module, for example beside the file, and import it from there.",
+        "Put the class into a module, for example next to the file, and import it from there.",
     )
 
 
@@ -264,9 +264,12 @@ def _plain(where: str, value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         if value.size > MOST_NUMBERS:
             rule = f"of at most {MOST_NUMBERS:,} numbers to be written to a file"
-            advice = "Make it in a class, in a module beside the file."
+            advice = "Make it in a class, in a module next to the file."
             raise InvalidArgumentError(where, rule, f"{value.size:,} numbers", advice)
         value = value.tolist()
+    if isinstance(value, History):
+        # Policies read it from plain values.
+        value = value.plain()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):

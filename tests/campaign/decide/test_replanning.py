@@ -10,12 +10,13 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide import replanning
 from seqbatch.campaign.decide.logged_waves import planned_waves
-from seqbatch.campaign.decide.replanning import independent, proposal_text
+from seqbatch.campaign.decide.replanning import proposal_text
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.steps import amend, close
 from seqbatch.campaign.steps.create import prepare
 from seqbatch.display import number
 from seqbatch.planning.proposal import Proposal
+from seqbatch.planning.replanning import independent
 from tests.campaign.specs import about
 from tests.refusals import refused
 

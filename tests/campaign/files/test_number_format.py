@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.number_format import (
     NumberFormat,
+    _parsed_with_care,
     number_formats_for,
     numbers,
     read_numbers,
@@ -167,3 +168,22 @@ def test_numbers_of_any_type_pass_as_they_are(kind):
     assert np.array_equal(read.values_and_wrong()[0], [1, 2, 0])
     assert read.missing.tolist() == [False, False, True]
     assert read.wrong == {}
+
+
+NUMBERISH = st.one_of(
+    st.text(alphabet="0159.eE+- ,", max_size=6),
+    st.floats().map(repr),
+    st.integers(-(10**20), 10**20).map(str),
+    st.sampled_from(
+        ["", "NA", "nan", "inf", "1e400", "1e-400", " 7", "7 ", "0x1", "1_0", "\u0661"]
+    ),
+)
+
+
+@given(st.lists(st.one_of(NUMBERISH, st.none()), max_size=6))
+def test_plain_numbers_are_read_as_with_care(texts):
+    column = pa.array(texts, pa.string())
+    read, careful = read_numbers(column), _parsed_with_care(column)
+    for found, expected in ((read._values, careful._values), (read.missing, careful.missing)):
+        np.testing.assert_array_equal(found, expected)
+    assert read.wrong == careful.wrong

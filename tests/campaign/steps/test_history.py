@@ -15,6 +15,7 @@ from seqbatch.campaign.record.events import canonical
 from seqbatch.campaign.spec.toml import value
 from seqbatch.campaign.steps.earlier import Sources
 from seqbatch.core import Statistics
+from seqbatch.planning import plan
 from seqbatch.storage import open_store
 from tests.campaign.instances import without_triggers
 from tests.refusals import refused
@@ -107,6 +108,18 @@ def test_a_campaign_from_its_history(winter, tmp_path):
     )
     assert moved.verify().sound
     again.close()
+
+
+def test_sizes_are_planned_from_the_history(winter):
+    asked = {"grid": {"plan": {"units": 300, "batches": 2, "max_batches": 2, "noise": 1.0}}}
+    started = later(winter, "planned", **asked).situation()
+    alone = Campaign.create({**SPEC, **asked, "name": "alone"}, store=winter).situation()
+    made = plan(units=300, actions=3, history=started.made_policy().history, batches=2,
+                max_batches=2)  # fmt: skip
+    assert started.sizes == made.grid.sizes != alone.sizes
+    assert started.policy["first"] == "fixed"
+    with refused("invalid-spec", match="grid.plan: history comes from the spec itself"):
+        later(winter, "other", grid={"plan": {"units": 300, "history": "winter"}})
 
 
 def test_sums_are_those_of_the_units(winter, tmp_path):

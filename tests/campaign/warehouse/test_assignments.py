@@ -304,7 +304,7 @@ def test_outcomes_whose_ids_are_written_in_another_way_are_refused(store, shop, 
         shop.put("outcomes", outcomes)
         sums = shop.run(path.read_text())
         assert sums["told"].unique().to_list() == [len(outcomes)]
-    assert sum(campaign.record_sums(sums, statement=path).observed.values()) == 300
+    assert sum(campaign.record_sums(sums, statement=path).closed.observed.values()) == 300
 
 
 def test_the_rule_refuses_what_the_script_refuses(store, tmp_path):

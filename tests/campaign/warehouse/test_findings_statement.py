@@ -6,16 +6,14 @@ import re
 import polars as pl
 import pytest
 
-from seqbatch.campaign import Campaign
 from seqbatch.campaign.warehouse import findings_statement
 from seqbatch.campaign.warehouse.statement import BLANK, fingerprint, marked
 from seqbatch.storage import open_store
+from tests.campaign.near_and_afar import Pair, differences
 from tests.campaign.specs import about
-from tests.campaign.warehouses import ELSEWHERE, DuckDBShop, PostgresShop, customers, visits
+from tests.campaign.warehouses import ELSEWHERE, DuckDBShop, PostgresShop
+from tests.cases import thorough
 from tests.refusals import refused
-
-#: What sums do not have, and what the sums that close a wave round.
-APART = {"lacking", "splits", "tree", "clipped", "expected", "allocation_p"}
 
 
 @pytest.fixture
@@ -31,78 +29,6 @@ def shop():
     made = DuckDBShop()
     yield made
     made.close()
-
-
-class Pair:
-    """The same campaign twice: in a database, and with its rows."""
-
-    def __init__(self, stores, shop, folder, *, sizes=(600, 400), **changes):
-        spec = {**ELSEWHERE, "grid": {"sizes": list(sizes)}, **changes}
-        self.afar = Campaign.create(spec, store=stores[0])
-        self.near = Campaign.create({**spec, "rows": "here"}, store=stores[1])
-        self.shop, self.folder, self.told = shop, folder, []
-
-    def statement(self, what):
-        """Return a statement, and its file."""
-        text = self.afar.sql(
-            what=what, dialect=self.shop.dialect, assignments="afar_units", outcomes="visits"
-        )
-        path = self.folder / f"{what}-{self.afar.situation().sequence}.sql"
-        path.write_text(text, encoding="utf-8")
-        return text, path
-
-    def wave(self):
-        """Run a wave in both; one unit in ten has no outcome."""
-        now = self.afar.situation()
-        units = customers(now.sizes[now.wave - 1], seed=now.wave)
-        self.shop.put("customers", units)
-        self.shop.run(
-            self.afar.sql(
-                units="customers", assignments="afar_units", write=True, dialect=self.shop.dialect
-            )
-        )
-        given = pl.from_arrow(self.near.assign(units).table)
-        known = given.filter(~pl.col("id").str.ends_with("7"))
-        self.told.append(visits(known["id"], known["action"], seed=now.wave))
-        self.near.record(self.told[-1])
-        self.near.close()
-        self.shop.put("visits", pl.concat(self.told))
-        self.pass_over("sums")
-
-    def pass_over(self, what):
-        """Run a statement, and record its result."""
-        text, path = self.statement(what)
-        return self.afar.record_sums(self.shop.run(text), statement=path)
-
-    def sum_up(self):
-        """Run every statement that findings need."""
-        made = [self.pass_over("findings")]
-        while not made[-1].complete:
-            made.append(self.pass_over("findings"))
-        return [one.kind for one in made]
-
-    def require_alike(self):
-        """Compare the findings of both."""
-        both = [json.loads(json.dumps(one.findings().plain())) for one in (self.afar, self.near)]
-        assert list(differences(*both)) == []
-
-
-def differences(one, other, place=""):
-    """Yield where two findings differ by more than 1e-9."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in one.keys() | other.keys():
-            if name not in APART:
-                yield from differences(one.get(name), other.get(name), f"{place}.{name}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for number, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, f"{place}[{number}]")
-    elif isinstance(one, float) and isinstance(other, float):
-        # The spread of true lifts is found by a search, which stops near it.
-        near = 1e-6 if place.endswith("selected.spread") else 1e-9
-        if one != pytest.approx(other, rel=near, abs=near):
-            yield place, one, other
-    elif one != other:
-        yield place, one, other
 
 
 CASES = {
@@ -124,11 +50,26 @@ CASES = {
     },
     "usual 1": about("bought", kind="yes/no", absent=1),
     "no features": {"features": {}, "policy": {"kind": "ThompsonSampling", "samples": 100}},
+    "segments": {"report": {"segments": ["vip", "zip"]}},
+    "eligible": {
+        "columns": {"kind": "text"},
+        "eligible": {"call": "vip", "it's mail": "age > 30 and kind == 'a'"},
+        "report": {"segments": ["zip"]},
+        **about("visit", metrics={"bonus": {"range": [0, 9]}}, range=[-10, 10]),
+    },
+    "fallback": {
+        "eligible": {"call": "vip", "it's mail": "age > 30"},
+        "fallback": "none",
+        **about("bought", kind="yes/no", absent=1),
+    },
     "no constant": {"features": {**ELSEWHERE["features"], "intercept": False}},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+FEW = ("metrics", "costs", "rare")
+
+
+@pytest.mark.parametrize("case", [*FEW, *thorough(*(case for case in CASES if case not in FEW))])
 def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, case):
     pair = Pair(stores, shop, tmp_path, **CASES[case])
     pair.wave()
@@ -136,17 +77,19 @@ def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, 
         pair.afar.findings()
     pair.wave()
     steps = ["evidence", "returns", "scores"]
-    some = case in ("missing", "no constant", "metrics")
-    assert pair.sum_up() == [one for one in steps if some or one != "returns"]
+    some = case in ("missing", "no constant", "metrics", "segments", "eligible")
+    made = [one.kind for one in pair.sum_up()]
+    assert made == [one for one in steps if some or one != "returns"]
     pair.require_alike()
     assert pair.afar.findings().lacking == ("splits", "tree", "clipped")
     assert pair.afar.verify().sound
 
 
 @pytest.mark.slow
-def test_postgres_gives_the_same_findings(stores, tmp_path, postgres):
+@pytest.mark.parametrize("case", ["missing", "segments", "eligible", "fallback"])
+def test_postgres_gives_the_same_findings(stores, tmp_path, postgres, case):
     shop = PostgresShop(postgres.get_uri())
-    pair = Pair(stores, shop, tmp_path)
+    pair = Pair(stores, shop, tmp_path, **CASES[case])
     pair.wave()
     pair.wave()
     pair.sum_up()
@@ -218,10 +161,3 @@ def test_changed_sums_are_found(rare, monkeypatch):
     rare.sum_up()
     monkeypatch.setattr(findings_statement, "_alike", lambda *_: False)
     assert {one.place for one in rare.afar.verify().findings} == {"sums"}
-
-
-def test_eligibility_takes_the_rows(stores):
-    spec = {**ELSEWHERE, "eligible": {"call": "vip"}}
-    campaign = Campaign.create(spec, store=stores[0])
-    with refused("rows-elsewhere", match="eligibility"):
-        campaign.findings()

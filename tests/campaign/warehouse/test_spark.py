@@ -74,5 +74,5 @@ def test_sums_are_the_same_and_close_the_wave(spark, store, tmp_path):
         assert frame.select(wanted.columns).equals(wanted, null_equal=True)
     path = tmp_path / "sums.sql"
     path.write_text(text, encoding="utf-8")
-    assert sum(campaign.record_sums(by_arrow, statement=path).assigned.values()) == 600
+    assert sum(campaign.record_sums(by_arrow, statement=path).closed.assigned.values()) == 600
     assert campaign.verify().sound

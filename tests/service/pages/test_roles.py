@@ -1,7 +1,6 @@
 """Who may open which page and press which button: every role at every address."""
 
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -178,17 +177,6 @@ def test_a_form_of_our_own_says_so(visits):
     # It came as far as the step itself, which has nothing to change.
     assert answer.status_code == 422
     assert "A value breaks a rule" in answer.text
-
-
-def test_the_page_has_the_table_of_roles():
-    page = (Path(__file__).parents[3] / "docs" / "dashboard.md").read_text(encoding="utf-8")
-    asked = {}
-    for (method, route), needed in NEEDED.items():
-        if needed is not None:
-            roles = ", ".join(role for role in ROLES if role in needed)
-            asked.setdefault(roles, []).append(f"`{method} {route}`")
-    rows = [f"| {roles} | {', '.join(routes)} |" for roles, routes in asked.items()]
-    assert [row for row in rows if row not in page] == []
 
 
 def test_no_page_and_no_answer_tells_a_viewer_the_seed(service, visits):

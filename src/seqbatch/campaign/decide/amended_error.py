@@ -59,7 +59,7 @@ def amended_error(
 
 def _times(now: Situation, events: Sequence[Event]) -> list[float]:
     """Return the information at the looks so far; those of a key holder are taken as planned."""
-    if now.looked:
+    if now.looked and now.key:
         plan = information(planned(now).shares)
         return sorted({plan[wave - 1] for wave in now.looked})
     looks = [look.actions for look in looks_taken(events)]

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.action_counts import Counts, columns_counted, tally
 from seqbatch.campaign.decide.decision import BLOCK
-from seqbatch.campaign.decide.replanning import independent
 from seqbatch.campaign.features.encoder import Encoder, Room, largest, vectors
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.current_situation import Situation
@@ -23,6 +22,7 @@ from seqbatch.core import Problem, Statistics
 from seqbatch.core.arrays import Bools, Floats, Integers, Places
 from seqbatch.core.exact_sums import ExactSums, Scale, Vectors
 from seqbatch.errors import RankDeficiencyWarning
+from seqbatch.planning.replanning import independent
 from seqbatch.policies import Feedback, UniformRandom
 from seqbatch.policies.base import BasePolicy, State
 from seqbatch.policies.estimation import LeveledPolicy
@@ -452,7 +452,7 @@ def _undetermined(encoder: Encoder, evidence: Statistics, model: int, most: int)
     told, kept = [] if possible is None else independent(possible).tolist(), independent(gram)
     for column in set(told) - set(kept.tolist()):
         others = _listed([names[each] for each in _explaining(gram, column, kept)])
-        found.append(f"{names[column]} cannot be told apart from {others}")
+        found.append(f"{names[column]} cannot be distinguished from {others}")
     more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ("; ".join(found[:NAMED]) or "some columns have varied only together") + more
 

@@ -5,17 +5,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.core import Statistics
-from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import number
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.proposal import Proposal
-from seqbatch.planning.replanning import WORTH, propose
+from seqbatch.planning.replanning import WORTH, independent, of_columns, propose
 from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_of, model_of, several
 
 # ----------------------------------------------------------------------
@@ -24,8 +21,6 @@ from seqbatch.planning.request import MOST_MISSING, EffectLaw, conduct_of, law_o
 
 #: With more parameters than this in total, a proposal would take too long.
 MOST_PARAMETERS = 400
-#: A column is redundant if the other columns leave less than this share of its variance.
-REPEATED = 1e-6
 
 
 def proposed(now: Situation, state: Any) -> Proposal | None:
@@ -44,7 +39,7 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
     known = reduce(Statistics.merge, state.evidence)
     if not (known.gram[:, 0, 0].sum() > 0 and (known.squares > 0).any()):
         return None
-    known = _of_columns(known, independent(known.gram.sum(axis=0)))
+    known = of_columns(known, independent(known.gram.sum(axis=0)))
     if known.cells * known.dim > MOST_PARAMETERS:
         return None
     wanted = now.spec.grid.plan or {}
@@ -66,6 +61,11 @@ def proposed(now: Situation, state: Any) -> Proposal | None:
     except InvalidArgumentError:
         # There are fewer outcomes than parameters: too few for a proposal.
         return None
+
+
+def with_sums(now: Situation, *, units: int, observed: int) -> Situation:
+    """Return the state of a wave being closed whose rows are elsewhere: sums bring its counts."""
+    return replace(now, units=(*now.units[:-1], units), observed=observed)
 
 
 def _model(now: Situation, known: Statistics, wanted: dict[str, Any], law: EffectLaw) -> Model:
@@ -105,32 +105,6 @@ def _outstanding(now: Situation, delay: int) -> list[tuple[int, float]]:
         share = 1.0 if wave <= 1 + delay else now.spec.randomised
         found.append((max(units - early, 0), share))
     return found
-
-
-def independent(gram: Floats) -> Integers:
-    """Return the columns that are not redundant given those before them, intercept first.
-
-    With an intercept, the levels of a category include one redundant column, which affects no
-    decision.
-    """
-    left, kept = np.array(gram, dtype=np.float64), list[int]()
-    # A variance below this is a rounding error of a constant column.
-    least = 1e-12 * np.diag(left)
-    for column in range(len(left)):
-        variance = left[column, column]
-        if variance > least[column]:
-            kept.append(column)
-            left = left - np.outer(left[:, column], left[column]) / variance
-        if column == 0:
-            # Once the intercept has removed the means, compare with the columns' variances.
-            least = np.maximum(least, REPEATED * np.diag(left))
-    return np.array(kept, dtype=np.int64)
-
-
-def _of_columns(known: Statistics, columns: Integers) -> Statistics:
-    return Statistics(
-        known.gram[:, columns][:, :, columns], known.moment[:, columns], known.squares, known.count
-    )
 
 
 # ----------------------------------------------------------------------

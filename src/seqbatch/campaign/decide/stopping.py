@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.campaign_waves import ModelColumns
+from seqbatch.campaign.decide.campaign_waves import CampaignWaves, ModelColumns
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
     PlannedWave,
@@ -370,11 +370,12 @@ class LookTaken:
 def looks_taken(events: Sequence[Event]) -> tuple[LookTaken, ...]:
     """Return the looks taken so far, one for each closed wave that had one.
 
-    Those that the key holder took while the campaign was masked are known once it is unmasked.
+    Those of a campaign whose rows are elsewhere follow from its sums. Those that the key holder
+    took while the campaign was masked are known once it is unmasked.
     """
     made = []
     for event in events:
-        if event.kind == "close" and (found := event.payload.get("stopping")):
+        if event.kind in ("close", "sums") and (found := event.payload.get("stopping")):
             made.append(found)
         elif event.kind == "unmask":
             made += event.payload.get("looks", ())
@@ -423,23 +424,39 @@ def look(
         )
     whole = not (data.clustered or data.restricted)
     sums = KeptSums(data.columns, summaries) if whole else None
-    # While all outcomes are equal there is no look, and no alpha is spent.
-    if summaries[-1].evidence.all_equal:
-        return None, sums
     earlier_looks = looks_taken(events) if before is None else before
-    return _seen(data, summaries, events, earlier_looks), sums
+    return look_from(data, now, summaries, events, earlier_looks), sums
 
 
-def _seen(
-    data: Logged,
+def look_from(
+    data: CampaignWaves,
+    now: Situation,
     summaries: Sequence[WaveSummary],
     events: Sequence[Event],
     before: Sequence[LookTaken],
-) -> LookTaken:
+) -> LookTaken | None:
+    """Return the look from the summaries of all waves; None while all outcomes are equal.
+
+    Parameters
+    ----------
+    data
+        The waves.
+    now
+        The campaign's state while the last one is being closed.
+    summaries
+        The summaries of the waves.
+    events
+        The events before the close.
+    before
+        The earlier looks.
+    """
+    # While all outcomes are equal there is no look, and no alpha is spent.
+    if summaries[-1].evidence.all_equal:
+        return None
     fixed = planned_waves(events)
     waves = [fixed[wave - 1] for wave in data.waves]
     compared = [_compared(data, summaries, waves, place) for place in range(1, len(data.order))]
-    return judge(data.now, compared, before)
+    return judge(now, compared, before)
 
 
 @dataclass(frozen=True)
@@ -462,7 +479,7 @@ class Compared:
 
 
 def _compared(
-    data: Logged, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave], place: int
+    data: CampaignWaves, summaries: Sequence[WaveSummary], waves: Sequence[PlannedWave], place: int
 ) -> Compared:
     contrast = Lift(place)
     segment = data.segment(contrast)

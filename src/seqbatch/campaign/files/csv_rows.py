@@ -1,11 +1,13 @@
 """The rows of a delimited text file below its header, as columns of text."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seqbatch.campaign.files.csv import (
     CsvDialect,
@@ -17,6 +19,7 @@ from seqbatch.campaign.files.csv import (
     unmarked_name,
 )
 from seqbatch.campaign.files.header import LOOKED_AT, unnamed_cell
+from seqbatch.campaign.files.plain_records import PlainRecords
 from seqbatch.campaign.spec.input_limits import MOST_PROBLEMS
 from seqbatch.core.arrays import Bools, Integers
 from seqbatch.errors import RowProblem
@@ -37,15 +40,16 @@ class CsvRows:
         #: Rows with too many or too few cells, by line.
         self.ragged: list[RowProblem] = []
 
+    @cached_property
     def header(self) -> list[str]:
-        """Return the names of the columns; "" for a column without one."""
+        """The names of the columns; "" for a column without one."""
         first = next((found.record(0) for found in self._records()), [])
         return [unmarked_name(name.strip()) for name in first]
 
     def batches(self, columns: list[str]) -> Iterator[tuple[Integers, pa.RecordBatch]]:
         """Yield these columns in pieces, with the line on which each row begins."""
         self.ragged.clear()
-        header = self.header()
+        header = self.header
         places = [header.index(name) for name in columns]
         for number, found in enumerate(self._records()):
             fits = found.fits(len(header))
@@ -53,11 +57,12 @@ class CsvRows:
                 fits[0] = False
             self._note_ragged(found, fits, width=len(header), header=number == 0)
             _refuse_unnamed(found, fits, header)
-            firsts = found.firsts[:-1][fits]
-            cells = [unmarked(found.cells(firsts + place)) for place in places]
+            cells = [found.column(place, fits) for place in places]
+            if found.apostrophes:
+                cells = [unmarked(each) for each in cells]
             yield found.lines[fits], pa.record_batch(cells, names=columns)
 
-    def _records(self) -> Iterator[Records]:
+    def _records(self) -> Iterator[Records | PlainRecords]:
         blocks = decoded(self._path, self._dialect.encoding)
         # Anything before the header is on separate lines.
         first = next(blocks)[self._dialect.before :]
@@ -65,7 +70,9 @@ class CsvRows:
             chain([first], blocks), self._dialect.delimiter, line=self._dialect.header_line
         )
 
-    def _note_ragged(self, found: Records, fits: Bools, *, width: int, header: bool) -> None:
+    def _note_ragged(
+        self, found: Records | PlainRecords, fits: Bools, *, width: int, header: bool
+    ) -> None:
         """Record the lines of records that are not as long as the header."""
         odd = np.flatnonzero(~fits)[1 if header else 0 :][: MOST_PROBLEMS + 1]
         for line, cells in zip(found.lines[odd].tolist(), found.widths[odd].tolist(), strict=True):
@@ -77,12 +84,12 @@ class CsvRows:
                 )
 
 
-def _refuse_unnamed(found: Records, fits: Bools, header: list[str]) -> None:
+def _refuse_unnamed(found: Records | PlainRecords, fits: Bools, header: list[str]) -> None:
     """Refuse values without a column name; only the first column, an index, may lack one."""
     for place in (place for place, name in enumerate(header) if place and not name):
-        cells = found.firsts[:-1][fits] + place
-        filled = np.flatnonzero(found.ends[cells] > found.starts[cells])
-        for row, text in zip(filled, found.cells(cells[filled]).to_pylist(), strict=True):
+        cells = found.column(place, fits)
+        filled = np.flatnonzero(pc.binary_length(cells).to_numpy(zero_copy_only=False))
+        for row, text in zip(filled, cells.take(pa.array(filled)).to_pylist(), strict=True):
             if text.strip():
                 below = np.flatnonzero(fits)[row : row + LOOKED_AT].tolist()
                 rows = [(int(found.lines[one]), found.record(one)) for one in below]

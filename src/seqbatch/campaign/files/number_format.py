@@ -278,6 +278,19 @@ def holds_numbers(kind: Any) -> bool:
 
 def _parsed_numbers(column: Any) -> Read:
     """Read plain numbers, such as -1234.5 or 1e3."""
+    empty = pc.equal(pc.binary_length(column), 0).fill_null(True)
+    try:
+        values = pc.if_else(empty, None, column).cast(pa.float64()).fill_null(0.0)
+    except pa.ArrowInvalid:
+        return _parsed_with_care(column)
+    found = values.to_numpy(zero_copy_only=False)
+    if not np.isfinite(found).all():
+        return _parsed_with_care(column)
+    return Read(found, empty.to_numpy(zero_copy_only=False), _unfit(found))
+
+
+def _parsed_with_care(column: Any) -> Read:
+    """Read plain numbers one by one: some are missing, have spaces around them, or are none."""
     import polars as pl
 
     trimmed = pc.utf8_trim_whitespace(column)

@@ -403,7 +403,9 @@ class Source:
         size = max(256, min(CHUNK, CELLS // len(columns)))
         pieces = self.reading(lambda: self._batches(list(columns), size, shown))
         rows = spelled_bytes = 0
-        while (piece := self.reading(lambda: valid(next(pieces, None)))) is not None:
+        # The cells of a CSV file are cut from text that was decoded here.
+        checked = next if self.file_format == "csv" else _next_valid
+        while (piece := self.reading(lambda: checked(pieces, None))) is not None:
             self.refuse(unpacked_size.too_many_rows(rows + piece.num_rows), "too-many-rows")
             if not rows:
                 self.reading(partial(self._refuse_timezones, piece.schema))
@@ -537,7 +539,7 @@ class Source:
         if self.file_format not in ("csv", *WORKBOOKS):
             return []
         if self.file_format == "csv":
-            names = self._csv.header()
+            names = self._csv.header
         else:
             names = self._sheet.header
             self.reading(self._sheet.require_header)
@@ -577,6 +579,10 @@ class Source:
         changed = np.flatnonzero(np.diff(ahead, prepend=before))
         if len(changed):
             self._ahead.append((rows[changed], ahead[changed]))
+
+
+def _next_valid(pieces: Iterator[pa.RecordBatch], end: None) -> pa.RecordBatch | None:
+    return valid(next(pieces, end))
 
 
 def no_such_column(name: str, there: Sequence[str]) -> RowProblem:

@@ -11,7 +11,7 @@ import numpy as np
 
 from seqbatch.campaign.features.encoder import Encoder
 from seqbatch.campaign.features.learned_scales import LearnedFeatures
-from seqbatch.campaign.record.earlier_campaign import Document, history_of, learned_of
+from seqbatch.campaign.record.earlier_campaign import Document, learned_of, starting_point
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.spec.masking import unmasked
 from seqbatch.campaign.spec.spec import Action, Spec, rule_name
@@ -140,8 +140,12 @@ class Situation:
     summed
         Whether all sums that findings need were recorded, if rows are kept elsewhere.
     looked
-        The waves after which the key holder of a masked campaign took the look, or after which the
-        campaign was continued without it.
+        The waves after which a look was taken by itself: by the key holder of a masked campaign, or
+        from sums over rows that are elsewhere; and those after which the campaign was continued
+        without it.
+    erasures, erased, erased_open, erased_learned
+        The events that erased units, and how many units: in all, in the open wave, and in the sums
+        that the policy learned from.
     """
 
     spec: Spec
@@ -184,6 +188,15 @@ class Situation:
     marks: tuple[int, ...] = (0, 0, 0, 0)
     summed: bool = False
     looked: tuple[int, ...] = ()
+    erasures: tuple[int, ...] = ()
+    erased: int = 0
+    erased_open: int = 0
+    erased_learned: int = 0
+
+    @property
+    def in_open_wave(self) -> int:
+        """The number of units in the open wave, without erased ones."""
+        return self.units[self.wave - 1] - self.erased_open
 
     @property
     def name(self) -> str:
@@ -207,15 +220,20 @@ class Situation:
 
     @property
     def look_due(self) -> bool:
-        """Whether the key holder has not taken the look after the last closed wave."""
+        """Whether the look after the last closed wave has not been taken."""
         return self.condition == "open" and self.unlooked
 
     @property
     def unlooked(self) -> bool:
-        """Whether the key holder can still take the look after the last closed wave."""
-        last = self.wave - 1
+        """Whether the look after the last closed wave can still be taken by itself.
+
+        The key holder of a masked campaign takes it, or it follows from sums for findings.
+        """
+        last, rule = self.wave - 1, self.spec.stopping
         taken = last in self.looked or last in self.skipped
-        return self.masked and self.spec.stopping.looks is not None and last > 0 and not taken
+        by_sums = self.spec.rows == "elsewhere" and rule.rule != "none"
+        by_key = self.masked and rule.looks is not None
+        return (by_sums or by_key) and last > 0 and not taken
 
     @property
     def absent(self) -> float | None:
@@ -311,6 +329,7 @@ class Situation:
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
                 "looked": tuple(plain["looked"]),
+                "erasures": tuple(plain.get("erasures", ())),
                 "marks": tuple(plain.get("marks", (0, 0, 0, 0))),
                 "waiting": _waiting(plain["waiting"]),
                 "by_stratum": _strata(plain.get("by_stratum", {})),
@@ -365,12 +384,10 @@ class Situation:
         return registry.make(**{**self.policy, "action": place})
 
     @cached_property
-    def _history(self) -> History:
+    def _history(self) -> History | None:
         """The history for the active actions."""
-        assert self.history is not None
-        assert self.spec.history is not None
-        names = [self.actions[number].name for number in self.active]
-        return history_of(self.history, names, drift=self.spec.history.drift)
+        active = [self.actions[number] for number in self.active]
+        return starting_point(self.history, self.spec, active)
 
     def require_open(self) -> None:
         """Raise an error unless the campaign is open."""
@@ -385,11 +402,9 @@ class Situation:
         if self.finished:
             count = len(self.sizes)
             every = "its only wave is" if count == 1 else f"all {count} waves are"
-            # An amendment needs rows.
-            amend = "" if self.spec.rows == "elsewhere" else "amend it to add waves, or "
-            todo = f"{amend}create a new campaign"
             raise CampaignStateError(
-                f"campaign {self.name}: {every} closed. {todo[0].upper()}{todo[1:]}.",
+                f"campaign {self.name}: {every} closed. Amend it to add waves, or create a new "
+                "campaign.",
                 code="finished",
             )
 
@@ -411,6 +426,8 @@ class Situation:
 
     def require_no_stop(self) -> None:
         """Raise an error if a look is due, or if the stopping rule's verdict is to stop."""
+        if self.look_due and self.spec.rows == "elsewhere":
+            raise self.look_from_sums()
         if self.look_due:
             raise CampaignStateError(
                 f"campaign {self.name}: the look after wave {self.wave - 1} is due, so no unit of "
@@ -423,6 +440,20 @@ class Situation:
             )
         if self.stop:
             raise self.stopped()
+
+    def look_from_sums(self) -> CampaignStateError:
+        """Return the refusal of a campaign whose look waits for sums over rows elsewhere."""
+        return CampaignStateError(
+            f"campaign {self.name}: the look after wave {self.wave - 1} is due, and it needs the "
+            "sums for findings. Write the statement",
+            Remedy("sql", what="findings", assignments=..., outcomes=...),
+            ", run it where the rows are, and record its result",
+            Remedy("record-sums", sums=..., statement=...),
+            ". If the look cannot be taken, continue without it",
+            Remedy("continue", reason=...),
+            ", with a reason.",
+            code="look-due",
+        )
 
     def stopped(self) -> CampaignStateError:
         """Return the refusal of a campaign that its rule has stopped."""
@@ -549,6 +580,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 marks = _marked(marks, payload["elsewhere"]["sums"])
             return replace(
                 now,
+                erased_open=0,
                 wave=now.wave + 1,
                 units=(*past, 0),
                 marks=marks,
@@ -567,7 +599,11 @@ def _after(now: Situation, event: Event) -> Situation:
                 summed=False,
             )
         case "sums":
-            return replace(now, summed=payload["complete"])
+            made = replace(now, summed=payload["complete"])
+            if not (payload["complete"] and now.unlooked):
+                return made
+            looked = (*now.looked, now.wave - 1)
+            return replace(made, looked=looked, stop=_stop(now, payload.get("stopping")))
         case "look":
             looked, verdict = (*now.looked, payload["wave"]), payload["verdict"]
             return replace(now, looked=looked, stop=STOP if verdict == STOP else "")
@@ -577,11 +613,27 @@ def _after(now: Situation, event: Event) -> Situation:
             # Without the key, nobody else could take the look that was left out.
             looked = (*now.looked, now.wave - 1) if now.look_due else now.looked
             return replace(now, looked=looked, stop="")
+        case "erase":
+            return _erased(now, event)
         case "amend":
             return amended(now, payload)
         case "abort" | "stop":
             return replace(now, aborted=True)
     return now
+
+
+def _erased(now: Situation, event: Event) -> Situation:
+    """Return the state after an erasure; a closed wave without a unit left counts as skipped."""
+    payload = event.payload
+    return replace(
+        now,
+        erasures=(*now.erasures, event.sequence),
+        erased=now.erased + event.counts["units"],
+        erased_open=now.erased_open + payload["open"],
+        erased_learned=now.erased_learned + payload["learned"],
+        observed=now.observed - payload["observed"],
+        skipped=tuple(sorted({*now.skipped, *payload["emptied"]})),
+    )
 
 
 def _unmasked(now: Situation, payload: dict[str, Any]) -> Situation:
@@ -666,6 +718,8 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         explored=float(payload.get("explored", now.explored)),
         summed=False,
         proposal=None if relearns(payload) else now.proposal,
+        # Learning again is from the rows, which the erased units no longer have.
+        erased_learned=0 if relearns(payload) else now.erased_learned,
         floor=float(payload.get("floor", now.floor)),
     )
 

@@ -181,6 +181,15 @@ def history_of(document: Document, names: Sequence[str], *, drift: Drift) -> His
     return History(sums, tuple(rows.get(name, -1) for name in names), drift)
 
 
+def starting_point(
+    document: Document | None, spec: Spec, actions: Sequence[Action]
+) -> History | None:
+    """Return the history of a campaign with these actions, if its spec declares one."""
+    if document is None or spec.history is None:
+        return None
+    return history_of(document, [action.name for action in actions], drift=spec.history.drift)
+
+
 def about(document: Document) -> dict[str, Any]:
     """Return which sums they are: campaign, event, hash, units, waves and fingerprint."""
     names = ("campaign", "event", "hash", "units", "waves", "fingerprint")

@@ -137,7 +137,7 @@ def _check_currency(spec: "Spec") -> None:
     needs = [name for name in ("value", "less_costs") if getattr(spec.objective, name)]
     if needs and spec.money is None:
         raise SettingError(
-            f'objective.{needs[0]} is about money: say in which currency, as in currency = "EUR"',
+            f'objective.{needs[0]} is money: declare its currency, as in currency = "EUR"',
             ("objective", needs[0]),
         )
     metric = spec.reward.terms[0]
@@ -219,8 +219,8 @@ def _check_in_order(spec: "Spec") -> None:
         if odd := [size for size in spec.block_sizes if size % count]:
             least = -(-odd[0] // count) * count
             raise SettingError(
-                f"block_sizes must be multiples of {count}, the number of actions, so that a block "
-                f"has every action equally often; received {odd[0]}: write {least}",
+                f"block_sizes must be multiples of {count}, the number of actions: a block has "
+                f"every action equally often. Received {odd[0]}; write {least}",
                 "block_sizes",
             )
         return
@@ -450,10 +450,7 @@ def check_elsewhere(spec: "Spec") -> None:
         f"metrics need bounds: declare range = [low, high] for {', '.join(unbounded)}": bool(
             unbounded
         ),
-        "a stopping rule would need the rows": spec.stopping.rule != "none",
-        "proposed sizes would need the rows (grid.adaptive)": spec.grid.adaptive,
         "clusters are not available": spec.cluster is not None,
-        "segments are not available": bool(spec.report.segments),
         "outcomes cannot be waited for (after, within)": _any_declared(spec, "after", "within"),
         "rows cannot be combined or have ids (rows, row_id)": _any_declared(spec, "rows", "row_id"),
     }
@@ -485,8 +482,8 @@ def check_interim(spec: "Spec") -> None:
         )
     if spec.stopping.looks and spec.interim != "committee":
         raise SettingError(
-            'stopping.looks = "key holder" needs interim = "committee": means by code beside the '
-            "verdicts of looks would show which code is the control",
+            'stopping.looks = "key holder" needs interim = "committee": the verdicts '
+            "of looks and the means by code would show which code is the control",
             "interim",
         )
     if spec.interim == "open":

@@ -173,24 +173,24 @@ class Measure:
         side = -1 if interval.estimate < 0 else 1
         ends = sorted((side * interval.low, side * interval.high))
         if ends[0] >= 0:
-            low, high = (self._size(end, interval.error) for end in ends)
+            low, high = (self.end(abs(end), interval.error) for end in ends)
             return f"{percent(interval.level)} interval {low} to {high}"
         ends = [interval.low, interval.high]
-        low, high = (f"{self._size(end, interval.error)} {self.way(end)}" for end in ends)
+        low, high = (f"{self.end(abs(end), interval.error)} {self.way(end)}" for end in ends)
         return f"{percent(interval.level)} interval {low} to {high}"
 
-    def _size(self, end: float, error: float) -> str:
-        """Return one end of an interval without its sign; it is never rounded to 0."""
-        sizes = [self.number(abs(end), error, digits=digits) for digits in (None, 2, 3, 4)]
-        return next((size for size in sizes if float(size.replace(",", ""))), sizes[0])
+    def end(self, value: float, error: float) -> str:
+        """Return one end of an interval as text; it is never rounded to 0."""
+        texts = [self.number(value, error, digits=digits) for digits in (None, 2, 3, 4)]
+        return next((text for text in texts if float(text.replace(",", ""))), texts[0])
 
     def signed(self, interval: "Interval", *, plus: bool = False, over: str = "") -> str:
         """Return a number and its interval with signs: "-1.6 (95% interval -3.0 to -0.1)".
 
         With `plus`, a positive number has its sign, too: it is a difference, `over` something.
         """
-        values = (interval.estimate, interval.low, interval.high)
-        one, low, high = (self.number(value, interval.error) for value in values)
+        one = self.number(interval.estimate, interval.error)
+        low, high = (self.end(end, interval.error) for end in (interval.low, interval.high))
         sign = "+" if plus and interval.estimate > 0 else ""
         beside = f" over {over}" if over else ""
         return f"{sign}{one}{beside} ({percent(interval.level)} interval {low} to {high})"

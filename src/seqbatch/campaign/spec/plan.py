@@ -15,6 +15,7 @@ from seqbatch.errors import InvalidArgumentError, InvalidSpecError
 from seqbatch.planning import Plan, plan
 from seqbatch.policies import (
     EpsilonGreedy,
+    History,
     JointRidge,
     Lookahead,
     Oracle,
@@ -34,15 +35,20 @@ CAMPAIGN_DEFAULTS = {
 INTERCEPT = 0
 
 #: Plan settings that come from the spec.
-OWN = ("actions", "features", "dim", "randomised", "floor", "after", "purpose")
+OWN = ("actions", "features", "dim", "history", "randomised", "floor", "after", "purpose")
 #: Plan settings that would choose the randomised share, which the spec declares.
 DETECTING = ("detect", "power")
 #: Arguments of the planner that are not settings of the plan.
 TOLD = ("quick", "progress")
 
 
-def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
-    """Return the waves' sizes, and the plan's policy if there is a plan."""
+def wave_sizes(
+    spec: Spec, history: History | None = None
+) -> tuple[tuple[int, ...], dict[str, Any] | None]:
+    """Return the waves' sizes, and the plan's policy if there is a plan.
+
+    A plan is about a campaign that starts from the history, if there is one.
+    """
     grid = spec.grid
     if grid.sizes is not None:
         return grid.sizes, None
@@ -51,11 +57,11 @@ def wave_sizes(spec: Spec) -> tuple[tuple[int, ...], dict[str, Any] | None]:
         assert grid.waves is not None
         return grids.uniform(units=grid.units, batches=grid.waves).sizes, None
     assert grid.plan is not None
-    made = planned(spec, grid.plan)
+    made = planned(spec, grid.plan, history)
     return made.grid.sizes, registry.describe(made.policy)
 
 
-def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
+def planned(spec: Spec, wanted: dict[str, Any], history: History | None = None) -> Plan:
     """Return the plan for the spec's own actions, features, randomised share and floor."""
     for name in OWN:
         if name in wanted:
@@ -81,7 +87,9 @@ def planned(spec: Spec, wanted: dict[str, Any]) -> Plan:
     shared, purpose = spec.model == "shared", spec.objective.purpose
     encoder = Encoder.of(spec, actions=spec.actions, learned=None)
     size: dict[str, Any] = {"dim": encoder.dim}
-    if not shared:
+    if history is not None:
+        size = {"history": history}
+    elif not shared:
         size = {"features": encoder.dim - int(spec.features.intercept)}
     try:
         return plan(
@@ -182,7 +190,7 @@ def chosen_policy(
     assigned at random, ties are broken at random, and greedy policies avoid actions without data.
     Otherwise such an action would look best whenever all rewards are negative.
     """
-    # A plan is about what the campaign itself earns, and knows no history.
+    # A plan is about what the campaign itself earns.
     earns = spec.objective.purpose == "earn" and spec.history is None
     wanted = planned if planned and earns else recommended_policy(spec)
     if spec.policy is not None:
@@ -205,7 +213,7 @@ def chosen_policy(
     if "history" in wanted:
         raise InvalidSpecError.at(
             ("policy", "history"),
-            "policy.history: a campaign's history is declared in a table of its own: [history] "
+            "policy.history: a campaign's history is declared in a separate table: [history] "
             'with campaign = "NAME", or with file = "NAME-sums.json".',
         )
     own = _campaign_defaults(spec, kind, wanted, known=set(known))

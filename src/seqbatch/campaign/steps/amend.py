@@ -27,7 +27,13 @@ from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_W
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
-from seqbatch.campaign.steps.create import keeps_control, lacks_mixing, require_room
+from seqbatch.campaign.steps.create import (
+    keeps_control,
+    lacks_comparison,
+    lacks_mixing,
+    require_room,
+)
+from seqbatch.campaign.warehouse.statement import relearned_elsewhere
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, InvalidSpecError, Remedy
@@ -121,7 +127,8 @@ class Amending:
     ) -> Event:
         """Apply the amendment, and learn from the closed waves again under the new terms."""
         now = self.now
-        now.require_rows()
+        if now.spec.rows == "elsewhere":
+            self._refuse_rows(retire=retire, metrics=bool(metrics))
         payload: dict[str, Any] = {}
         if metrics:
             payload["metrics"] = metric_changes(now.spec, metrics)
@@ -159,6 +166,19 @@ class Amending:
         if not force:
             self._protect_control(after)
         return self._learn_again(after, payload, why)
+
+    def _refuse_rows(self, *, retire: list[str], metrics: bool) -> None:
+        """Refuse what takes the rows; and a change before the look that closed waves give."""
+        now = self.now
+        if metrics:
+            now.require_rows("How metrics are read cannot be amended: closed waves were summed up.")
+        if retire and now.spec.eligible:
+            now.require_rows(
+                "An action cannot be retired where units are eligible by rules: the table of "
+                "assignments would lose the columns of its rule."
+            )
+        if now.look_due:
+            raise now.look_from_sums()
 
     def adopt(self, *, why: str) -> Proposal:
         """Adopt the sizes proposed at the last close; if already adopted, repeat the answer."""
@@ -200,8 +220,11 @@ class Amending:
         """Write an amendment, with the state learned from the closed waves under the new terms."""
         now = self.now
         # With a different number of actions, the old sums no longer fit the problem.
-        known = Ledger.of(self._change.outcome_chunks()).known()
-        state = relearned(after, self._change, known, waves=now.wave - 1)
+        if now.spec.rows == "elsewhere":
+            state = relearned_elsewhere(after, self._change.events())
+        else:
+            known = Ledger.of(self._change.outcome_chunks()).known()
+            state = relearned(after, self._change, known, waves=now.wave - 1)
         saved = StateRecord(
             event=now.sequence + 1, wave=now.wave - 1, content=pack_state(state), hash=""
         )
@@ -373,6 +396,11 @@ class Amending:
             raise InvalidArgumentError(
                 "floor", "above 0, because the policy compares actions within waves, and nothing "
                 "else ensures that a wave has several", after.floor,
+            )  # fmt: skip
+        if after.wave == 1 and lacks_comparison(after):
+            raise InvalidArgumentError(
+                "floor", "above 0, because the first wave is by design, and nothing else gives "
+                "every action a chance", after.floor,
             )  # fmt: skip
         # A policy without exploration might never try a new action.
         tried = after.wave == 1 and after.made_policy().starts_blind

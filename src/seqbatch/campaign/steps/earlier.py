@@ -91,24 +91,28 @@ def _from_file(name: str, sources: Sources, folder: Path) -> Document:
         raise _refusal(
             "file", "a service reads no files; name a campaign of its store: history.campaign."
         )
-    path = folder / name
+    found, problem = read_sums(folder / name)
+    if found is None:
+        raise _refusal("file", f"{name} {problem}.")
+    return found
+
+
+def read_sums(path: Path) -> tuple[Document | None, str]:
+    """Return the document in a file of sums, or None and why there is none."""
     try:
         if path.stat().st_size > LONGEST:
-            raise _refusal("file", f"{name} is too long: at most {LONGEST:,} bytes are read.")
-        found: Document = json.loads(path.read_text(encoding="utf-8"))
+            return None, f"is too long: at most {LONGEST:,} bytes are read"
+        return json.loads(path.read_text(encoding="utf-8")), ""
     except OSError as error:
-        raise _refusal("file", f"{name} cannot be read: {error.strerror}.") from None
+        return None, f"cannot be read: {error.strerror}"
     except (ValueError, RecursionError):
-        raise _refusal(
-            "file", f"{name} is not JSON. Export the sums of the earlier campaign to a .json file."
-        ) from None
-    return found
+        return None, "is not JSON; export the sums of the earlier campaign to a .json file"
 
 
 def _from_store(name: str, sources: Sources) -> Document:
     if sources.store is None:
         raise _refusal(
-            "campaign", f"campaign {name} is looked up in a store, but there is none here."
+            "campaign", f"campaign {name} must be in a store, and no store is open here."
         )
     store = sources.store()
     if not sources.sees(name) or name not in store.names():

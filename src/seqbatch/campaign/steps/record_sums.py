@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from seqbatch.campaign.decide.action_counts import Counts
+from seqbatch.campaign.decide.replanning import proposed, with_sums
+from seqbatch.campaign.decide.stopping import LookTaken
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation
@@ -17,7 +19,7 @@ from seqbatch.campaign.warehouse.findings_statement import (
     wrong_findings,
 )
 from seqbatch.campaign.warehouse.statement import header, learned_elsewhere, marked, wrong_statement
-from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_sums
+from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_counts
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 
 #: The most bytes of a statement; the widest model needs a few million.
@@ -28,14 +30,18 @@ SUMS_BY_FORCE = Remedy("record-sums", sums=..., force=True, reason=...)
 
 @dataclass(frozen=True)
 class SumsRecorded:
-    """Sums for findings that were recorded.
+    """Sums that were recorded.
 
     Parameters
     ----------
     kind, waves
-        What was summed up, and over which waves.
+        What was summed up (wave, evidence, returns or scores), and over which waves.
     complete
         Whether findings have all sums that they need; if not, there is another statement to run.
+    closed
+        The closed wave, if the sums closed it; None for sums for findings.
+    stopping
+        The look of the declared stopping rule, if these sums were the last ones that it needed.
     event, hash
         The number and hash of the event.
     """
@@ -43,19 +49,29 @@ class SumsRecorded:
     kind: str
     waves: tuple[int, ...]
     complete: bool
+    closed: Closed | None
+    stopping: LookTaken | None
     event: int
     hash: str
 
     @classmethod
     def of(cls, event: Event) -> "SumsRecorded":
-        """Return the answer from its event."""
+        """Return the answer from the event of sums for findings."""
+        look = event.payload.get("stopping")
         return cls(
             kind=event.payload["pass"],
             waves=tuple(sorted({row["wave"] for row in event.payload["groups"]})),
             complete=event.payload["complete"],
+            closed=None,
+            stopping=None if look is None else LookTaken.of(look),
             event=event.sequence,
             hash=event.hash,
         )
+
+    @classmethod
+    def of_wave(cls, closed: Closed) -> "SumsRecorded":
+        """Return the answer from a closed wave."""
+        return cls("wave", (closed.wave,), False, closed, None, closed.event, closed.hash)
 
 
 def record_sums(
@@ -67,7 +83,7 @@ def record_sums(
     statement: str | Path,
     force: bool,
     why: str,
-) -> Closed | SumsRecorded:
+) -> SumsRecorded:
     """Record the result of an SQL statement, in one transaction.
 
     The statement says whether its sums close the open wave, or are for findings.
@@ -82,7 +98,9 @@ def record_sums(
         now.require_open()
         evidence = SumEvidence.of(change, now, sums, text)
         at = logbook.now()
-        return closed_with(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
+        return SumsRecorded.of_wave(
+            closed_with(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
+        )
 
 
 def _for_findings(
@@ -169,7 +187,7 @@ class SumEvidence:
     @cached_property
     def counts(self) -> Counts:
         """The wave's units and outcomes by action."""
-        return wave_sums(self.rows, self.now, self.state).counts
+        return wave_counts(self.rows, self.now)
 
     @property
     def units(self) -> int:
@@ -201,10 +219,14 @@ class SumEvidence:
 
     def lesson(self) -> Lesson:
         """Learn from the sums, and store them with the statement."""
+        state = learned_elsewhere(self.now, self.state, self.rows)
+        observed = int(self.counts.observed.sum())
+        counted = with_sums(self.now, units=self.units, observed=observed)
         made = Lesson(
             learner=self.now,
-            state=learned_elsewhere(self.now, self.state, self.rows),
+            state=state,
             counts=self.counts,
+            proposal=proposed(counted, state),
         )
         rewards = self.now.spec.reward.sign * self.counts.rewards
         beside = {

@@ -21,6 +21,8 @@ from seqbatch.pictures import COLOURS, GREY, INK
 
 #: The width of a chart's area: with its labels it nearly fits a phone; pages scale it up.
 WIDTH = 380.0
+#: The width of the panels of a row by wave, which with their labels fit a phone, and their number.
+BY_WAVE, IN_ROW = 240.0, 2
 #: The line at a difference of 0.
 DASH = "5 4"
 #: The shapes of the actions' points, where each has a line.
@@ -54,11 +56,12 @@ class Bar:
     def of(cls, measure: Measure, action: str, one: Interval, *, says: str = "") -> "Bar":
         """Return an action's interval for the chart; `says` is the verdict of a difference."""
         numbers = (one.estimate, one.low, one.high)
-        shown = [measure.number(value, one.error) for value in numbers]
+        low, high = (measure.end(value, one.error) for value in numbers[1:])
         plus = "+" if says and one.estimate > 0 else ""
-        told = f"{plus}{shown[0]} ({shown[1]} to {shown[2]}){says and f', {says}'}"
-        estimate, low, high = (measure.scale * value for value in numbers)
-        return cls(action, told, (estimate, low, high), says)
+        told = f"{plus}{measure.number(one.estimate, one.error)} ({low} to {high})"
+        told += says and f", {says}"
+        first, second, third = (measure.scale * value for value in numbers)
+        return cls(action, told, (first, second, third), says)
 
     @property
     def words(self) -> str:
@@ -121,14 +124,14 @@ class WavePoint:
 
 
 def by_wave(points: Sequence[WavePoint], *, title: str) -> Chart:
-    """Draw lifts with their intervals over the waves, one panel per action."""
+    """Draw lifts with their intervals over the waves, one panel per action, two in a row."""
     names = list(dict.fromkeys(one.action for one in points))
     waves = sorted({one.wave for one in points})
     ends = [end for one in points for end in (one.low, one.high)]
     y = Axis.numbers(ends, title=title, zero=True)
-    width = max((WIDTH - 20) / len(names) - 12, 70)
+    width = BY_WAVE / min(len(names), IN_ROW)
     panels = []
-    for name in names:
+    for place, name in enumerate(names):
         x = Axis.categories([str(wave) for wave in waves], title="wave")
         marks: list[PanelMark] = [
             LineMark(points=[(0, 0), (x.high, 0)], colour=GREY, width=1, dash=DASH)
@@ -140,9 +143,9 @@ def by_wave(points: Sequence[WavePoint], *, title: str) -> Chart:
                     LineMark(points=[(middle, one.low), (middle, one.high)], width=2.5),
                     PointMark(x=middle, y=one.estimate, fill=COLOURS[0], size=5, border=2),
                 ]
-        panels.append(Panel(x=x, y=y, marks=marks, width=width, height=190, title=_cut(name)))
-        y = replace(y, title="")
-    return Chart(rows=[panels])
+        left = y if place % IN_ROW == 0 else replace(y, title="", shown=False)
+        panels.append(Panel(x=x, y=left, marks=marks, width=width, height=150, title=_cut(name)))
+    return Chart(rows=[panels[start : start + IN_ROW] for start in range(0, len(panels), IN_ROW)])
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,8 @@ def step_from(now: Situation) -> Step:
     # Calendar waves have no size: once there are units, the next step is their outcomes.
     if now.left or not units:
         return "assign"
-    return "close" if now.observed >= now.spec.outcomes_needed(units) else "record"
+    needed = now.spec.outcomes_needed(now.in_open_wave)
+    return "close" if now.observed >= needed else "record"
 
 
 def or_close(now: Situation) -> str:
@@ -185,7 +186,10 @@ WAITING = (
 
 #: The remark on a status without results.
 WITHHELD = "Results are withheld until the campaign has ended: only the committee sees them."
-#: The remark while the next wave waits for a look.
+#: The remarks while the next wave waits for a look: of the key holder, or from sums.
+LOOK_FROM_SUMS = (
+    "A look is due after wave {wave}: the next wave opens once the sums for findings are recorded."
+)
 LOOK_DUE = (
     "A look is due after wave {wave} (the committee): the next wave opens once the holder of the "
     "key has taken it."
@@ -236,7 +240,9 @@ class Status:
     withheld
         Whether results are left out: they are withheld until the campaign has ended.
     look_due
-        Whether the next wave waits for the look of the key holder.
+        Whether the next wave waits for the look of the key holder, or for that from sums.
+    elsewhere
+        Whether the rows are kept elsewhere.
     events, hash, state
         The number of events; the newest event's hash; and a hash of units, decisions, outcomes and
         estimates only. If units are drawn one by one, that last hash does not depend on how units
@@ -270,6 +276,7 @@ class Status:
     doubts: tuple[Doubt, ...] = ()
     withheld: bool = False
     look_due: bool = False
+    elsewhere: bool = False
     question: str | None = None
     owner: str | None = None
 
@@ -405,6 +412,7 @@ def _status(reader: Reader, now: Situation) -> Status:
         logged=now.logged,
         outside=now.outside,
         look_due=now.look_due,
+        elsewhere=now.spec.rows == "elsewhere",
         doubts=tuple(
             doubt
             for wave, one in sorted(counts.items())
@@ -636,7 +644,8 @@ def remarks(status: Status) -> list[str]:
     """Return the remarks below the tables: held rows, notes, and the state's hash."""
     said = [sentence(doubt.text()) for doubt in status.doubts]
     if status.look_due:
-        said.insert(0, LOOK_DUE.format(wave=status.wave - 1))
+        due = LOOK_FROM_SUMS if status.elsewhere else LOOK_DUE
+        said.insert(0, due.format(wave=status.wave - 1))
     if status.withheld:
         said.insert(0, WITHHELD)
     said += [f"Note: {note}." for note in status.notes]

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.erased_units import changed_records
 from seqbatch.campaign.decide.keyed_looks import KeyedLook
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.repeated_rows import equal
-from seqbatch.campaign.decide.replanning import proposed
+from seqbatch.campaign.decide.replanning import proposed, with_sums
 from seqbatch.campaign.decide.row_verdicts import metric_cells, outside
 from seqbatch.campaign.decide.stopping import KeptSums, look
 from seqbatch.campaign.features.encoder import learn
@@ -46,8 +47,12 @@ from seqbatch.campaign.record.stored_units import walk
 from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.spec.spec import Spec
 from seqbatch.campaign.views.signatures import Signature
-from seqbatch.campaign.warehouse.findings_statement import differing_sums
-from seqbatch.campaign.warehouse.statement import learned_elsewhere, wrong_evidence
+from seqbatch.campaign.warehouse.findings_statement import differing_sums, look_again
+from seqbatch.campaign.warehouse.statement import (
+    learned_elsewhere,
+    relearned_elsewhere,
+    wrong_evidence,
+)
 from seqbatch.errors import StoreError
 
 # ----------------------------------------------------------------------
@@ -524,19 +529,29 @@ class StateChecks:
         if event.kind == "create":
             state = now.made_policy().begin(now.problem())
         elif event.kind == "amend":
-            known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
-            state = relearned(now, self._reader, known, waves=now.wave - 1)
+            state = self._relearned(event, now)
         kept = unpack_state(stored.content, now)
         self.recomputed += 1
         if self._findings.beyond_rounding(agreement(state, kept)):
             self._findings.add(event.sequence, f"state after wave {stored.wave}",
                        "learning from the stored rows again gives different numbers")  # fmt: skip
 
+    def _relearned(self, event: Event, now: Situation) -> Any:
+        if now.spec.rows == "elsewhere":
+            return relearned_elsewhere(now, self._past.events[: event.sequence])
+        known = Ledger.of(self._reader.outcome_chunks(until_event=event.sequence)).known()
+        return relearned(now, self._reader, known, waves=now.wave - 1)
+
     def sums(self, event: Event) -> None:
         """Generate the statement of sums for findings again, and compare their units."""
         now, events = self._past.after(event.sequence - 1), self._past.events[: event.sequence - 1]
         if problem := differing_sums(now, events, event.payload):
             self._findings.add(event.sequence, "sums", problem)
+        elif "stopping" in event.payload:
+            again, stored = look_again(now, events, event.payload), event.payload["stopping"]
+            if not alike(stored, again):
+                problem = f"the sums give {again}, the record has {stored}"
+                self._findings.add(event.sequence, "stopping", problem)
 
     def _closed(self, event: Event, stored: StateRecord) -> Any:
         now = self._past.after(event.sequence - 1)
@@ -546,7 +561,7 @@ class StateChecks:
             learned = learn(
                 now.encoder(),
                 lambda: (piece.given() for piece in walk(self._reader, wave=1, given=True)),
-                units=now.units[0],
+                units=now.in_open_wave,
             ).plain()
             said = event.payload["learned"]
             if learned != said:
@@ -580,9 +595,14 @@ class StateChecks:
         before = self._reader.last_state(before_event=event.sequence)
         assert before is not None
         state = unpack_state(before.content, now)
-        if problem := wrong_evidence(now, said):
-            self._findings.add(event.sequence, "sums", problem)
-        return learned_elsewhere(now, state, said["sums"])
+        if wrong := wrong_evidence(now, said):
+            self._findings.add(event.sequence, "sums", wrong)
+        learned = learned_elsewhere(now, state, said["sums"])
+        units, observed = (sum(event.payload[what].values()) for what in ("assigned", "observed"))
+        counted = with_sums(now, units=units, observed=observed)
+        if problem := wrong_proposal(counted, learned, event):
+            self._findings.add(event.sequence, "proposal", problem)
+        return learned
 
 
 # ----------------------------------------------------------------------
@@ -700,6 +720,9 @@ class DecisionChecks:
         self._together: list[_Waiting] = []
         #: The number of units whose decisions were recomputed, and of those found in the index.
         self.replayed = self.indexed = 0
+        #: The number of units decided together with others that were erased.
+        self.unreplayed = 0
+        self._changed = changed_records(past.events)
         # The highest lot of every event that drew its units from a list.
         self._drawn: dict[int, int] = {}
 
@@ -736,7 +759,9 @@ class DecisionChecks:
         drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
         if (known := self._known(now)) is None:
             return
-        if now.spec.balanced:
+        if now.spec.balanced and chunk.event in self._changed:
+            self.unreplayed += len(units)
+        elif now.spec.balanced:
             self._together.append(_Waiting(chunk.event, units, given, stored, known))
         else:
             again = decide(now, now.made_policy(), known, given, drawn)
@@ -795,6 +820,9 @@ class DecisionChecks:
     def highest_lots(self) -> None:
         """Compare the highest lot of every event with the one that the event states."""
         for event, highest in self._drawn.items():
+            if event in self._changed:
+                # The unit with the highest lot may be an erased one.
+                continue
             said = self._past.events[event - 1].payload["draw"]["highest_lot"]
             if highest < int(said, 16):
                 problem = f"the highest one drawn is {highest:016x}, the record has {said}"

@@ -127,9 +127,21 @@ class AssignmentsTable:
         }
 
     def created(self) -> str:
-        """Return the statement that creates the table where there is none."""
+        """Return the script that creates the table where there is none.
+
+        Where actions were added, it also adds the columns of their probabilities.
+        """
         lines = ",\n".join(f"  {name} {kind}" for name, kind in self.columns.items())
-        return f"CREATE TABLE IF NOT EXISTS {self.table} (\n{lines}\n)"
+        made = f"CREATE TABLE IF NOT EXISTS {self.table} (\n{lines}\n);\n"
+        for name in self.more if self.sql.widens else ():
+            column = f"{name} {self.sql.double}"
+            made += f"ALTER TABLE {self.table} ADD COLUMN IF NOT EXISTS {column};\n"
+        return made
+
+    @property
+    def more(self) -> list[str]:
+        """The probabilities for which the table had no column when it was created."""
+        return [f"p{a}" for a in range(len(self.now.spec.actions), len(self.now.active))]
 
     def inserted(self, selected: str) -> str:
         """Return the script that inserts the rows of a query, one session at a time."""

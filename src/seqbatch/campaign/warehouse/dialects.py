@@ -25,6 +25,8 @@ class SqlDialect:
     tested: ClassVar[bool] = False
     #: The lock under which a wave is inserted; "" where the statement suffices.
     lock: ClassVar[str] = ""
+    #: Whether a column can be added only where there is none.
+    widens: ClassVar[bool] = True
     #: The largest number of columns in a result.
     columns: ClassVar[int] = 10_000
     _quote: ClassVar[str] = '"'
@@ -148,6 +150,7 @@ class Spark(SqlDialect):
 
     name = "spark"
     tested = True
+    widens = False
     string = "STRING"
     wide = "DECIMAL(38, 0)"
     _quote = "`"

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from math import isclose
 from typing import Any
 
+from seqbatch.campaign.decide.stopping import look_from, looks_taken
 from seqbatch.campaign.files.column_values import python_value
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
@@ -20,6 +21,7 @@ from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.warehouse.closed_wave import (
     CHECKS,
     KEYS,
+    TEXTS,
     Group,
     Tables,
     closed_waves,
@@ -38,7 +40,7 @@ from seqbatch.campaign.warehouse.statement import (
     require_tables,
     written_for,
 )
-from seqbatch.campaign.warehouse.summed_waves import PASSES, Pass, SummedWaves
+from seqbatch.campaign.warehouse.summed_waves import OBJECTIVE, PASSES, Pass, SummedWaves
 from seqbatch.core.threads import one_thread
 from seqbatch.errors import (
     CampaignStateError,
@@ -64,7 +66,8 @@ def summed_waves(
             groups[event.payload["pass"]] += map(Group.of, event.payload["groups"])
     closed = closed_waves(events)
     waves = tuple(wave.number for wave in closed)
-    return SummedWaves(now, waves, at or utc_now(), closed, events, groups)
+    segments = now.spec.report.segments
+    return SummedWaves(now, waves, at or utc_now(), closed, events, groups, segments=segments)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,6 @@ def pending(data: SummedWaves) -> Pending | None:
 
 def require_sums(data: SummedWaves) -> None:
     """Refuse findings whose sums were not recorded yet."""
-    _refuse_eligibility(data)
     if (left := pending(data)) is not None:
         raise CampaignStateError(
             f"campaign {data.now.name} keeps its rows elsewhere, and findings need sums over them "
@@ -168,20 +170,10 @@ def _require_summable(now: Situation, data: SummedWaves) -> None:
         raise CampaignStateError(
             f"campaign {now.name} keeps its rows here, so findings need no sums.", code="rows-here"
         )
-    _refuse_eligibility(data)
     if not data.waves:
         raise CampaignStateError(
             f"campaign {now.name}: no wave is closed, so there is nothing to sum up.",
             code="no-wave-closed",
-        )
-
-
-def _refuse_eligibility(data: SummedWaves) -> None:
-    if data.restricted:
-        raise CampaignStateError(
-            f"campaign {data.now.name} has eligibility rules: its findings compare actions among "
-            "the units that could get them, which takes the rows, and these are elsewhere.",
-            code="rows-elsewhere",
         )
 
 
@@ -259,13 +251,25 @@ def findings_sums(
     assert left is not None
     groups = _read_groups(source, data, left, mark)
     data.groups[left.kind].extend(map(Group.of, groups))
+    complete = pending(data) is None
+    look = {"stopping": _look(data)} if complete and now.unlooked else {}
     return {
         "pass": left.kind,
-        "complete": pending(data) is None,
+        "complete": complete,
         "statement": text,
         "fingerprint": mark,
         "groups": groups,
+        **look,
     }
+
+
+def _look(data: SummedWaves) -> dict[str, Any] | None:
+    """Return the look after the last closed wave, as that closing would have taken it from rows."""
+    before = data.events[: data.now.closes[-1] - 1]
+    with one_thread():
+        summaries = data.summaries(data.asked(OBJECTIVE), data.divisions(OBJECTIVE))
+        taken = look_from(data, data.closed[-1].now, summaries, before, looks_taken(data.events))
+    return None if taken is None else taken.plain()
 
 
 def differing_sums(now: Situation, events: Sequence[Event], said: dict[str, Any]) -> str:
@@ -277,6 +281,13 @@ def differing_sums(now: Situation, events: Sequence[Event], said: dict[str, Any]
     assert left is not None
     problems = _incomplete(data, left, said["groups"])
     return problems[0].reason if problems else ""
+
+
+def look_again(now: Situation, events: Sequence[Event], said: dict[str, Any]) -> Any:
+    """Return the look that recorded sums give, to be compared with the one beside them."""
+    data = summed_waves(now, events)
+    data.groups[said["pass"]].extend(map(Group.of, said["groups"]))
+    return _look(data)
 
 
 def _read_groups(
@@ -315,7 +326,7 @@ def _row(
     if cells["statement"] != mark:
         said = "is not the fingerprint of this statement"
         return {}, RowProblem(place, "statement", said, "wrong-statement")
-    whole = [name for name in (*KEYS, *CHECKS) if name != "metric"]
+    whole = [name for name in (*KEYS, *CHECKS) if name not in TEXTS]
     texts = {name: cells[name] or ("0" if name in ("rewards", "absent") else "") for name in whole}
     for name, text in texts.items():
         if not WHOLE.fullmatch(text):
@@ -333,7 +344,7 @@ def _row(
             said = f"must be a number; received {text!r}"
             return {}, RowProblem(place, f"s{k}", said, "not-a-number")
     return {
-        **{name: cells[name] if name == "metric" else numbers[name] for name in KEYS},
+        **{name: cells[name] if name in TEXTS else numbers[name] for name in KEYS},
         "checks": [numbers[name] for name in CHECKS],
         "sums": " ".join(own),
     }, None

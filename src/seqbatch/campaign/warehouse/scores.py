@@ -28,11 +28,12 @@ from seqbatch.inference.return_model import LEAST, SCARCE
 from seqbatch.inference.rule_value import (
     FOLDS,
     LEAST_PROBABILITY,
+    GreedyRule,
     JudgedRule,
     RuleJudge,
 )
 from seqbatch.inference.score_sums import JointMoments, Moments, ResidualSums, ScoreSums
-from seqbatch.inference.summary import Fitted
+from seqbatch.inference.summary import Fitted, of_segments
 
 # ----------------------------------------------------------------------
 # The sums of a statement, by their place; equal ones are computed once.
@@ -294,9 +295,18 @@ class ScoreStatement:
                 return f"(odds{action} + odds{over})"
             case GainOverRandom():
                 among = _among(contrast, self.actions)
+                if self.units.masks:
+                    return self._cost_at_random(among)
                 total = " + ".join(f"odds{a}" for a in among)
                 return f"({total}) / {self.sql.number(len(among) ** 2)}"
         return "1"
+
+    def _cost_at_random(self, among: Sequence[int]) -> str:
+        """Return the cost of random assignment among the actions that a unit could get."""
+        some = " + ".join(f"CASE WHEN a{a} = 1 THEN odds{a} ELSE 0 END" for a in among)
+        count = self._could(among)
+        mean = f"({some}) / {count} / {count}"
+        return f"CASE WHEN {count} = 0 THEN {self._nan} ELSE {mean} END"
 
     # ------------------------------------------------------------------
     # The stages.
@@ -311,6 +321,21 @@ class ScoreStatement:
 
     def _add(self, name: str, items: Sequence[Item], *, once: bool = False) -> None:
         self.units.stages.add(name, items, once=once)
+
+    @property
+    def _nan(self) -> str:
+        """What stands for an action that a unit could not get, as in inference from rows."""
+        return f"CAST('NaN' AS {self.sql.double})"
+
+    def _among_eligible(self, text: str, action: int) -> str:
+        """Return a value, or NaN if the unit could not get the action."""
+        if not self.units.masks:
+            return text
+        return f"CASE WHEN a{action} = 1 THEN {text} ELSE {self._nan} END"
+
+    def _could(self, among: Sequence[int]) -> str:
+        """Return how many of some actions a unit could get."""
+        return f"CAST(({' + '.join(f'a{a}' for a in among)}) AS {self.sql.double})"
 
     def _kept(self, *more: str) -> list[Item]:
         chances = [f"pr{a}" for a in range(self.actions)]
@@ -394,16 +419,24 @@ class ScoreStatement:
 
     def _wanted(self) -> str:
         """Return the action with the best prediction of the rule, the first among equals."""
-        sign = "<=" if self.judges[0].rule.less else ">="
-        texts = []
-        for judge in self.judges:
-            some = np.flatnonzero(judge.rule.known).tolist() or [0]
-            cases = " ".join(
-                f"WHEN {' AND '.join(f'rule{a} {sign} rule{b}' for b in some if b != a)} THEN {a}"
-                for a in some[:-1]
-            )
-            texts.append(f"CASE {cases} ELSE {some[-1]} END" if cases else str(some[0]))
-        return self._of_fold(texts)
+        return self._of_fold([self._best(judge.rule) for judge in self.judges])
+
+    def _best(self, rule: GreedyRule) -> str:
+        """Return the action that a rule gives, among those that a unit could get."""
+        sign, some = "<=" if rule.less else ">=", np.flatnonzero(rule.known).tolist() or [0]
+        masked = bool(self.units.masks)
+        # With eligibility, a unit that could get none of them counts as one of the first action.
+        asked, last = (some, 0) if masked else (some[:-1], some[-1])
+        cases = []
+        for a in asked:
+            beaten = [
+                f"(a{b} = 0 OR rule{a} {sign} rule{b})" if masked else f"rule{a} {sign} rule{b}"
+                for b in some
+                if b != a
+            ]
+            met = " AND ".join([*([f"a{a} = 1"] if masked else []), *beaten])
+            cases.append(f"WHEN {met} THEN {a}")
+        return f"CASE {' '.join(cases)} ELSE {last} END" if cases else str(last)
 
     def _scored(self) -> None:
         """Add the scores, and what the contrasts weigh them with."""
@@ -423,7 +456,8 @@ class ScoreStatement:
         one = sql.number(1.0)
 
         def inverse(chance: str, a: int) -> str:
-            return f"CASE WHEN pr{a} > 0 THEN {one} / ({chance}) ELSE {infinite} END"
+            text = f"CASE WHEN pr{a} > 0 THEN {one} / ({chance}) ELSE {infinite} END"
+            return self._among_eligible(text, a)
 
         mine = "CASE WHEN place = {a} AND seen = 1 THEN {own} ELSE {other} END"
         score = "y - alone + moved + (alone - moved) / chance"
@@ -434,7 +468,7 @@ class ScoreStatement:
             *((mine.format(a=a, own=score, other=f"mean{a} + moved"), f"score{a}") for a in every),
             *((inverse(f"pr{a} * back{a}", a), f"inverse{a}") for a in every),
             *((inverse(f"pr{a}", a), f"odds{a}") for a in every),
-            *((f"{one} - pr{a}", f"rest{a}") for a in every),
+            *((self._among_eligible(f"{one} - pr{a}", a), f"rest{a}") for a in every),
             *self._gaps(),
             *(named("wanted") if self.judges else ()),
             *((mine.format(a=a, own=judged.format(a=a), other=f"judge{a}"), f"judged{a}")
@@ -449,11 +483,19 @@ class ScoreStatement:
             if isinstance(contrast, GainOverRandom):
                 among, name = _among(contrast, self.actions), _random(contrast, self.actions)
                 for a in range(self.actions):
-                    gap = f"pr{a} - {sql.number(1 / len(among) if a in among else 0.0)}"
+                    gap = f"pr{a} - {self._at_random(a, among)}"
                     for side, text in (("above", gap), ("below", f"-({gap})")):
                         own = f"CASE WHEN {text} >= {sql.number(ROUNDING)} THEN {text} ELSE 0 END"
                         made[f"{side}{name}_{a}"] = (own, f"{side}{name}_{a}")
         return list(made.values())
+
+    def _at_random(self, action: int, among: tuple[int, ...]) -> str:
+        """Return the probability of an action if a unit gets one of those that it could get."""
+        if action not in among or not self.units.masks:
+            return self.sql.number(1 / len(among) if action in among else 0.0)
+        return (
+            f"CASE WHEN a{action} = 1 THEN {self.sql.number(1.0)} / {self._could(among)} ELSE 0 END"
+        )
 
     def _supported(self, over: int) -> str:
         """Return whether a unit could have got the rule's action and the other one."""
@@ -487,14 +529,15 @@ class ScoreStatement:
         passed += [name for _, name in self._gaps()]
         if self.judges:
             passed += ["wanted", *(f"judged{a}" for a in every), *(f"supported{o}" for o in every)]
-        self._add("weighted", [*self._kept("back", "residual", *passed), *wanted])
-        passed += [name for _, name in wanted]
+        own = [(self._among_eligible(f"score{a}", a), f"own{a}") for a in every]
+        self._add("weighted", [*self._kept("back", "residual", *passed), *own, *wanted])
+        passed += [name for _, name in (*own, *wanted)]
         ratios = [
             (f"CASE WHEN {d} = 0 THEN 0 ELSE {d} * inverse{a} END", f"{d}_by{a}")
             for a, d in coefficients
         ]
         parts = [
-            *(item for name, terms in plain for item in self._parts(name, terms, "score")),
+            *(item for name, terms in plain for item in self._parts(name, terms, "own")),
             *(item for name, terms in rules for item in self._parts(name, terms, "judged")),
         ]
         self._add("summed", [*self._kept("back", "residual", *passed), *ratios, *parts])
@@ -517,6 +560,13 @@ class ScoreStatement:
 
     # ------------------------------------------------------------------
     # The result.
+
+    @property
+    def of_segments(self) -> list[ScorePlaces]:
+        """The places of the contrasts that are also summed within segments."""
+        some = of_segments(self.contrasts)
+        pairs = zip(self.contrasts, self.places, strict=True)
+        return [place for contrast, place in pairs if contrast in some]
 
     def noise(self, groups: Sequence[Group], before: ResidualSums) -> ResidualSums:
         """Return the sums of residuals, added to those of earlier waves."""

@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
-from seqbatch.campaign.decide.learning import GroupSums, ended
+from seqbatch.campaign.decide.learning import ended
 from seqbatch.campaign.record.codec import unpack_state
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.events import current
-from seqbatch.campaign.record.store import Store
+from seqbatch.campaign.record.store import Event, Store
 from seqbatch.campaign.warehouse.assignments import AssignmentsTable, WaveEntry
+from seqbatch.campaign.warehouse.closed_wave import closed_waves
 from seqbatch.campaign.warehouse.decisions import DecisionStages, require_expressible, rule_of
 from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of
 from seqbatch.campaign.warehouse.features import Item
 from seqbatch.campaign.warehouse.stages import named
-from seqbatch.campaign.warehouse.sums import Row, StoredStages, summing, wave_sums
+from seqbatch.campaign.warehouse.sums import Row, StoredStages, learned_sums, summing
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
 from seqbatch.policies.rule import Rule
 
@@ -146,7 +147,9 @@ def assigning(
         return written_for(now, sql, about, said, made.stages.statement(items, after=chosen))
     said.append("A second run changes nothing. Whatever is wrong ends the script with a message.")
     insert = table.inserted(made.stages.statement(items, after=chosen).rstrip())
-    return written_for(now, sql, about, said, f"{table.created()};\n{insert}{table.counted()};\n")
+    if table.more and not sql.widens:
+        said.append(f"First add to {_plain(table.name)}: {', '.join(table.more)} ({sql.double}).")
+    return written_for(now, sql, about, said, f"{table.created()}{insert}{table.counted()};\n")
 
 
 #: What to do about a unit with a problem.
@@ -263,9 +266,16 @@ UNPROVEN = (
 
 def learned_elsewhere(now: Situation, state: Any, rows: Sequence[Row]) -> Any:
     """Return the state after a wave, computed from the rows of its result."""
-    gathered = GroupSums(now, state)
-    gathered.groups = wave_sums(rows, now, state).groups
-    return ended(now.made_policy(), state, gathered)
+    return ended(now.made_policy(), state, learned_sums(rows, now, now, state))
+
+
+def relearned_elsewhere(now: Situation, events: Sequence[Event]) -> Any:
+    """Return the state after learning the closed waves again from their sums."""
+    policy = now.made_policy()
+    state = policy.begin(now.problem())
+    for wave in closed_waves(events):
+        state = ended(policy, state, learned_sums(wave.sums, now, wave.now, state))
+    return state
 
 
 def wrong_statement(now: Situation, text: str) -> str:

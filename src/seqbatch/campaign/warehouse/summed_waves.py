@@ -18,6 +18,7 @@ from seqbatch.campaign.warehouse.closed_wave import (
     Group,
     Tables,
     UnitStages,
+    of_division,
     of_wave,
 )
 from seqbatch.campaign.warehouse.dialects import DuckDB
@@ -30,8 +31,15 @@ from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.evidence import Evidence
 from seqbatch.inference.return_model import ReturnModel
 from seqbatch.inference.rule_value import FOLDS, JudgedRule, RuleJudge, next_rule_of
-from seqbatch.inference.score_sums import ResidualSums
-from seqbatch.inference.summary import Fitted, Partition, statistics_of
+from seqbatch.inference.score_sums import ResidualSums, ScoreSums
+from seqbatch.inference.summary import (
+    Declared,
+    Eligible,
+    Fitted,
+    Partition,
+    Segment,
+    statistics_of,
+)
 
 #: What a database sums up for findings, in this order: each needs the ones before it.
 Pass = Literal["evidence", "returns", "scores"]
@@ -147,8 +155,15 @@ class SummedWaves(CampaignWaves):
 
     def units(self, wave: int, metric: str, tables: Tables) -> UnitStages:
         """Return the stages that read a wave."""
+        return self._units(wave, metric, tables, ())
+
+    def _units(
+        self, wave: int, metric: str, tables: Tables, divisions: Sequence[Partition]
+    ) -> UnitStages:
         [closed] = [one for one in self.closed if one.number == wave]
-        return UnitStages(closed, tables, self.order, self.reward(metric), metric)
+        names = tuple(self.now.actions[number].name for number in self.order)
+        reward = self.reward(metric)
+        return UnitStages(closed, tables, names, self.order, reward, metric, divisions)
 
     def scored(
         self, wave: int, metric: str, contrasts: Sequence[Contrast], tables: Tables = NO_TABLES
@@ -156,7 +171,7 @@ class SummedWaves(CampaignWaves):
         """Return the statement of a wave's scores; the last wave judges the rule to run next."""
         place, fits = self.waves.index(wave), self.fits(metric)
         judges = self._judges(fits) if (wave, metric) == (self.waves[-1], OBJECTIVE) else ()
-        units = self.units(wave, metric, tables)
+        units = self._units(wave, metric, tables, self.divisions(metric))
         return ScoreStatement(units, fits[place], self.turn, contrasts, judges)
 
     def _judges(self, fits: Sequence[Fitted]) -> list[RuleJudge]:
@@ -170,6 +185,12 @@ class SummedWaves(CampaignWaves):
             for fold in range(FOLDS)
         ]  # fmt: skip
 
+    def divisions(self, metric: str) -> list[Partition]:
+        """Return how the units are divided for the objective, or for a metric."""
+        if metric == OBJECTIVE:
+            return [*map(Declared, self.segments), *self.partitions()]
+        return self.eligibility()
+
     def asked(self, metric: str) -> tuple[Contrast, ...]:
         """Return the contrasts of the objective, or of a metric."""
         if metric == OBJECTIVE:
@@ -180,8 +201,7 @@ class SummedWaves(CampaignWaves):
         self, contrasts: Sequence[Contrast], partitions: Sequence[Partition], *, metric: str = ""
     ) -> tuple[WaveSummary, ...]:
         """Return the summaries of the waves: of the objective, or of a metric before costs."""
-        # Segments and eligibility are refused for such campaigns.
-        assert not partitions
+        assert list(partitions) == self.divisions(metric)
         assert tuple(contrasts) == self.asked(metric)
         made: list[WaveSummary] = []
         K = len(self.order)
@@ -193,7 +213,7 @@ class SummedWaves(CampaignWaves):
             made.append(WaveSummary(
                 contrasts=tuple(contrasts),
                 overall=tally(statement.places, groups),
-                segments={},
+                segments=self._segments(statement, wave, metric),
                 evidence=fit.evidence,
                 residuals=statement.noise(groups, before),
                 returned=fit.returned,
@@ -204,6 +224,26 @@ class SummedWaves(CampaignWaves):
                 charges=charges,
             ))  # fmt: skip
         return tuple(made)
+
+    def _segments(
+        self, statement: ScoreStatement, wave: int, metric: str
+    ) -> dict[Segment, ScoreSums]:
+        """Return the sums over the units of each segment of a wave."""
+        made = dict[Segment, ScoreSums]()
+        for at, division in enumerate(self.divisions(metric)):
+            found = of_division(self.groups["scores"], wave, metric, at)
+            for name, groups in found.items():
+                level = self._level(division, name)
+                made[division, level] = tally(statement.of_segments, groups)
+        return made
+
+    def _level(self, division: Partition, segment: str) -> Any:
+        """Return a segment as inference from rows has it."""
+        if isinstance(division, Eligible):
+            return segment == "yes"
+        # A division of eligible units has the name of the column.
+        met = self.levels.setdefault(division.name, {})
+        return met.setdefault(segment, len(met))
 
     def judged(self, over: int) -> list[JudgedRule]:
         """Return the sums by fold of the rule to run next over one action, in the last wave."""

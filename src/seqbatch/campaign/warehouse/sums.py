@@ -31,9 +31,29 @@ from seqbatch.errors import InvalidFileError, RowProblem
 # The wave's units, as the table of assignments holds them: decisions, and the model's numbers.
 
 
-#: The most cells (combinations of categories and booleans) for which sums by cell come first: with
+#: The most cells (combinations of some categories and booleans) over which sums come first: with
 #: thousands of them, a database takes longer than to multiply for every unit.
 MOST_CELLS = 128
+
+
+@dataclass(frozen=True)
+class BesideModel:
+    """Columns that are passed on beside the model's, stage by stage: of segments, of eligibility.
+
+    Parameters
+    ----------
+    read, known, drawn
+        What is added to the first three stages.
+    """
+
+    read: Sequence[Item] = ()
+    known: Sequence[Item] = ()
+    drawn: Sequence[Item] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that later stages pass on."""
+        return [name for _, name in self.drawn]
 
 
 class StoredStages:
@@ -49,21 +69,33 @@ class StoredStages:
         The table of assignments.
     cells
         Whether sums may be computed by cell first.
+    beside
+        Columns beside the model's.
     """
 
-    def __init__(self, now: Situation, table: AssignmentsTable, *, cells: bool = True) -> None:
+    def __init__(
+        self,
+        now: Situation,
+        table: AssignmentsTable,
+        *,
+        cells: bool = True,
+        beside: BesideModel | None = None,
+    ) -> None:
         self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
-        self.by_cells = cells and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
-        #: The columns of the model that are passed on. If sums are computed by cell first, these
-        #: are only those that define a cell, and those that vary within one.
-        self.kept = self.columns.vector
-        if self.by_cells:
-            moving = [name for name in self.kept if name not in self.columns.steady]
-            self.kept = [*self.columns.keys, *moving]
+        #: The columns that define the cells; none if sums are not computed by cell first.
+        self.keys = self.columns.cells(MOST_CELLS) if cells else []
+        #: The model's numbers that are the same within a cell, each with its expression.
+        self.steady = {
+            name: expression
+            for name, (expression, keys) in self.columns.steady.items()
+            if self.keys and keys <= set(self.keys)
+        }
+        #: The columns that are passed on.
+        self.kept = [*self.keys, *(x for x in self.columns.vector if x not in self.steady)]
         self.stages = Stages(table.sql)
-        self._read(now, table)
+        self._read(now, table, beside or BesideModel())
 
-    def _read(self, now: Situation, table: AssignmentsTable) -> None:
+    def _read(self, now: Situation, table: AssignmentsTable, beside: BesideModel) -> None:
         sql, columns = table.sql, self.columns
         ids = [f"u{place}" for place in range(len(now.spec.unit))]
         chances = [f"p{action}" for action in range(len(now.active))]
@@ -71,7 +103,7 @@ class StoredStages:
         self.stages.add(
             "given",
             [*zip(table.ids(), ids, strict=True), *named("action", "randomised", *chances, "part"),
-             *given],
+             *given, *beside.read],
             source=table.table, after=f"WHERE {table.here}",
         )  # fmt: skip
         names = [now.actions[number].name for number in now.active]
@@ -81,15 +113,15 @@ class StoredStages:
         self.stages.add("known", [
             *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"), *own,
             (f"CASE action {spelled} END", "picked"), *named(*table.features),
-            *columns.levels,
+            *columns.levels, *beside.known,
         ])  # fmt: skip
         wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
         chosen = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
         passed = [*named(*ids, "id"), *own]
-        keys = named(*columns.keys) if self.by_cells else []
+        keys = named(*self.keys)
         self.stages.add("drawn", [*passed, (chosen, "chosen"), *marks_in(sql, "digest"), *keys,
-                                  *columns.base])  # fmt: skip
-        passed += named("chosen", *MARKS)
+                                  *columns.base, *beside.drawn])  # fmt: skip
+        passed += named("chosen", *MARKS, *beside.names)
         if columns.crossed:
             own = named(*(alias for _, alias in columns.base))
             self.stages.add("crossed", [*passed, *keys, *own, *columns.crossed])
@@ -131,7 +163,7 @@ def add_cells(
     """
     columns = made.columns
     last = len(columns.vector)
-    steady = {f"z{place}" for place, name in enumerate(columns.vector) if name in columns.steady}
+    steady = {f"z{place}" for place, name in enumerate(columns.vector) if name in made.steady}
     moving = [f"z{place}" for place in range(last + 1) if f"z{place}" not in steady]
     inner, outer = [(f"CAST(1 AS {sql.whole})", "n")], list[Item]()
     inner += [(z, f"sum_{z}") for z in moving]
@@ -147,9 +179,9 @@ def add_cells(
             outer.append((name, name))
     keys = ["chosen", "part", "seen"]
     cells = [(sql.sum(text), name) for text, name in inner]
-    groups = f"GROUP BY {', '.join([*keys, *columns.keys])}"
-    made.stages.add("cells", [*named(*keys, *columns.keys), *cells], after=groups)
-    constant = whole_numbers(now, sql, [columns.steady.get(name) for name in columns.vector])
+    groups = f"GROUP BY {', '.join([*keys, *made.keys])}"
+    made.stages.add("cells", [*named(*keys, *made.keys), *cells], after=groups)
+    constant = whole_numbers(now, sql, [made.steady.get(name) for name in columns.vector])
     made.stages.add("marked", [*named(*keys, *(name for _, name in inner)), *constant])
     return outer
 
@@ -174,7 +206,7 @@ def summing(
     add_outcomes(now, made, sql, outcomes, now.spec.reward)
     _rounded(now, made, sql)
     counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
-    if made.by_cells:
+    if made.keys:
         counts, sums = f"CAST(SUM(n) AS {sql.whole})", add_cells(now, made, sql, sums)
     source = made.stages.last
     _counted(now, made, table)
@@ -285,7 +317,7 @@ def _rounded(now: Situation, made: StoredStages, sql: SqlDialect) -> None:
     ]
     numbers = [name if name in made.kept else None for name in made.columns.vector]
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
-    own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
+    own = named("chosen", "part", *made.keys)
     whole = whole_numbers(now, sql, [*numbers, net_of_costs(now, sql)])
     made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS, *MARKS), *chances, *whole])
 
@@ -324,14 +356,6 @@ WHOLE = re.compile("-?[0-9]{1,29}")
 #: Sums of probabilities, of rewards, and of products.
 SUMMED = re.compile("e[0-9]+|[ez][0-9]+_[0-9]+|rewards")
 COUNT = re.compile(r"(-?[0-9]{1,15})(?:\.0*)?")
-
-
-@dataclass(frozen=True)
-class WaveSums:
-    """The sums of a wave: its counts, and the sums of products of each part of the evidence."""
-
-    counts: Counts
-    groups: list[ExactSums]
 
 
 def names_of(now: Situation) -> list[str]:
@@ -391,8 +415,8 @@ def _problems(
             yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
             said = (
-                f"{row['units']} units have no action, or were changed in the table of assignments "
-                "so that the campaign would not take them"
+                f"{row['units']} units have no action, or the table of assignments was changed and "
+                "the campaign would now refuse them"
             )
             yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:
@@ -479,11 +503,11 @@ def _whole(name: str, row: Row) -> bool:
     return nothing or WHOLE.fullmatch(value) is not None
 
 
-def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
-    """Return the sums in a result's rows; actions are indexed among the active ones."""
+def wave_counts(rows: Sequence[Row], now: Situation) -> Counts:
+    """Return the counts in a result's rows."""
     places = {now.actions[number].name: place for place, number in enumerate(now.active)}
     sign, power = now.spec.reward.sign, scale_of(now).reward
-    counts, groups = Counts.zero(now), GroupSums(now, state).groups
+    counts = Counts.zero(now)
     for row in rows:
         place = places[row["action"]]
         number = now.active[place]
@@ -492,9 +516,35 @@ def wave_sums(rows: Sequence[Row], now: Situation, state: Any) -> WaveSums:
         if row["seen"]:
             counts.absent[number] += row["absent"]
             counts.rewards[number] += sign * np.ldexp(float(int(row["rewards"])), -power)
-            if row["part"] >= 0:
-                groups[row["part"]] = _with(groups[row["part"]], place, row)
-    return WaveSums(counts, groups)
+    return counts
+
+
+def learned_sums(rows: Sequence[Row], now: Situation, then: Situation, state: Any) -> GroupSums:
+    """Return the sums of products of each part of the evidence, from a result's rows.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    now
+        The situation that learns; its active actions are those of the sums.
+    then
+        The situation when the wave was open, in which its numbers were rounded.
+    state
+        The policy's state before the wave.
+    """
+    places = {now.actions[number].name: place for place, number in enumerate(now.active)}
+    made, policy = GroupSums(then, state), now.made_policy()
+    groups = made.groups
+    for row in rows:
+        part, place = row["part"], places.get(row["action"])
+        # After an amendment, actions may be retired, and parts of the evidence may be fewer.
+        if place is None or not row["seen"]:
+            continue
+        if policy.still_used(state, np.array([part]))[0]:
+            groups[part] = _with(groups[part], place, row)
+    made.groups = groups
+    return made
 
 
 def _allocate(allocation: Allocation, active: tuple[int, ...], place: int, row: Row) -> None:

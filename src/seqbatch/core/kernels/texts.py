@@ -363,6 +363,92 @@ def copy_cells(
 
 
 # ----------------------------------------------------------------------
+# Plain blocks of delimited text: no quotes, one kind of line end, as many cells in every row.
+#
+# Eight bytes are compared and copied at a time; arrays have eight spare bytes at their ends.
+
+
+ONES, LOWS = np.uint64(0x0101010101010101), np.uint64(0x7F7F7F7F7F7F7F7F)
+
+
+@kernel(inline="always")
+def _bytes_of(word: Any, byte: int) -> Any:
+    """Return the highest bit of each byte of a word that equals `byte`."""
+    rest = word ^ (uint64(byte) * ONES)
+    return ~(((rest & LOWS) + LOWS) | rest | LOWS)
+
+
+@kernel()
+def split_plain(
+    data: Bytes,
+    size: int,
+    delimiter: int,
+    width: int,
+    returns: int,
+    ends: AnyArray,
+    sizes: AnyArray,
+) -> int:
+    """Find where the cells of a block of whole rows end; return the number of rows, -1 if odd.
+
+    Adds the bytes of each column to `sizes`. A row is odd if it does not have `width` cells, if all
+    are empty, or if it does not end in `returns` (0 or 1) carriage returns and a line feed.
+    """
+    begin: Any = 0
+    row: Any = 0
+    cells = column = 0
+    for place in range(0, size, 8):
+        word = _whole(data, place)
+        found = _bytes_of(word, delimiter) | _bytes_of(word, LINE_FEED)
+        while found != 0:
+            below = (found - uint64(1)) & ~found & ONES
+            end = place + np.int64((below * ONES) >> uint64(56)) - 1
+            following = end + 1
+            found &= found - uint64(1)
+            if (data[end] == LINE_FEED) != (column == width - 1):
+                return -1
+            if column == width - 1:
+                end -= returns
+                if end < begin or end - row == column or (returns and data[end] != RETURN):
+                    return -1
+                row = following
+            ends[cells] = end
+            sizes[column] += end - begin
+            column = 0 if column == width - 1 else column + 1
+            begin = following
+            cells += 1
+    return cells // width
+
+
+@kernel(inline="always")
+def _store(word: Any, out: Bytes, at: int) -> None:
+    """Write eight bytes; written out like this, they compile to a single store."""
+    out[at], out[at + 1] = np.uint8(word), np.uint8(word >> uint64(8))
+    out[at + 2], out[at + 3] = np.uint8(word >> uint64(16)), np.uint8(word >> uint64(24))
+    out[at + 4], out[at + 5] = np.uint8(word >> uint64(32)), np.uint8(word >> uint64(40))
+    out[at + 6], out[at + 7] = np.uint8(word >> uint64(48)), np.uint8(word >> uint64(56))
+
+
+@kernel()
+def copy_column(
+    data: Bytes, ends: AnyArray, column: int, returns: int, out: Bytes, offsets: AnyArray
+) -> None:
+    """Write the cells of one column of a plain block one after another."""
+    at: Any = 0
+    offsets[0] = 0
+    for row in range(len(ends)):
+        start: Any = 0
+        if column > 0:
+            start = np.int64(ends[row, column - 1]) + 1
+        elif row > 0:
+            start = np.int64(ends[row - 1, -1]) + returns + 1
+        size = np.int64(ends[row, column]) - start
+        for done in range(0, size, 8):
+            _store(_whole(data, start + done), out, at + done)
+        at += size
+        offsets[row + 1] = at
+
+
+# ----------------------------------------------------------------------
 # Columns of a file to columns of the model, in one pass each.
 
 

@@ -160,6 +160,11 @@ class Conduct:
         return bool(self.eligible or self.capacity)
 
     @property
+    def looks_beyond(self) -> bool:
+        """Whether units after the experiment count."""
+        return self.purpose == "choose" or self.after > 0
+
+    @property
     def eligibility(self) -> tuple[float, ...]:
         """The share of units that may get each action."""
         return self.eligible or (1.0,) * self.actions

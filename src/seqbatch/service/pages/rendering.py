@@ -25,7 +25,7 @@ from seqbatch.campaign.spec.spec import rule_name
 from seqbatch.campaign.views.findings import Findings
 from seqbatch.campaign.views.findings_text import says
 from seqbatch.campaign.views.lift_pictures import lift_pictures
-from seqbatch.campaign.views.report_pictures import Bar
+from seqbatch.campaign.views.report_pictures import SHAPE_WORDS, Bar
 from seqbatch.campaign.views.report_results import Material, gathered
 from seqbatch.campaign.views.status import Status, or_close, step_from
 from seqbatch.display import alike, cell, counted, number, percent, visible
@@ -301,6 +301,8 @@ class Lifts:
         The values at the left and the right edge.
     title, words
         The title of the numbers, and the chart as text for screen readers.
+    shapes
+        The meaning of each shape in the chart.
     """
 
     lines: Sequence[IntervalLine]
@@ -308,6 +310,7 @@ class Lifts:
     ends: tuple[str, str]
     title: str
     words: str
+    shapes: Sequence[str]
 
 
 def lifts(found: Findings) -> Lifts | None:
@@ -334,7 +337,9 @@ def lifts(found: Findings) -> Lifts | None:
     ]
     title = f"{measure.head}; {measure.wanted}; compared with {found.control}"
     words = f"{title}: {'; '.join(bar.words for bar in bars)}."
-    return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words)
+    used = {bar.says for bar in bars}
+    shapes = [said[0].upper() + said[1:] for kind, said in SHAPE_WORDS.items() if kind in used]
+    return Lifts(lines, place(0.0), (number(low, 3), number(high, 3)), title, words, shapes)
 
 
 def by_wave(found: Findings) -> dict[str, object] | None:
