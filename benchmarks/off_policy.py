@@ -125,12 +125,12 @@ def page(trials: int) -> list[str]:
     lines += [*coverage(trials), ""]
     lines += paragraph(
         "*Adaptively weighted* is the one to read: also where waves are small and clicks are rare, "
-        "and mostly narrower than *doubly robust*. *Contextually weighted* is narrower still, by up "
-        "to a fifth; with 100 units a wave it may cover two or three points too little. It needs "
-        "what each wave's rule would have given every unit: logs of `Learner` and `simulate` have "
-        "it (`Rows.by_wave`). *Switch*, *shrunk* and *clipped* weights "
-        "(`limit=10`) have the least noise; their intervals leave out the bias of the model, which "
-        "they trust where weights are large, and are marked as not valid there."
+        "and mostly narrower than *doubly robust*. *Contextually weighted* is narrower still, by "
+        "up to a fifth; with 100 units a wave it may cover two or three points too little. It "
+        "needs what each wave's rule would have given every unit: logs of `Learner` and `simulate` "
+        "have it (`Rows.by_wave`). *Switch*, *shrunk* and *clipped* weights (`limit=10`) have the "
+        "least noise; their intervals leave out the bias of the model, which they trust where "
+        "weights are large, and are marked as not valid there."
     )
     return lines
 

@@ -238,7 +238,7 @@ def test_a_choice_for_everybody_is_planned_by_its_probability():
     assert plan.test == plan.gain
     assert plan.worth(plan.gain) == plan.gain.right
     text = str(plan)
-    assert "it is chosen for everybody with a probability of 77%" in text
+    assert "it is chosen at the end with a probability of 77%" in text
     assert "you gain" not in text
     assert plan.as_dict()["plan"] == {
         "right": plan.gain.right, "smallest_lift": plan.gain.smallest_lift,

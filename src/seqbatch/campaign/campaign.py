@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from seqbatch.campaign.steps.assign import Assigned
     from seqbatch.campaign.steps.close import Closed
     from seqbatch.campaign.steps.create import Prepared
+    from seqbatch.campaign.steps.erase import Erased
     from seqbatch.campaign.steps.look import Looked
     from seqbatch.campaign.steps.record_sums import SumsRecorded
     from seqbatch.campaign.steps.recorded import Recorded
@@ -1060,6 +1061,28 @@ class Campaign:
         from seqbatch.campaign.steps.sign import sign
 
         return sign(self.store, self.name, self._logbook, meaning=meaning, why=reason)
+
+    @naming_damage
+    def erase(self, units: Any, *, reason: str, **reading: Unpack[ReadingOptions]) -> Erased:
+        """Erase the units of a file: ids, features, decisions and outcomes leave every record.
+
+        Sums that were learned from them stay, and decisions about other units. The store keeps a
+        keyed hash of each id, so that `assign` refuses an erased unit, and `record` leaves out its
+        rows. Repeating the call changes nothing.
+
+        Parameters
+        ----------
+        units
+            A path, ``"-"``, or a table or frame with the column of the ids.
+        reason
+            The reason, such as the number of the request. It must not name the person.
+        reading
+            How to read the file; see :class:`~seqbatch.campaign.files.reading.Source`.
+        """
+        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.steps.erase import erase
+
+        return erase(self.store, self.name, self._logbook, source_of(units, **reading), why=reason)
 
     @naming_damage
     def delete(self, *, reason: str, force: bool = False) -> Tombstone:

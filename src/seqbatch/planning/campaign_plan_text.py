@@ -88,7 +88,7 @@ def _if(plan: "CampaignPlan") -> str:
 
 
 def _chooses(plan: "CampaignPlan") -> str:
-    text = f"{_if(plan)}it is chosen for everybody with a probability of {_right(plan.gain)}"
+    text = f"{_if(plan)}it is chosen at the end with a probability of {_right(plan.gain)}"
     if plan.waves == 1:
         return f"{text}."
     return f"{text}; after an A/B test with as many customers, {_right(plan.test)}."

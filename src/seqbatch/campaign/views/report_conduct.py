@@ -270,6 +270,7 @@ def _told(event: Event) -> str:
         "stop": "stopped by its rule",
         "continue": "continued despite the stopping rule",
         "unmask": "unmasked",
+        "erase": "units erased",
         "look": "look of the key holder",
         "unblind": "unblinded in an emergency",
     }

@@ -415,8 +415,8 @@ def _problems(
             yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
             said = (
-                f"{row['units']} units have no action, or were changed in the table of assignments "
-                "so that the campaign would not take them"
+                f"{row['units']} units have no action, or the table of assignments was changed and "
+                "the campaign would now refuse them"
             )
             yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:
