@@ -129,6 +129,8 @@ class Learner:
         self._missing = AwaitedUnits.none(dim)
         nothing = np.empty(0, dtype=np.int64)
         self._late = LateOutcomes(nothing, nothing)
+        if not isinstance(keep_log, bool):
+            raise InvalidArgumentError("keep_log", "True or False", repr(keep_log))
         self._log = UnitLog(policy, self.problem) if keep_log else None
         self._open()
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))

@@ -80,7 +80,8 @@ def true_means(instance: Instance, units: int) -> Floats:
     """Return the mean reward of each action over the units after so many, or over all units."""
     first = units // BLOCK + 1
     later = _means(instance, first)
-    return (later if len(later) else _means(instance, 0)).mean(axis=0)
+    means: Floats = (later if len(later) else _means(instance, 0)).mean(axis=0)
+    return means
 
 
 def _means(instance: Instance, first: int) -> Floats:
