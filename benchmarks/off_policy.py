@@ -1,8 +1,8 @@
 """Off-policy estimators on adaptive logs, and beside Open Bandit Pipeline's on its own data.
 
-`python -m benchmarks.off_policy` measures coverage and writes docs/off-policy.md. With `--obp`, where
-`pip install --no-deps obp==0.4.1` and torch are installed, it compares estimates on the data that
-come with that package, and replaces that section alone.
+`python -m benchmarks.off_policy` measures coverage and writes docs/off-policy.md. With `--obp`,
+where `pip install --no-deps obp==0.4.1` and torch are installed, it compares estimates on the data
+that come with that package, and replaces that section alone.
 """
 
 import argparse
