@@ -85,7 +85,7 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return f" (--{remedy.action})"
         case "overwrite":
             return " (--force)."
-        case "close" | "record-sums":
+        case "close" | "record-sums" if "force" in remedy.options:
             return ": --force, with a --reason."
         case "delete":
             return ": --force."

@@ -93,6 +93,9 @@ def record_sums(
     with sums, store.change(name) as change:
         now = current(change)
         _require_elsewhere(now)
+        if (last := _last_close(change, now)) and last.payload["elsewhere"]["statement"] == text:
+            # If the first answer was lost, a repeated call returns it again and closes nothing.
+            return SumsRecorded.of_wave(Closed.of(last, now))
         if header(text).get("what") == "findings":
             return _for_findings(change, now, logbook, sums, text, why=why)
         now.require_open()
@@ -101,6 +104,10 @@ def record_sums(
         return SumsRecorded.of_wave(
             closed_with(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
         )
+
+
+def _last_close(change: Change, now: Situation) -> Event | None:
+    return change.event(now.closes[-1]) if now.closes else None
 
 
 def _for_findings(
@@ -215,7 +222,15 @@ class SumEvidence:
         return "not-as-planned", said
 
     def refuse_doubtful(self) -> None:
-        """Accept any pattern of missing outcomes, since sums do not identify single units."""
+        """Refuse a wave without any outcome, all of whose units would count as absent."""
+        if self.now.absent is not None and not self.counts.observed.any():
+            raise CampaignStateError(
+                f"wave {self.now.wave} of campaign {self.now.name} has no recorded outcome; each "
+                f"of its {self.units:,} units would count as {self.now.absent:g}. Use the table "
+                "with its outcomes. Or close it anyway",
+                SUMS_BY_FORCE,
+                code="no-outcomes",
+            )
 
     def lesson(self) -> Lesson:
         """Learn from the sums, and store them with the statement."""
