@@ -39,6 +39,7 @@ from seqbatch.campaign.warehouse.statement import (
     of_another,
     require_tables,
     written_for,
+    wrong_statement,
 )
 from seqbatch.campaign.warehouse.summed_waves import OBJECTIVE, PASSES, Pass, SummedWaves
 from seqbatch.core.threads import one_thread
@@ -62,7 +63,7 @@ def summed_waves(
     for event in events:
         if event.kind == "amend":
             groups = {kind: [] for kind in PASSES}
-        if event.kind == "sums":
+        if event.kind == "sums" and event.payload["pass"] in PASSES:
             groups[event.payload["pass"]] += map(Group.of, event.payload["groups"])
     closed = closed_waves(events)
     waves = tuple(wave.number for wave in closed)
@@ -273,7 +274,10 @@ def _look(data: SummedWaves) -> dict[str, Any] | None:
 
 
 def differing_sums(now: Situation, events: Sequence[Event], said: dict[str, Any]) -> str:
-    """Return what is wrong with recorded sums for findings; "" if nothing is."""
+    """Return what is wrong with recorded sums beside those that close waves; "" if nothing is."""
+    if said["pass"] == "scaling":
+        problem = wrong_statement(now, said["statement"])
+        return f"the statement {problem}" if problem else ""
     if problem := wrong_findings(now, events, said["statement"]):
         return f"the statement {problem}"
     data = summed_waves(now, events)
@@ -313,11 +317,11 @@ def _read_groups(
             made, problem = _row(cells, len(sums), len(data.order), mark, len(rows) + 1)
             rows.append(made)
             problems += [problem] if problem else []
-    made = [] if problems else _together(rows, left.kind)
-    problems += [] if problems else _incomplete(data, left, made)
+    whole = [] if problems else _together(rows, left.kind)
+    problems += [] if problems else _incomplete(data, left, whole)
     if problems:
         raise InvalidFileError(source.name, problems, "nothing was recorded")
-    return made
+    return whole
 
 
 def _together(rows: Sequence[dict[str, Any]], kind: Pass) -> list[dict[str, Any]]:

@@ -85,7 +85,8 @@ class StoredStages:
         cells: bool = True,
         beside: BesideModel | None = None,
     ) -> None:
-        self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
+        # Sums of the first wave have the scales that were learned from it; decisions had none.
+        self.columns: SqlColumns = columns_of(now.encoder(), table.sql)
         self.by_cells = cells and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
         #: The columns of the model that are passed on. If sums are computed by cell first, these
         #: are only those that define a cell, and those that vary within one.
