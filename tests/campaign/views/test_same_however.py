@@ -97,16 +97,16 @@ def close(one, other, where=""):
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
-    """The findings of waves that are handed over whole and in order."""
+    """Return the findings of waves that are handed over whole and in order."""
     made = found(open_store(tmp_path_factory.mktemp("straight") / "one.db"), cuts=[], order=None)
     assert made["splits"]
     assert made["rule"]["gain"]["estimate"] is not None
-    return made
+    return lambda: made
 
 
 def test_findings_do_not_depend_on_the_store(straight, store):
     # Once, a unit that was handed over alone made splits disappear.
-    close(straight, found(store, cuts=[1, 200], order=1))
+    close(straight(), found(store, cuts=[1, 200], order=1))
 
 
 @settings(max_examples=4, derandomize=True, deadline=None)
@@ -119,7 +119,7 @@ def test_findings_do_not_depend_on_cuts_and_order(straight, tmp_path_factory, cu
     """Texts, verdicts and counts are equal; numbers to rounding."""
     folder = tmp_path_factory.mktemp("same")
     store = open_store(f"lake:{folder}" if lake else folder / "one.db")
-    close(straight, found(store, cuts=cuts, order=order))
+    close(straight(), found(store, cuts=cuts, order=order))
     store.close()
 
 
