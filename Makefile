@@ -6,22 +6,30 @@ ifneq ($(wildcard ../shared/data),)
 export SEQBATCH_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-fast lint docs dist bench gpu torture torture-lake load fuzz spark mutants requirements clean
+.PHONY: demo test test-thorough test-all test-fast lint docs dist bench gpu torture torture-lake load fuzz spark mutants requirements clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
 # One worker per core and one thread per worker: more threads would only compete for the cores.
+# Modules are compiled once, also where the environment asks Python not to keep them: the hundreds of
+# processes that tests start would each compile them again.
 JOBS ?= logical
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1 \
-	$(BIN)/python -m pytest -rs -n $(JOBS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -rs -n $(JOBS) --dist worksteal
 
+# Everything that can be wrong. What CONTRIBUTING.md calls thorough has more cases of the same.
 test: .venv/ready
-	$(PYTEST)
+	$(PYTEST) -m "not thorough"
+
+test-thorough: .venv/ready
+	$(PYTEST) -m thorough
+
+test-all: test test-thorough
 
 # All but the slow tests, which CONTRIBUTING.md lists.
 test-fast: .venv/ready
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not thorough"
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .

@@ -123,7 +123,7 @@ def conducts() -> list[str]:
             for seed, trial in enumerate(made.model.thinned(CONDUCTED, seed=1))
         ]
         mean, error = float(np.mean(lost)), float(np.std(lost, ddof=1) / np.sqrt(CONDUCTED))
-        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing beside"
+        name = ", ".join(f"{key} {value}" for key, value in more.items()) or "nothing else"
         lines.append(
             f"| {name} | {made.row.regret:.0f} ± {made.row.error:.0f} | {mean:.0f} ± {error:.0f} "
             f"({mean / made.row.regret - 1:+.0%}) |"

@@ -4,6 +4,7 @@
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +19,7 @@ Imports point one way: the contracts are in `pyproject.toml`, and `make lint` ch
 """
 
 
+@cache
 def first_line(path):
     """Return the first line of a file's docstring."""
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))

@@ -12,12 +12,15 @@ import pytest
 import seqbatch
 from seqbatch import checks, grids, policies
 from seqbatch.policies.base import BasePolicy
+from tests.cases import thorough
 from tests.documents import FENCE, PAGES, ROOT, Shown, examples, run
 from tests.regenerate_docs import regenerate
 from website.docstrings import as_markdown
 
 RUNNABLE = re.compile(r"^```(python|console)", re.MULTILINE)
 RUN = [page for page in PAGES if RUNNABLE.search(page.read_text(encoding="utf-8"))]
+#: Pages with many plans or simulations; how-to pages and tutorials run the same functions.
+LONG = [ROOT / "docs" / "planning.md", ROOT / "docs" / "how-to" / "study.md"]
 #: Parts of the package that have no public names of their own.
 INTERNAL = {
     "__main__",
@@ -39,7 +42,9 @@ def named(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUN, ids=named)
+@pytest.mark.parametrize(
+    "page", [*(page for page in RUN if page not in LONG), *thorough(*LONG)], ids=named
+)
 def test_blocks_run_and_print_what_is_shown(page, tmp_path):
     for shown in run(page.read_text(encoding="utf-8"), tmp_path):
         if not shown.true:

@@ -6,6 +6,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.cases import thorough
+
 pytestmark = pytest.mark.slow
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
@@ -27,7 +29,9 @@ def test_they_are_valid_and_hold_no_outputs(path):
 
 
 @pytest.mark.filterwarnings("default")  # those of the notebook machinery are not ours
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [NOTEBOOKS[0], *thorough(*NOTEBOOKS[1:])], ids=lambda path: path.stem
+)
 def test_they_run(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}

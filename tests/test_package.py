@@ -46,6 +46,7 @@ def test_the_sdist_holds_what_its_own_tests_need(shipped):
     assert not any("__pycache__" in name or name.startswith(("out/", ".venv/")) for name in names)
 
 
+@pytest.mark.thorough
 def test_the_first_example_runs_from_the_wheel(shipped, tmp_path):
     python = clean_environment(tmp_path / "env", shipped[0])
     code, shown = examples((ROOT / "docs" / "start-research.md").read_text(encoding="utf-8"))[0]

@@ -179,14 +179,15 @@ in campaigns that both played.{confirmed}{log} *Seconds*: of processor time for 
 """
 CONFIRMED = " *Others*: the mean score in {count} worlds for confirmation."
 LOG = """
- *Visits* and *conversions*: Hillstrom's log of 64,000 customers, replayed in random orders; methods
+*Visits* and *conversions*: Hillstrom's log of 64,000 customers, replayed in random orders; methods
 learn the outcomes of the third of the customers whom the log gave the same e-mail. The number is
 the rate of such customers less that of an A/B test, in percentage points; its error leaves out that
 the log itself is a sample.
 """
 
 GRID_TEXT = """
-The mean score over all worlds, and after the stroke how many % of the campaigns are *locked in*:
+Our {count} policies with the best mean ranks: the mean score over all worlds, and after the stroke
+how many % of the campaigns are *locked in*:
 the last wave gives an action to less than {given:.0%} of its units, and the action is best for
 more than {best:.0%} of them. *Planned* sizes are those of `plan(quick=True)` for someone who knows
 a world's effect and noise; {refused}
@@ -198,8 +199,8 @@ Scores of the {count} methods with the best mean ranks, of the test, and of the 
 Hillstrom's outcomes are drawn from a logistic model of each e-mail, fitted to the log. The other
 worlds are made: `benchmarks/quality/worlds.py`. The largest standard error is {error:.1f}.
 """
-#: How many methods have a column in the table by world.
-COLUMNS = 7
+#: How many methods have a column in the table by world, and how many policies a row by waves.
+COLUMNS, POLICIES = 6, 8
 
 
 def page(study: Quality, results: Results) -> str:
@@ -218,8 +219,8 @@ def page(study: Quality, results: Results) -> str:
         legend=_legend(study, confirmed, log),
         summary=_summary(rows, confirmed, log, seconds_of(campaigns)),
         aims=_aims(rows, campaigns, log),
-        grids=_grid_text(results.plans),
-        by_grid=_by_grid(campaigns),
+        grids=_grid_text(results.plans, _ours(rows)),
+        by_grid=_by_grid(campaigns, _ours(rows)),
         lock_verdict=_lock_verdict(campaigns),
         by_world_text=_by_world_text(rows, scores, confirmed),
         by_world=_by_world(rows, {**scores, **confirmed}),
@@ -287,14 +288,14 @@ def _legend(study: Quality, confirmed: Scores, log: Beside) -> str:
     ours = [name for name in study.methods if METHODS[name].kind == "seqbatch"]
     but = [name for name in ours if not METHODS[name].linear]
     by_hand = [name for name in study.methods if METHODS[name].linear and name not in ours]
-    linear = f"our policies{f' but {_listed(but)}' if but else ''}"
+    linear = _listed([*by_hand, "our policies"]) + (f", but for {_listed(but)}" if but else "")
     few = [name for name in study.methods if METHODS[name].yes_or_no]
     return wrapped(
         LEGEND.format(
             reference=REFERENCE,
-            linear=" and ".join([linear, *by_hand]),
+            linear=linear,
             confirmed=CONFIRMED.format(count=_word(len(confirmed)).lower()) if confirmed else "",
-            log=LOG.rstrip() if log else "",
+            log=" " + LOG.strip() if log else "",
             yes_no=f" Worlds of yes/no outcomes only: {_listed(few)}." if few else "",
         )
     )
@@ -353,9 +354,16 @@ def _aims(rows: Sequence[Compared], campaigns: "pl.DataFrame", log: Beside) -> s
 # Waves, and worlds.
 
 
-def _grid_text(plans: "pl.DataFrame | None") -> str:
-    refused = _refused(plans)
-    return wrapped(GRID_TEXT.format(given=GIVEN_TO, best=BEST_FOR, refused=refused))
+def _ours(rows: Sequence[Compared]) -> list[str]:
+    """Return the policies of this package with the best mean ranks."""
+    return [one.name for one in rows if METHODS[one.name].kind == "seqbatch"][:POLICIES]
+
+
+def _grid_text(plans: "pl.DataFrame | None", names: Sequence[str]) -> str:
+    count = _word(len(names)).lower()
+    return wrapped(
+        GRID_TEXT.format(count=count, given=GIVEN_TO, best=BEST_FOR, refused=_refused(plans))
+    )
 
 
 def _refused(plans: "pl.DataFrame | None") -> str:
@@ -373,17 +381,13 @@ def _refused(plans: "pl.DataFrame | None") -> str:
     return f"doubling ones stand in where the planner refuses: {_listed(where)}."
 
 
-def _by_grid(campaigns: "pl.DataFrame") -> str:
+def _by_grid(campaigns: "pl.DataFrame", names: Sequence[str]) -> str:
     """Return the mean score and the % of campaigns locked in, on every grid."""
-    names = [name for name in METHODS if METHODS[name].kind == "seqbatch"]
-    grids = [f"{waves} {grid}" for waves in WAVES for grid in GRIDS]
-    rows = [
-        (name, *(f"{round(score)}/{round(share)}" for score, share in
-                 zip(_by(campaigns, name, "score"), _locked(campaigns, name), strict=True)))
-        for name in names
-        if name in set(campaigns["method"])
-    ]  # fmt: skip
-    return markdown(("method", *grids), rows)
+    rows = []
+    for name in names:
+        both = zip(_by(campaigns, name, "score"), _locked(campaigns, name), strict=True)
+        rows.append((name, *(f"{round(score)}/{round(share)}" for score, share in both)))
+    return markdown(("method", *(f"{waves} {grid}" for waves in WAVES for grid in GRIDS)), rows)
 
 
 def _by(campaigns: "pl.DataFrame", name: str, column: str) -> list[float]:
@@ -447,7 +451,9 @@ def wrapped(text: str) -> str:
 
 
 def _word(count: int) -> str:
-    return {2: "Two", 6: "Six", 7: "Seven", 9: "Nine", 16: "Sixteen"}.get(count, str(count))
+    return {2: "Two", 6: "Six", 7: "Seven", 8: "Eight", 9: "Nine", 16: "Sixteen"}.get(
+        count, str(count)
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@
     └── checks.PolicyCheckError, EnvironmentCheckError       a conformance check that fails
     RankDeficiencyWarning      (a UserWarning)        the data do not determine all parameters
     DeviceMemoryWarning        (a UserWarning)        a device with too little memory to be fast
+    DoubtWarning               (a UserWarning)        it was done, and may be wrong: has a doubt
 
 Catch :class:`SeqbatchError` to catch all of them. A call that raises changes nothing, with two
 exceptions: the message of an OutputError says what was done, and after an UncertainCommitError the
@@ -36,10 +37,12 @@ from typing import Any, Literal
 # each have one function that puts them into words.
 
 
-#: The kinds of remedy. "force" repeats the same call by force; "overwrite" replaces a file.
+#: The kinds of remedy. "force" and "key" repeat the same call by force, or with the key file;
+#: "overwrite" replaces a file.
 Action = Literal[
     "abort", "amend", "close", "continue", "dedupe", "delete", "delimiter", "draw", "force",
-    "init", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql", "stop",
+    "init", "key", "look", "overwrite", "partial", "record", "record-sums", "skip-rows", "sql",
+    "stop",
 ]  # fmt: skip
 
 
@@ -98,6 +101,8 @@ def in_python(remedy: Remedy) -> str:
             return " If that is intended, add force=True."
         case "continue":
             return " (go_on)"
+        case "key":
+            return " (key=...)"
         case "record":
             return f" ({_arguments(remedy)})"
         case "dedupe":
@@ -516,6 +521,20 @@ class OutputError(CampaignError, OSError):
 
 class DeviceMemoryWarning(UserWarning):
     """A device has too little memory for the fastest method; a slower one gives the same result."""
+
+
+class DoubtWarning(UserWarning):
+    """A campaign was created from a spec that keeps all rules, but something may go wrong.
+
+    Parameters
+    ----------
+    doubt
+        What may go wrong.
+    """
+
+    def __init__(self, doubt: Doubt) -> None:
+        super().__init__(doubt.text())
+        self.doubt = doubt
 
 
 class RankDeficiencyWarning(UserWarning):

@@ -460,7 +460,7 @@ class Learner:
             return self.state, self._missing, self._late
         if self.finished:
             raise BatchRuleError(
-                f"late: all {self.grid.batches} batches are closed, so that no decision would use "
+                f"late: all {self.grid.batches} batches are closed, and no decision would use "
                 f"these outcomes; received {len(late)}. Pass them with the last batch's rewards.",
                 code="finished",
                 field="late",

@@ -10,6 +10,7 @@ from seqbatch.allocation.prices import Dual
 from seqbatch.allocation.sure_counts import REACHES, TABLES
 from seqbatch.errors import InvalidArgumentError
 from tests.allocation import budgets
+from tests.cases import thorough
 from tests.oracles.transport import best_value
 from tests.refusals import refused
 
@@ -75,7 +76,7 @@ def within(table, limits):
             assert counts @ limits["costs"] <= limits["budget"] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", [0, 1, *thorough(2, 3, 4)])
 def test_prices_find_the_best_table(block):
     impossible = 0
     for number in range(block * 50, block * 50 + 50):
@@ -343,18 +344,23 @@ def near_the_best(number, kind):
     return found.value / best if best else 1.0
 
 
-def test_a_budget_on_a_small_wave_loses_less_than_two_percent():
+@pytest.mark.parametrize("numbers", [(*range(12), 1216), *thorough([*range(12, 62)])], ids=len)
+def test_a_budget_on_a_small_wave_loses_less_than_two_percent(numbers):
     """Whole counts at least cost left budget unspent: one problem in six lost more than 2%."""
-    ratios = [near_the_best(number, "free") for number in (*range(62), 1216)]
+    ratios = [near_the_best(number, "free") for number in numbers]
     known = [one for one in ratios if one is not None]
-    assert len(known) > 50
+    assert len(known) > 0.8 * len(numbers)
     # The search ends when half a percent may be missing.
     assert min(known) >= 0.995
 
 
 @pytest.mark.parametrize(
     ("kind", "numbers"),
-    [("floors", range(10)), ("files", range(52))],
+    [
+        ("floors", range(3)),
+        ("files", range(12)),
+        *thorough(("floors", range(3, 10)), ("files", range(12, 52))),
+    ],
 )
 def test_a_budget_with_floors_is_near_the_best_table_that_may_be_drawn_from(kind, numbers):
     """Whole counts are impossible in some of these problems: no count can be below its floor."""
@@ -362,6 +368,7 @@ def test_a_budget_with_floors_is_near_the_best_table_that_may_be_drawn_from(kind
     assert sum(one is not None for one in known) >= len(numbers) // 2
 
 
+@pytest.mark.thorough
 def test_a_budget_over_many_actions_takes_few_programmes(monkeypatch):
     """Ten actions took two minutes: ceilings are much too high far from the tables tried."""
     nodes, milp = [], scipy.optimize.milp

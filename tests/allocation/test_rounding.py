@@ -8,6 +8,7 @@ import pytest
 from seqbatch.allocation import rounded
 from seqbatch.allocation.rounding import _changes, whole_parts
 from tests.allocation.waves import ONE, SPECIAL, repeated, wrong_waves
+from tests.cases import thorough
 from tests.oracles.rounding import chooser, law, rounding
 from tests.refusals import refused
 
@@ -106,8 +107,9 @@ def test_counts_are_their_expectation_rounded_in_every_stratum_at_every_level():
                 assert (counts <= -(-expected // ONE)).all()
 
 
-def test_ten_thousand_pathological_waves():
-    assert wrong_waves(10_000, 3, SPECIAL) == 0
+@pytest.mark.parametrize("waves", [1_000, *thorough(10_000)])
+def test_pathological_waves(waves):
+    assert wrong_waves(waves, 3, SPECIAL) == 0
 
 
 def test_arms_of_a_trial_are_balanced_in_all_and_in_every_centre():

@@ -19,6 +19,7 @@ from seqbatch.campaign.spec.template import Choices, first_spec, write_spec
 from seqbatch.errors import SeqbatchError
 from seqbatch.storage import open_store
 from tests.campaign.test_corpus import CORPUS, MANIFEST, UNITS
+from tests.cases import thorough
 
 TEXTS = sorted(case["file"] for case in UNITS if case["file"].endswith((".csv", ".txt")))
 EVERY = sorted(case["file"] for case in MANIFEST if "of" not in case)
@@ -93,7 +94,7 @@ def fresh(folder):
             path.unlink()
 
 
-@settings(often, max_examples=50)
+@settings(often, max_examples=25)
 @given(
     name=st.sampled_from(TEXTS),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-be+", "cp1252"]),
@@ -218,7 +219,7 @@ def examined(folder, name, content):
     return bool(words)
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, *thorough(50)])
 def test_a_damaged_file_ends_in_an_answer_or_in_words(tmp_path_factory, examples):
     folder = tmp_path_factory.mktemp("damaged")
     refused = []

@@ -19,6 +19,7 @@ from seqbatch.campaign.spec.toml import parse_spec
 from seqbatch.errors import InvalidArgumentError, InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.test_corpus import CORPUS, UNITS
+from tests.cases import thorough
 
 TODAY = date(2026, 3, 1)
 often = settings(suppress_health_check=list(HealthCheck), database=None, deadline=None)
@@ -174,13 +175,13 @@ def cases(draw):
     return path, draw(st.just({}) | options(names))
 
 
-@pytest.mark.parametrize("examples", [60, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [60, *thorough(250)])
 def test_any_file_with_any_options(tmp_path_factory, examples):
     # Most of them are accepted: a test of refusals alone would say little.
     assert accepted_share(tmp_path_factory.mktemp("any"), examples, cases()) > 0.4
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, *thorough(100)])
 def test_files_as_people_have_them_with_any_options(tmp_path_factory, examples):
     @st.composite
     def usable(draw):

@@ -11,12 +11,12 @@ from seqbatch.storage import open_store
 from tests.campaign.crashing import Nursery, order
 from tests.campaign.instances import created, outcomes, units
 
-RACES = 12
+RACES = 6
 
 
 def races(url, most=RACES):
     """Return how many races a store has to stand: a lake is one of the others with files."""
-    return most // 5 if url.startswith("lake:") else most
+    return 2 if url.startswith("lake:") else most
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_assigning_recording_and_closing_at_once(store_url, nursery, files):
 @pytest.mark.slow
 def test_units_that_overlap(store_url, nursery, files):
     store = open_store(store_url)
-    for race in range(races(store_url, 10)):
+    for race in range(races(store_url, 5)):
         name = f"overlap{race}"
         campaign = created(store, name=name, grid={"sizes": [40, 40]})
         results = nursery.run(*(
@@ -108,7 +108,7 @@ def test_units_that_overlap(store_url, nursery, files):
 def test_assigning_while_closing(store_url, nursery, files):
     store = open_store(store_url)
     waves = set()
-    for race in range(races(store_url, 10)):
+    for race in range(races(store_url, 5)):
         name = f"mixed{race}"
         campaign = created(store, name=name, grid={"calendar": True, "waves": 3, "units": 90})
         campaign.assign(pl.read_parquet(files / "a.parquet"))

@@ -89,6 +89,7 @@ def looks_after(gains):
     return [min(time / total, 1.0) for time in np.cumsum(gains)]
 
 
+@settings(max_examples=40)
 @given(GAINS, st.sampled_from(["obrien-fleming", "pocock"]), st.sampled_from([0.025, 0.005, 0.2]))
 def test_boundaries_for_every_gap(gains, rule, alpha):
     """A look errs at most as often as it may, and at least as often as a boundary in addition."""
@@ -113,6 +114,7 @@ def test_nodes_do_not_grow_with_the_smallness_of_a_gap(gains, bound):
         state = state.kept(-bound, bound)
 
 
+@settings(max_examples=30)
 @given(GAINS)
 def test_a_look_that_adds_nothing_changes_no_error(gains):
     times = looks_after(gains)

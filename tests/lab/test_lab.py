@@ -73,7 +73,7 @@ def test_figure_1_reads_m_both_ways():
     assert text.grid(581_012, 378).batches == 4_821
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_figure_2(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 4_000))
     seen = []
@@ -88,7 +88,7 @@ def test_figure_2(tmp_path, monkeypatch):
     assert seen[-1] == Progress(8, 8, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_planned_grids_lose_less_than_the_papers_policies_at_every_horizon(tmp_path):
     horizons = (50_000, 75_000, 100_000)
     lines = Figure2().lines(horizons, Here())
@@ -158,8 +158,11 @@ def test_an_unknown_device_is_refused_before_grids_are_planned(tmp_path, monkeyp
 @pytest.mark.slow
 def test_figure_2_on_a_device(tmp_path, monkeypatch):
     monkeypatch.setattr(figure2_module, "HORIZONS", (1_000, 2_000))
-    table = Figure2().run(Options(out=tmp_path, trials=2, device="numpy"))
+    files = reproduce(Figure2(), Options(out=tmp_path, trials=2, device="numpy"))
+    check_files(files, "fig2")
+    table = pl.read_parquet(files[0])
     assert len(table) == 4 * 6 * 2 * 2
+    assert set(table["policy"]) == {"SBPE", "BPE", "RBGL", "LBGL", *figure2_module.PLANNED.values()}
     assert (table["regret"] > 0).all()
 
 

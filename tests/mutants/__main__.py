@@ -26,16 +26,19 @@ KEPT = ROOT / "out" / "mutants.json"
 PAGE = ROOT / "docs" / "mutants.md"
 #: A mutant that makes the tests run for longer than this many seconds has been noticed.
 PATIENCE = 600
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk")
+#: What `make test` leaves out notices nothing.
+OPTIONS = (
+    "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk", "-m", "not thorough",
+)  # fmt: skip
 #: What a copy does without. Compiled files come along: their sources keep their times.
 LEFT_OUT = shutil.ignore_patterns(".*", "out", "dist", "build")
 HEAD = """\
 # Wrong numbers that the tests notice
 
 Made by `make mutants`: a few words of the program are replaced by others, one place at a time, so
-that it still runs and a number is wrong. Then the tests that are named beside the change, in
+that it still runs and a number is wrong. Then the tests that are named with the change, in
 `tests/mutants/`, must fail. The changes were chosen by hand: the table says that the tests notice
-what somebody thought of, not that every number is right.
+these changes, not that every number is right.
 
 | part | mutants | noticed |
 |---|---|---|"""

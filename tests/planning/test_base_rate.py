@@ -55,7 +55,7 @@ def test_what_cannot_be_is_refused(change, field):
         plan(**SMALL, **change)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_rare_events_earn_at_least_what_equal_waves_earn():
     """Five waves, 2% yes; the planner knows the rate alone."""
     world = WORLDS["logistic 2%"]

@@ -9,7 +9,7 @@ from tests.refusals import refused
 QUESTION = {"base_rate": "20%", "smallest_lift": "6pp", "actions": ["none", "mail", "call"]}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_campaigns_find_the_lift_as_often_as_their_plan_states():
     sizes = [600, 1_400]
     made = plan_campaign(customers=2_000, waves=sizes, **QUESTION | {"smallest_lift": "9pp"})

@@ -13,6 +13,7 @@ from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct
 from seqbatch.planning.trials.greedy_runs import KnownPast
 from seqbatch.policies import RBGL
+from tests.cases import thorough
 from tests.oracles.campaigning import regret
 from tests.planning.test_policy_candidates import costing
 from tests.refusals import refused
@@ -43,7 +44,7 @@ def directly(model, trials, sizes=SIZES):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["shared", "block"])
+@pytest.mark.parametrize("layout", ["block", *thorough("shared")])
 @pytest.mark.parametrize("given", CONDUCTS, ids=lambda given: "-".join(given))
 def test_predictions_agree_with_the_policys_own_code(layout, given):
     conduct = Conduct(actions=3, **given)
@@ -92,13 +93,13 @@ def test_outstanding_outcomes_arrive_in_their_turn(outstanding):
         layout="block", actions=2, dim=2, scenarios=((0.5, 1.0),), past=past,
         conduct=Conduct(actions=2, delay=delay),
     )  # fmt: skip
-    trials = model.ensemble(2_000, seed=1)
+    trials = model.ensemble(1_000, seed=1)
     rates = trials.rates(sizes).regret
     random = np.random.default_rng(2)
     slow = np.array(
-        [unit_by_unit(theta, past, sizes, delay, random) for theta in trials.theta[:1_000]]
+        [unit_by_unit(theta, past, sizes, delay, random) for theta in trials.theta[:300]]
     )
-    errors = np.hypot(rates.std(axis=0), slow.std(axis=0) * 2**0.5) / 2_000**0.5
+    errors = np.hypot(rates.std(axis=0), slow.std(axis=0) * (1_000 / 300) ** 0.5) / 1_000**0.5
     assert (np.abs(rates.mean(axis=0) - slow.mean(axis=0)) < 4 * errors).all()
     # The many outcomes of the newest batch help from the next batch on that they are due.
     gain = rates[:, delay - 1].mean() - rates[:, delay].mean()
@@ -106,7 +107,7 @@ def test_outstanding_outcomes_arrive_in_their_turn(outstanding):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["shared", "block"])
+@pytest.mark.parametrize("layout", ["shared", *thorough("block")])
 def test_policies_are_compared_under_the_same_conditions(layout):
     """Thinned trials of the whole batch are the direct simulation."""
     conduct = Conduct(actions=3, randomised=0.2, floor=0.02, missing=0.3, delay=1)

@@ -22,6 +22,7 @@ from seqbatch.planning.request import BatchLimits, EffectLaw, Request, numbers_o
 from seqbatch.planning.result_text import rounded
 from seqbatch.policies import RBGL, SBUCB, JointRidge, Lookahead
 from seqbatch.simulation import simulate
+from tests.cases import thorough
 from tests.refusals import refused
 
 #: Policies are compared where a test is about them.
@@ -179,7 +180,7 @@ def test_policies_are_compared_by_simulation(campaign):
         assert one.regret == pytest.approx(campaign.row.regret + one.excess)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_features_pure_exploitation_is_not_taken_on_trust():
     """Few arms, a long horizon: a first batch that misleads is never corrected by greed."""
     made = whole_plan(units=200_000, actions=5, features=0, effect=0.05, first_batch=100, batches=4)
@@ -192,22 +193,24 @@ def test_without_features_pure_exploitation_is_not_taken_on_trust():
 
 
 SETTINGS = [
-    ({"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3}, "normal"),
     ({"units": 5_000, "actions": 2, "dim": 5, "effect": 0.3, "batches": 2}, "normal"),
-    (
-        {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
-        "normal",
-    ),
-    ({"units": 20_000, "actions": 3, "features": 12, "batches": 3}, "normal"),
     ({"units": 5_000, "actions": 2, "features": 3, "effect": 0.3, "batches": 2}, "normal"),
-    ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
-    ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
     # Contexts that are not normal; docs/plan-accuracy.md has all laws beside all settings.
     ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "skewed"),
-    ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
-    (
-        {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
-        "uniform",
+    *thorough(
+        ({"units": 20_000, "actions": 10, "dim": 10, "effect": 0.4, "batches": 3}, "normal"),
+        (
+            {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
+            "normal",
+        ),
+        ({"units": 20_000, "actions": 3, "features": 12, "batches": 3}, "normal"),
+        ({"units": 20_000, "actions": 5, "features": 6, "effect": 0.5, "batches": 4}, "normal"),
+        ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "normal"),
+        ({"units": 10_000, "actions": 2, "features": 25, "effect": 0.4, "batches": 3}, "heavy"),
+        (
+            {"units": 10_000, "actions": 4, "dim": 20, "effect": 1.0, "noise": 2.0, "batches": 4},
+            "uniform",
+        ),
     ),
 ]
 
@@ -301,6 +304,7 @@ def test_extremes_have_answers(asked):
     assert str(made)
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.slow
 def test_a_billion_units_are_no_harder():
     made = plan(units=10**9, actions=3, dim=4, batches=3, max_batches=3)

@@ -16,6 +16,7 @@ from seqbatch.planning.candidate_policies import candidates
 from seqbatch.planning.gaussian_model import Model
 from seqbatch.planning.trials.conditions import Conduct, choices, uniform_law
 from seqbatch.simulation import simulate
+from tests.cases import thorough
 from tests.oracles.rationing import best_within, regret
 from tests.planning.test_conduct import exploitation
 from tests.planning.test_policy_candidates import costing
@@ -37,7 +38,7 @@ def predicted(model, sizes=SIZES):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["shared", "block"])
+@pytest.mark.parametrize("layout", ["block", *thorough("shared")])
 def test_eligibility_is_predicted(layout):
     model = model_with(layout, eligible=SHARES)
     limited = Restricted(world(model), shares=SHARES)
@@ -72,8 +73,8 @@ def test_capacities_are_predicted():
 @pytest.mark.parametrize(
     "given",
     [
-        {"eligible": SHARES, "floor": 0.05, "missing": 0.3},
         {"eligible": (1.0, 0.7, 0.5), "capacity": (1.0, 0.1, 0.2), "randomised": 0.2},
+        *thorough({"eligible": SHARES, "floor": 0.05, "missing": 0.3}),
     ],
 )
 def test_policies_are_compared_under_the_same_restrictions(given):

@@ -8,6 +8,7 @@ import pytest
 from seqbatch.errors import RankDeficiencyWarning
 from seqbatch.planning import Sample, plan
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
+from tests.cases import thorough
 from tests.planning.test_conduct import exploitation
 
 TRIALS = 300
@@ -21,8 +22,10 @@ def rows_of(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["yes or no", "heavy"])
-@pytest.mark.parametrize("effect", [0.2, 3.0])
+@pytest.mark.parametrize(
+    ("kind", "effect"),
+    [("heavy", 0.2), *thorough(("yes or no", 0.2), ("yes or no", 3.0), ("heavy", 3.0))],
+)
 def test_predictions_are_for_the_samples_rows(kind, effect):
     sample = Sample(rows_of(kind))
     made = plan(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seqbatch.planning import plan
+from tests.cases import thorough
 
 ALIKE = 16
 
@@ -46,8 +47,23 @@ def missed(model, theta, fits, random):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [{"features": 3}, {"dim": 4}], ids=["features", "dim"])
-@pytest.mark.parametrize("effect", [0.01, 0.3, 3.0, 10.0, 100.0])
+@pytest.mark.parametrize(
+    ("kind", "effect"),
+    [
+        ({"features": 3}, 0.3),
+        ({"features": 3}, 100.0),
+        ({"dim": 4}, 0.01),
+        ({"dim": 4}, 10.0),
+        *thorough(
+            ({"features": 3}, 0.01),
+            ({"features": 3}, 3.0),
+            ({"features": 3}, 10.0),
+            ({"dim": 4}, 0.3),
+            ({"dim": 4}, 3.0),
+            ({"dim": 4}, 100.0),
+        ),
+    ],
+)
 def test_headlines_agree_with_least_squares_at_every_signal(kind, effect):
     made = plan(
         units=3_000, actions=2, effect=effect, effect_spread=1, batches=2, max_batches=2,

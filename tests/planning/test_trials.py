@@ -19,6 +19,7 @@ from seqbatch.planning.trials.greedy_shared_model import SharedEnsemble, agreeme
 from seqbatch.planning.trials.thinned_units import ThinnedTrial
 from seqbatch.policies import RBGL, SBPE, SBUCB, JointRidge, ThompsonSampling
 from seqbatch.simulation import simulate
+from tests.cases import thorough
 
 GREEDY = SBPE(first="uniform", ties="random")
 
@@ -86,10 +87,9 @@ def weighted(trials, sizes):
 
 
 SHARED = [
-    (3, 3, [40] * 24, 1.0, 0.3),
     (3, 2, [200, 2_000], 1.0, 0.2),
     (5, 4, [100, 500, 3_000], 0.5, 0.1),
-    (8, 6, [12, 30, 200, 3_000], 2.0, 0.5),
+    *thorough((3, 3, [40] * 24, 1.0, 0.3), (8, 6, [12, 30, 200, 3_000], 2.0, 0.5)),
 ]
 
 
@@ -106,12 +106,14 @@ def test_shared_trials_lose_what_the_policy_loses(dim, actions, sizes, noise, sp
 
 
 BLOCKS = [
-    (2, 2, [50] * 20, 1.0, 0.3),
     (2, 1, [300, 2_000], 1.0, 0.3),
-    (3, 8, [400, 1_000, 4_000], 0.5, 0.1),
-    (5, 3, [100, 300, 3_000], 1.0, 0.3),
     (4, 2, [40, 100, 500, 2_000], 1.0, 0.5),
     (3, 0, [60, 1_000], 1.0, 0.3),
+    *thorough(
+        (2, 2, [50] * 20, 1.0, 0.3),
+        (3, 8, [400, 1_000, 4_000], 0.5, 0.1),
+        (5, 3, [100, 300, 3_000], 1.0, 0.3),
+    ),
 ]
 
 

@@ -1,10 +1,12 @@
 """A first batch by leverage: the design, and every reader of its rule."""
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.random import SeedSequence
 
 from seqbatch import Learner, checks, grids
+from seqbatch.campaign import Campaign
 from seqbatch.core import Contexts, Problem
 from seqbatch.environments import Gaussian
 from seqbatch.policies import (
@@ -23,6 +25,7 @@ from seqbatch.simulation import simulate
 from seqbatch.simulation.collapsed import collapses
 from seqbatch.simulation.device.assignment import Rules
 from seqbatch.simulation.device.backend import backend
+from seqbatch.storage import open_store
 from tests.oracles import design as oracle
 from tests.refusals import refused
 
@@ -156,3 +159,28 @@ def test_what_a_design_must_be(design):
         policy.begin(Problem(ends=ENDS, actions=4, dim=5, layout="shared"))
     with refused("invalid-argument", field="contexts"):
         design_of(np.empty((0, 3, 2)))
+
+
+def test_a_campaign_by_design_needs_a_chance_for_every_action(tmp_path):
+    store = open_store(tmp_path / "c.db")
+    actions = [{"name": name, "features": {"price": price}} for name, price in (("a", 0), ("b", 1))]
+    policy = {"kind": "JointRidge", "first": "design", "design": np.eye(2).tolist()}
+    spec = {
+        "name": "c", "seed": 1, "model": "shared", "actions": actions, "grid": {"sizes": [20, 20]},
+        "metrics": {"bought": {"kind": "yes/no"}}, "objective": {"maximise": "bought"},
+        "features": {"intercept": True},
+    }  # fmt: skip
+    with refused("invalid-spec", match='policy.first = "design" decides the action of every unit'):
+        Campaign.create({**spec, "policy": policy}, store=store)
+    campaign = Campaign.create({**spec, "policy": policy, "floor": 0.02}, store=store)
+    with refused("invalid-argument", field="floor"):
+        campaign.amend(floor=0, reason="less")
+    given = campaign.assign(pl.DataFrame({"unit": [str(n) for n in range(20)]})).table
+    assert min(given["p(a)"].to_pylist()) == 0.02
+    # Draws give every action a chance in a later wave, unless that is the last.
+    drawn = {**policy, "kind": "ThompsonSampling"}
+    Campaign.create({**spec, "name": "d", "policy": drawn, "grid": {"sizes": [20, 20, 20]}},
+                    store=store)  # fmt: skip
+    with refused("invalid-spec"):
+        Campaign.create({**spec, "name": "e", "policy": drawn}, store=store)
+    store.close()

@@ -24,6 +24,7 @@ from seqbatch.simulation.device.trials import require_readable
 from seqbatch.storage import open_store
 from tests.campaign.specs import about
 from tests.campaign.warehouses import in_duckdb
+from tests.cases import thorough
 from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
@@ -298,8 +299,9 @@ def by_the_policy(store, units):
     )
 
 
-@EVERY
-@ELIGIBLE
+@pytest.mark.parametrize(("kind", "number", "masked"), [
+    (*case, place % 2 == 0) for place, case in enumerate(CASES)
+] + thorough(*((*case, place % 2 == 1) for place, case in enumerate(CASES))))  # fmt: skip
 def test_sql_and_arrow_batches(tmp_path, kind, number, masked):
     store = open_store(tmp_path / "campaigns.db")
     if kind in NOT_IN_CAMPAIGNS:

@@ -30,6 +30,7 @@ BODIES = {
     "/v1/campaigns/{name}/continue": {"reason": "more"},
     "/v1/campaigns/{name}/screen": {"assessed": 10},
     "/v1/campaigns/{name}/sign": {"meaning": "read"},
+    "/v1/campaigns/{name}/erase": {"units": [{"unit": "a"}], "reason": "request 12"},
     "/v1/campaigns/{name}/stop": {"reason": "enough"},
     "/v1/campaigns/{name}/abort": {"reason": "enough"},
 }  # fmt: skip
@@ -60,6 +61,7 @@ def bearer(secret):
     return {"authorization": f"Bearer {secret}"}
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize(("method", "route"), NEEDED, ids=lambda each: each)
 def test_every_role_at_every_route(service, method, route, who):

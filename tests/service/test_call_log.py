@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from seqbatch.service import call_log
+from seqbatch.service import call_log, call_trace
 from seqbatch.service.call_log import LOGGER, Lines
 from tests.refusals import refused
 from tests.service.running import OUTCOMES, UNITS, running
@@ -154,3 +155,72 @@ def test_serve_writes_its_log_to_standard_error(tmp_path):
     logged = [json.loads(line) for line in lines if line.startswith("{")]
     assert any("running on" in line["event"] for line in logged)
     assert all({"time", "level", "event"} <= set(line) for line in logged)
+
+
+def test_slow_steps_are_named_in_the_log_and_quick_ones_are_not(service, log, monkeypatch):
+    monkeypatch.setattr(call_trace, "SLOW_STEP", 60.0)
+    assert "steps" not in line_of(log, service.get("/v1/campaigns/spring/status"))
+    monkeypatch.setattr(call_trace, "SLOW_STEP", 0.0)
+    steps = line_of(log, service.get("/v1/campaigns/spring/status"))["steps"]
+    assert steps.keys() == {"wait for the store"}
+    answer = service.post("/v1/campaigns/spring/assignments", {"units": UNITS})
+    assert "wait for the group" in line_of(log, answer)["steps"]
+
+
+def test_traces_are_asked_for_but_opentelemetry_is_not_installed(log, monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    call_trace.start_traces()
+    assert log == []
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    call_trace.start_traces()
+    said = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but there are no traces: pip install "
+    assert json.loads(log[0])["event"] == f'{said}"seqbatch[telemetry]"'
+
+
+class Span:
+    """What a span of OpenTelemetry is told."""
+
+    def __init__(self, spans, name, parent=None):
+        self.name, self.parent, self.attributes = name, parent, {}
+        spans.append(self)
+
+    def update_name(self, name):
+        self.name = name
+
+    def set_attribute(self, name, value):
+        self.attributes[name] = value
+
+
+class Tracer:
+    """Makes spans in the way of OpenTelemetry."""
+
+    def __init__(self):
+        self.spans, self.open = [], []
+
+    @contextmanager
+    def start_as_current_span(self, name, *, record_exception, set_status_on_exception):
+        assert not record_exception
+        assert not set_status_on_exception
+        self.open.append(Span(self.spans, name, self.open[-1] if self.open else None))
+        yield self.open[-1]
+        self.open.pop()
+
+
+def test_spans_have_the_call_and_its_steps_and_nothing_else():
+    tracer = Tracer()
+    with tracer.start_as_current_span(
+        "call", record_exception=False, set_status_on_exception=False
+    ) as span:
+        trace = call_trace.CallTrace(span, tracer)
+        with trace.step("learn"), trace.step("commit"):
+            pass
+        trace.end(method="POST", route="/v1/campaigns/{name}/close", status=200, campaign="spring")
+    assert [each.name for each in tracer.spans] == [
+        "POST /v1/campaigns/{name}/close", "learn", "commit",
+    ]  # fmt: skip
+    assert tracer.spans[2].parent is tracer.spans[1]
+    assert span.attributes == {
+        "http.request.method": "POST", "http.route": "/v1/campaigns/{name}/close",
+        "http.response.status_code": 200, "seqbatch.campaign": "spring",
+    }  # fmt: skip
+    assert not tracer.spans[1].attributes

@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import sqlite3
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -66,6 +68,40 @@ def test_a_campaign(client, tmp_path):
     kinds = [event["kind"] for event in campaign.events()]
     assert kinds == ["create", "assign", "assign", "record", "close", "amend", "sign", "abort"]
     assert [found["name"] for found in client.campaigns()] == ["spring"]
+
+
+def test_a_unit_is_erased_and_neither_answer_nor_upload_is_kept_of_it(tmp_path):
+    upload = tmp_path / "uploads" / "session" / "units.csv"
+    with (
+        running(tmp_path / "campaigns.db", folder=tmp_path) as service,
+        seqbatch.Client(service.url, service.token("admin")) as client,
+    ):
+        campaign = client.create(SPEC)
+        campaign.assign(UNITS)
+        campaign.record(OUTCOMES)
+        upload.parent.mkdir()
+        upload.write_text("unit\nb\n")
+        refusal = service.post(
+            "/v1/campaigns/spring/erase",
+            {"units": [{"unit": "b"}], "reason": "request 12"},
+            role="operator",
+        )
+        assert refusal.status_code == 403
+        made = campaign.erase([{"unit": "b"}], reason="request 12")
+        assert (made["units"], made["rows"], made["event"]) == (1, 1, 4)
+        assert not upload.exists()
+        with closing(sqlite3.connect(tmp_path / "campaigns.db")) as raw:
+            assert raw.execute("SELECT count(*) FROM answers").fetchone() == (0,)
+        assert campaign.erase([{"unit": "b"}], reason="request 12")["event"] is None
+        with pytest.raises(ServiceError, match="is of an erased unit"):
+            campaign.assign(UNITS)
+        again = campaign.record(OUTCOMES)
+        assert (again.duplicate, again.erased) == (3, 1)
+        event = campaign.events()[-1]
+        assert (event["kind"], event["why"], event["who"]) == ("erase", "request 12", "admin")
+        assert event["counts"] == {"units": 1, "rows": 1}
+        seen = service.get("/v1/campaigns/spring/events", role="viewer").json()["events"][-1]
+        assert not seen["payload"].keys() & {"numbers", "marks", "salt"}
 
 
 def test_a_rehearsal_goes_on_over_several_calls(client, monkeypatch):

@@ -10,6 +10,7 @@ from seqbatch import grids
 from seqbatch.environments import Gaussian, Uniform
 from seqbatch.policies import BPE, LBGL, RBGL, SBPE, SBUCB
 from seqbatch.simulation import collapsed, simulate
+from tests.cases import thorough
 from tests.refusals import refused
 
 # In 16 to 20 dimensions a trial averages over many directions: as many trials in three dimensions
@@ -94,7 +95,15 @@ ENDS = {"BPE": (90, 300), "BPE, needed": (100, 200, 300)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SBPE",
+        "RBGL, heavy penalty",
+        "BPE, needed",
+        *thorough("SBPE, many actions, little noise", "RBGL", "BPE"),
+    ],
+)
 def test_moments_agree_with_unit_by_unit_simulation(name):
     policy, rule, setting = SETTINGS[name]
     ends = ENDS.get(name, (40, 120, 300))
@@ -157,7 +166,7 @@ def test_the_sums_of_a_batch_have_the_moments_of_drawn_units(chosen):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [LBGL(scale=0.1), SBPE(first="uniform")])
+@pytest.mark.parametrize("policy", [LBGL(scale=0.1), *thorough(SBPE(first="uniform"))])
 def test_moments_agree_with_the_direct_method(policy):
     environment, grid = Gaussian(dim=3, actions=3), grids.explicit([300, 1_500])
     runs = {

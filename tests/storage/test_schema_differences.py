@@ -13,8 +13,8 @@ INDEXES = [
     ),
     (["CREATE UNIQUE INDEX more ON outcomes (number)"], {"index more": "does not belong"}),
     (
-        ["INSERT INTO migrations VALUES ('0009', '1.0', '2030-01-01T00:00:00+00:00')"],
-        {"migration to 0009": "must be to one of 0008"},
+        ["INSERT INTO migrations VALUES ('0010', '1.0', '2030-01-01T00:00:00+00:00')"],
+        {"migration to 0010": "must be to one of 0008, 0009"},
     ),
 ]
 ON_SQLITE = [
@@ -39,15 +39,15 @@ ON_SQLITE = [
     ),
     (
         ["DROP TRIGGER migrations_no_DELETE", "DELETE FROM migrations"],
-        {"migration to 0008": "is missing", "trigger migrations_no_DELETE": "is missing"},
+        {"migration to 0009": "is missing", "trigger migrations_no_DELETE": "is missing"},
     ),
     (
         ["DROP TRIGGER migrations_no_UPDATE", "UPDATE migrations SET at = 5"],
-        {"migration to 0008": "ISO", "trigger migrations_no_UPDATE": "is missing"},
+        {"migration to 0009": "ISO", "trigger migrations_no_UPDATE": "is missing"},
     ),
     (
         ["DROP TRIGGER migrations_no_UPDATE", "UPDATE migrations SET version = ''"],
-        {"migration to 0008": "version", "trigger migrations_no_UPDATE": "is missing"},
+        {"migration to 0009": "version", "trigger migrations_no_UPDATE": "is missing"},
     ),
 ]  # fmt: skip
 ON_POSTGRES = [

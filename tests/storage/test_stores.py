@@ -31,12 +31,13 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.errors import StoreError, UncertainCommitError
-from seqbatch.storage import open_store
+from seqbatch.storage import open_store, stores
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
 from seqbatch.storage.transaction import SharedTransaction, SpoiledTransactionError
 from tests.campaign.specs import about
+from tests.conftest import sqlite_settings
 from tests.refusals import refused
 
 EVENT = Event(
@@ -338,6 +339,7 @@ def test_tables_are_append_only(store, table):
     with store.change("one") as change:
         outcomes_of(change, [0], [1], [[0.1]], chunk=0, event=3)
         outcomes_of(change, [0], [1], [[0.1]], chunk=1, event=3, keys=["order|x"])
+        change.erase(3, units={}, rows=[])
         add_event(change, replace(EVENT, sequence=3, previous="h2", hash="h3"))
     begun(store, "two")
     with store.change("two") as change:
@@ -481,7 +483,8 @@ def test_passwords_are_not_shown(tmp_path):
     assert SQLiteStore(tmp_path / "x.db").label.endswith("x.db")
 
 
-def test_sqlite_settings(tmp_path):
+def test_sqlite_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores, "_settings", sqlite_settings)
     store = open_store(tmp_path / "x.db")
     with store._engine.connect() as raw:
         values = {

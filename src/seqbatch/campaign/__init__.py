@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from seqbatch.campaign.rehearsal.rehearsal import rehearse as rehearse
     from seqbatch.campaign.steps.assign import Assigned as Assigned
     from seqbatch.campaign.steps.close import Closed as Closed
+    from seqbatch.campaign.steps.erase import Erased as Erased
     from seqbatch.campaign.steps.look import Looked as Looked
     from seqbatch.campaign.steps.recorded import Recorded as Recorded
     from seqbatch.campaign.steps.unblind import Unblinded as Unblinded
@@ -30,6 +31,7 @@ MODULES = {
     "Rehearsal": "views.rehearsal",
     "Seal": "views.seal",
     "Status": "views.status",
+    "Erased": "steps.erase",
     "Unblinded": "steps.unblind",
     "Validated": "steps.validate",
     "Verified": "views.verify_checks",
@@ -38,8 +40,8 @@ MODULES = {
 }
 
 __all__ = [
-    "Assigned", "Campaign", "Closed", "Findings", "Looked", "Recorded", "Rehearsal", "Seal",
-    "Status", "Unblinded", "Validated", "Verified", "rehearse", "validate",
+    "Assigned", "Campaign", "Closed", "Erased", "Findings", "Looked", "Recorded", "Rehearsal",
+    "Seal", "Status", "Unblinded", "Validated", "Verified", "rehearse", "validate",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Steps and views are imported by the methods that need them: a status needs few o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from seqbatch.campaign.views.interim import (
 from seqbatch.core import arguments
 from seqbatch.display import counted
 from seqbatch.document import paragraph, require_format, write
-from seqbatch.errors import InvalidArgumentError
+from seqbatch.errors import DoubtWarning, InvalidArgumentError
 from seqbatch.output_files import require_target
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from seqbatch.campaign.steps.assign import Assigned
     from seqbatch.campaign.steps.close import Closed
     from seqbatch.campaign.steps.create import Prepared
+    from seqbatch.campaign.steps.erase import Erased
     from seqbatch.campaign.steps.look import Looked
     from seqbatch.campaign.steps.record_sums import SumsRecorded
     from seqbatch.campaign.steps.recorded import Recorded
@@ -146,6 +148,11 @@ class Campaign:
         who, clock
             The name that signs the events, and the clock.
 
+        Warns
+        -----
+        DoubtWarning
+            If the spec keeps all rules, but something may go wrong, such as a policy that locks in.
+
         Raises
         ------
         InvalidSpecError
@@ -164,6 +171,8 @@ class Campaign:
         else:
             sources = Sources(lambda: store)
             prepared = prepare(spec, defaults=store.defaults, sources=sources)
+            for doubt in prepared.doubts:
+                warnings.warn(DoubtWarning(doubt), stacklevel=2)
         if rehearsal is not None:
             prepared = with_rehearsal(prepared, RehearsalFile.read(rehearsal))
         campaign = cls(store, prepared.now.name, who=who, clock=clock)
@@ -1054,6 +1063,28 @@ class Campaign:
         from seqbatch.campaign.steps.sign import sign
 
         return sign(self.store, self.name, self._logbook, meaning=meaning, why=reason)
+
+    @naming_damage
+    def erase(self, units: Any, *, reason: str, **reading: Unpack[ReadingOptions]) -> Erased:
+        """Erase the units of a file: ids, features, decisions and outcomes leave every record.
+
+        Sums that were learned from them stay, and decisions about other units. The store keeps a
+        keyed hash of each id, so that `assign` refuses an erased unit, and `record` leaves out its
+        rows. Repeating the call changes nothing.
+
+        Parameters
+        ----------
+        units
+            A path, ``"-"``, or a table or frame with the column of the ids.
+        reason
+            The reason, such as the number of the request. It must not name the person.
+        reading
+            How to read the file; see :class:`~seqbatch.campaign.files.reading.Source`.
+        """
+        from seqbatch.campaign.files.reading import source_of
+        from seqbatch.campaign.steps.erase import erase
+
+        return erase(self.store, self.name, self._logbook, source_of(units, **reading), why=reason)
 
     @naming_damage
     def delete(self, *, reason: str, force: bool = False) -> Tombstone:

@@ -377,6 +377,28 @@ def replan(
 
 
 @app.command()
+def erase(
+    name: Name,
+    units: Annotated[str, typer.Option(help="File with the ids, or - for standard input.")],
+    reason: Reason,
+    store: Where = STORE,
+    who: Who = None,
+    as_json: Json = False,
+) -> None:
+    """Erase units from every record; decisions about others stay, and can be verified.
+
+    Example: seqbatch campaign erase spring --units request-12.csv --reason "request 12"
+    """
+    with opened(name, store, who, as_json) as campaign:
+        erased = campaign.erase(units, reason=reason)
+    if as_json:
+        dump(erased.plain())
+        return
+    say(erased.text())
+    say_next(command("verify", name, store=store))
+
+
+@app.command()
 def delete(
     name: Name,
     reason: Reason,

@@ -85,6 +85,8 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return f" (--{remedy.action})"
         case "overwrite":
             return " (--force)."
+        case "key":
+            return " (--key FILE)"
         case "close" | "record-sums" if "force" in remedy.options:
             return ": --force, with a --reason."
         case "delete":

@@ -350,6 +350,10 @@ class AsyncRemoteCampaign:
         values = {"assessed": assessed, "excluded": excluded or {}, "reason": reason}
         return await self._client.ask(self._calls.step("screen", key, values))
 
+    async def erase(self, units: Rows, *, reason: str) -> dict[str, Any]:
+        """Erase units, a list of dicts with their ids, from every record; repeating is harmless."""
+        return await self._client.ask(self._calls.erase(units, reason))
+
     async def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return await self._client.ask(self._calls.step("abort", key, {"reason": reason}))

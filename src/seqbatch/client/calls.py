@@ -125,6 +125,7 @@ class RecordedAnswer:
     corrected: int
     repeats: int
     repeated: int = 0
+    erased: int = 0
     metrics: tuple[str, ...] = ()
     held: list[dict[str, Any]]
     reasons: list[dict[str, Any]]
@@ -405,6 +406,11 @@ class CampaignCalls:
         """Close, amend, continue or abort."""
         body = {name: value for name, value in values.items() if value is not None}
         return self._change(what, key, {"json": body}, plain)
+
+    def erase(self, units: Rows, reason: str) -> Call[dict[str, Any]]:
+        """Erase units; a repeated call changes nothing, so it needs no key."""
+        body = {"units": list(units), "reason": reason}
+        return Call(method="POST", path=f"{self._base}/erase", understood=plain, json=body)
 
     def _change(
         self,

@@ -346,6 +346,10 @@ class RemoteCampaign:
         values = {"assessed": assessed, "excluded": excluded or {}, "reason": reason}
         return self._client.ask(self._calls.step("screen", key, values))
 
+    def erase(self, units: Rows, *, reason: str) -> dict[str, Any]:
+        """Erase units, a list of dicts with their ids, from every record; repeating is harmless."""
+        return self._client.ask(self._calls.erase(units, reason))
+
     def abort(self, *, reason: str, key: str | None = None) -> dict[str, Any]:
         """End the campaign early."""
         return self._client.ask(self._calls.step("abort", key, {"reason": reason}))

@@ -343,7 +343,7 @@ class LinearPolicy(BasePolicy):
                     "layout",
                     "'shared' with first = \"design\", which compares vectors of actions",
                     repr(problem.layout),
-                    'Use first = "uniform" where each action has a model of its own.',
+                    'Use first = "uniform" where each action has its own model.',
                 )
             arguments.floats("design", self.design, (problem.dim, problem.dim))
         state = super().begin(problem)

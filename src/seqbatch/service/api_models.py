@@ -211,6 +211,13 @@ class ScreenBody(Body):
     reason: Reason = ""
 
 
+class EraseBody(Body):
+    """The ids of units to erase, one or many."""
+
+    units: list[Row] = Field(min_length=1, max_length=10_000, examples=[[{"unit": "a"}]])
+    reason: Reason = Field(examples=["request 12"])
+
+
 class SignBody(Body):
     """What a signature means; its name is that of the token."""
 
@@ -313,6 +320,7 @@ class OutcomesAnswer(BaseModel):
     corrected: int
     repeats: int
     repeated: int
+    erased: int
     metrics: list[str] = Field(examples=[["visit"]])
     held: list[Held]
     reasons: list[HeldReason]

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seqbatch.service import access, problems
 from seqbatch.service.call_limits import Rate, Settings
 from seqbatch.service.call_log import FORMAT, HEADER, LEVEL, log_call, request_id, start_log
+from seqbatch.service.call_trace import start_traces, traced
 from seqbatch.service.group_commit import Groups
 from seqbatch.service.long_calls import Places
 from seqbatch.service.metrics import Metrics
@@ -134,6 +135,8 @@ def make_app(
         title="seqbatch", version=version("seqbatch"), openapi_url=None, docs_url=None,
         redoc_url=None, lifespan=_lifespan, redirect_slashes=False,
         description="Plan and run adaptive experiments whose feedback comes in a few batches.",
+        # Newer versions have spans of their own; `call_trace` makes those of this service.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )  # fmt: skip
     app.state.store = store
     app.state.settings = settings
@@ -162,6 +165,7 @@ def make_app(
 def from_environment() -> FastAPI:
     """Return the application of a worker process, configured by environment variables."""
     start_log(kind=os.environ.get(FORMAT, "text"), level=os.environ.get(LEVEL, "warning"))
+    start_traces()
     return make_app(
         # Calls are answered with 503 until the server of the store can be reached.
         open_store(os.environ[STORE], create=False, wait_for_server=True),
@@ -263,12 +267,18 @@ class Carried:
                 message["headers"] = [*message["headers"], *more, *ends, own]
             await send(message)
 
-        try:
-            await self._app(scope, receive, carrying)
-        finally:
-            # Count by the route's pattern: a client could invent any number of paths.
-            route = getattr(scope.get("route"), "path", "none")
-            method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
-            seconds = time.perf_counter() - began
-            self._metrics.count(method, route, status, seconds)
-            log_call(scope, request=request, route=route, status=status, seconds=seconds)
+        with traced(scope, request) as trace:
+            try:
+                await self._app(scope, receive, carrying)
+            finally:
+                # Count by the route's pattern: a client could invent any number of paths.
+                route = getattr(scope.get("route"), "path", "none")
+                method = scope["method"] if scope["method"] in ("GET", "POST") else "other"
+                seconds = time.perf_counter() - began
+                self._metrics.count(method, route, status, seconds)
+                name = scope.get("path_params", {}).get("name", "")
+                trace.end(method=method, route=route, status=status, campaign=name)
+                log_call(
+                    scope, request=request, route=route, status=status, seconds=seconds,
+                    steps=trace.steps,
+                )  # fmt: skip

@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -41,8 +42,16 @@ def request_id(scope: Scope) -> str:
     return given.decode() if CHOSEN.fullmatch(given) else uuid4().hex
 
 
-def log_call(scope: Scope, *, request: str, route: str, status: int, seconds: float) -> None:
-    """Log a call that has ended."""
+def log_call(
+    scope: Scope,
+    *,
+    request: str,
+    route: str,
+    status: int,
+    seconds: float,
+    steps: Mapping[str, float],
+) -> None:
+    """Log a call that has ended, with the seconds of its slow steps."""
     event, level = _kind(route, status, seconds)
     if not LOGGER.isEnabledFor(level):
         return
@@ -52,6 +61,8 @@ def log_call(scope: Scope, *, request: str, route: str, status: int, seconds: fl
         "seconds": round(seconds, 4), "owner": state.get("owner", ""),
         "campaign": scope.get("path_params", {}).get("name", ""),
     }  # fmt: skip
+    if steps:
+        call["steps"] = {name: round(own, 4) for name, own in steps.items()}
     if status == 401:
         call["address"] = (scope.get("client") or ("",))[0]
     LOGGER.log(level, event, extra={"call": call})

@@ -33,6 +33,7 @@ from seqbatch.storage.answers import IdempotentCall, StoredAnswer
 from seqbatch.storage.stores import SQLStore
 from seqbatch.storage.tokens import Token
 from seqbatch.storage.transaction import SharedTransaction
+from seqbatch.timed_steps import timed
 
 #: Maximum calls and rows per transaction: enough to share a disk write, few enough to stay fast.
 MOST_CALLS, MOST_ROWS = 256, 20_000
@@ -95,7 +96,8 @@ class Groups:
             if name not in self._running:
                 self._running.add(name)
                 self._threads.submit(self._work_off, name)
-        return await small.future
+        with timed("wait for the group"):
+            return await small.future
 
     def close(self) -> None:
         """Finish all waiting calls."""

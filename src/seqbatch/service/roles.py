@@ -16,7 +16,7 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "enrol": ("view", "plan", "operate", "assign"),
     "operator": _OPERATOR,
     "committee": (*_VIEWER, "interim", "operate", "sign"),
-    "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "every seed", "tokens"),
+    "admin": (*_OPERATOR, "create", "amend", "continue", "abort", "erase", "every seed", "tokens"),
 }
 #: What each role is for.
 ABOUT: dict[str, str] = {
@@ -56,6 +56,7 @@ API: dict[tuple[str, str], str | None] = {
     ("POST", f"{_V1}/continue"): "continue",
     ("POST", f"{_V1}/screen"): "assign",
     ("POST", f"{_V1}/sign"): "sign",
+    ("POST", f"{_V1}/erase"): "erase",
     ("POST", f"{_V1}/stop"): "abort",
     ("POST", f"{_V1}/abort"): "abort",
 }

@@ -225,7 +225,7 @@ def _kind(where: str, kind: type) -> str:
         where,
         "of a class that can be imported by its name",
         f"{kind.__module__}.{kind.__qualname__}",
-        "Put the class into a module, for example beside the file, and import it from there.",
+        "Put the class into a module, for example next to the file, and import it from there.",
     )
 
 
@@ -260,7 +260,7 @@ def _plain(where: str, value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         if value.size > MOST_NUMBERS:
             rule = f"of at most {MOST_NUMBERS:,} numbers to be written to a file"
-            advice = "Make it in a class, in a module beside the file."
+            advice = "Make it in a class, in a module next to the file."
             raise InvalidArgumentError(where, rule, f"{value.size:,} numbers", advice)
         value = value.tolist()
     if isinstance(value, History):

@@ -84,7 +84,7 @@ class StudyResult:
             "error",
         ]
         found = overall(self.runs, base=base, value=value).rename({"round": "batches"})
-        title = f"{_words(value).capitalize()} over environments, beside {base}"
+        title = f"{_words(value).capitalize()} over environments, compared with {base}"
         return _table(title, found.select(columns))
 
     def by_batch(self) -> Table:

@@ -1,7 +1,7 @@
 """One campaign's view of the database: converts records to rows and back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from math import nan
@@ -156,7 +156,7 @@ class View:
         query = self._extents()
         if wave is not None:
             query = query.where(schema.unit_chunks.c.wave == wave)
-        rows = self._connection.execute(query.order_by(schema.unit_chunks.c.chunk))
+        rows = self._connection.execute(query.order_by(schema.unit_chunks.c.first))
         return [Extent(*row) for row in rows]
 
     def extent_of(self, number: int) -> Extent:
@@ -304,11 +304,42 @@ class View:
         # The tombstone comes first: without it, the triggers refuse to delete anything.
         self._connection.execute(schema.tombstones.insert().values(**vars(tombstone)))
         for table in (
-            schema.assignments, schema.unit_chunks, schema.states, schema.folds, schema.events,
+            schema.assignments, schema.unit_chunks, schema.states, schema.folds, schema.erasures,
+            schema.events,
         ):  # fmt: skip
             self._connection.execute(table.delete().where(table.c.campaign == self._campaign))
         own = schema.campaigns.c.id == self._campaign
         self._connection.execute(schema.campaigns.delete().where(own))
+
+    def erase(
+        self, event: int, *, units: Mapping[int, str], rows: Sequence[tuple[str, int]]
+    ) -> None:
+        """Begin an erasure: delete the index rows of units, and all answers kept for repeats."""
+        # This row comes first: without it, the triggers refuse to delete anything.
+        self._insert(schema.erasures, {"event": event})
+        self._delete(schema.assignments, unit=list(units.values()))
+        self._delete(schema.outcomes, number=list(units))
+        keys, numbers = [key for key, _ in rows], [number for _, number in rows]
+        self._delete(schema.outcome_rows, key=keys, number=numbers)
+        for table in (schema.answer_pieces, schema.answers):
+            self._connection.execute(table.delete())
+
+    def drop_units(self, chunk: int) -> None:
+        """Delete a chunk of units within an erasure; others may replace it."""
+        self._delete(schema.unit_chunks, chunk=[chunk])
+
+    def drop_outcomes(self, chunk: int) -> None:
+        """Delete a chunk of outcome rows within an erasure; another may replace it."""
+        self._delete(schema.outcome_chunks, chunk=[chunk])
+
+    def _delete(self, table: sa.Table, **keys: list[Any]) -> None:
+        """Delete the campaign's rows of a table that have these values."""
+        self.forget()
+        same = [table.c[name] == sa.bindparam(f"of_{name}") for name in keys]
+        made = table.delete().where(table.c.campaign == self._campaign, *same)
+        names = [f"of_{name}" for name in keys]
+        if rows := [dict(zip(names, row, strict=True)) for row in zip(*keys.values(), strict=True)]:
+            self._connection.execute(made, rows)
 
     def forget(self) -> None:
         """Clear cached values after a part of the transaction was rolled back."""
@@ -344,7 +375,9 @@ class View:
     ) -> Iterator[Any]:
         """Yield rows of chunks in order; each query reads many small chunks or one large one."""
         mine = (table.c.campaign == self._campaign) & within
-        query = sa.select(table.c.chunk, table.c.count).where(mine).order_by(table.c.chunk)
+        # The chunks that an erasure splits keep their place, but have new numbers.
+        order = table.c.first if "first" in table.c else table.c.chunk
+        query = sa.select(table.c.chunk, table.c.count).where(mine).order_by(order)
         found = self._connection.execute(query).all()
         if only is not None:
             wanted = set(only)
@@ -353,7 +386,7 @@ class View:
             some = sa.select(*columns).where(
                 table.c.campaign == self._campaign, table.c.chunk.in_(page)
             )
-            yield from self._connection.execute(some.order_by(table.c.chunk)).mappings().all()
+            yield from self._connection.execute(some.order_by(order)).mappings().all()
 
     def _insert(self, table: sa.Table, values: dict[str, Any]) -> None:
         self.forget()

@@ -1,7 +1,8 @@
 """The database tables.
 
 All tables of campaigns except the folds are append-only: triggers refuse every update, deletion and
-replacement. The only exception is a campaign with a tombstone, whose rows may be deleted. Tokens,
+replacement. There are two exceptions: the rows of a campaign with a tombstone may be deleted, and
+units and outcomes within the transaction of an erasure, which must end with its event. Tokens,
 sessions and answers belong to the service, not to a campaign.
 """
 
@@ -118,6 +119,8 @@ folds = _table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
+
+erasures = _table("erasures", _key("campaign", _CAMPAIGN), _key("event", _BIG))
 
 tombstones = _table(
     "tombstones",

@@ -26,6 +26,7 @@ from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk, PostgresBulk, SQLiteBulk
 from seqbatch.storage.rows import View, tombstones
 from seqbatch.storage.schema_differences import MIGRATIONS, schema_differences
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Advice when a store's file or folder cannot be used
@@ -255,7 +256,8 @@ class SQLStore:
     def change(self, name: str) -> Iterator[View]:
         """Begin an exclusive transaction on a campaign; an unknown name: CampaignStateError."""
         with self._transaction(write=True) as connection:
-            campaign = self._locked(connection, name)
+            with timed("wait for the campaign"):
+                campaign = self._locked(connection, name)
             if campaign is None:
                 self._refuse_unknown(connection, name)
             yield self._view(connection, campaign, name)
@@ -283,6 +285,24 @@ class SQLStore:
             # One file without a journal beside it, and without traces of how it was written.
             file.execute("PRAGMA journal_mode = DELETE")
             file.execute("VACUUM")
+
+    def scrub(self, name: str) -> None:
+        """Remove the bytes that an erasure left in the store's files."""
+        del name
+        try:
+            with timed("compact the store"):
+                self._compact()
+        except self._failures() as error:
+            reason = self._hidden(str(getattr(error, "orig", None) or error).partition("\n")[0])
+            raise StoreError(
+                f"{self.label}: the units are erased, but free space of the database may still "
+                f"hold their bytes: {reason}. Make the same call again.",
+                code="not-compacted",
+            ) from error
+
+    def _compact(self) -> None:
+        """Write the tables of campaigns and answers anew, without what was deleted."""
+        raise NotImplementedError
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[sa.Connection]:
@@ -337,10 +357,16 @@ class SQLStore:
         step = "connect"
         try:
             connected = self._engine.connect().execution_options(write=write)
-            with connected as connection, connection.begin():
-                step = "run"
-                yield connection
-                step = "commit" if write else "end"
+            with connected as connection:
+                with timed("wait for the store"):
+                    begun = connection.begin()
+                with begun:
+                    step = "run"
+                    yield connection
+                    step = "commit" if write else "end"
+                    if write:
+                        with timed("commit"):
+                            begun.commit()
         except self._failures() as error:
             raise self.failed(error, step=step) from error
 
@@ -464,6 +490,12 @@ class SQLiteStore(SQLStore):
                 code="foreign-tables",
             )
 
+    def _compact(self) -> None:
+        assert self._file is not None
+        with closing(sqlite3.connect(self._file, timeout=PATIENCE)) as file:
+            file.execute("VACUUM")
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), sqlite3.Error)
 
@@ -485,6 +517,7 @@ OF_CAMPAIGNS: dict[sa.Table, int] = {
     schema.outcomes: 10_000,
     schema.outcome_rows: 10_000,
     schema.folds: 100,
+    schema.erasures: 1_000,
 }
 
 
@@ -624,6 +657,14 @@ class PostgresStore(SQLStore):
         # There is no row to lock yet. The lock's number is arbitrary, but the same everywhere.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(83118)"))
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS seqbatch"))
+
+    def _compact(self) -> None:
+        tables = (schema.unit_chunks, schema.outcome_chunks, schema.assignments, schema.outcomes,
+                  schema.outcome_rows, schema.answers, schema.answer_pieces)  # fmt: skip
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with connection:
+            for table in tables:
+                connection.execute(sa.text(f"VACUUM FULL {table.name}"))
 
     def _failures(self) -> tuple[type[Exception], ...]:
         return (*super()._failures(), self._error)

@@ -143,6 +143,9 @@ class SharedTransaction:
         """Write a campaign alone to a new SQLite file, as it was before the transaction."""
         self._store.copy(name, out)
 
+    def scrub(self, name: str) -> None:
+        """Do nothing: the store is compacted once the transaction has ended."""
+
     def close(self) -> None:
         """Do nothing: the store stays open."""
 

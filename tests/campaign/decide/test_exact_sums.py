@@ -8,6 +8,7 @@ from seqbatch.campaign.record.codec import agreement, unpack_state
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, outcomes, units
 from tests.campaign.specs import about
+from tests.cases import thorough
 from tests.refusals import refused
 
 
@@ -54,7 +55,7 @@ def state_after(path, **how):
     return state
 
 
-@pytest.mark.parametrize("policy", ["SBPE", "SBUCB", "BPE"])
+@pytest.mark.parametrize("policy", ["SBUCB", *thorough("SBPE", "BPE")])
 def test_order_and_pieces_change_no_bit(tmp_path, policy):
     shuffled = np.random.default_rng(0).permutation(300).tolist()
     first = state_after(tmp_path / "1.db", order=list(range(300)), policy=policy)

@@ -402,14 +402,17 @@ def amounts(frame, random):
     return np.where(random.random(len(frame)) < 0.45, random.lognormal(0, 1, len(frame)), 0.0)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize(
-    ("changes", "value"),
+    ("changes", "value", "missing"),
     [
-        ({"actions": PRICED, **profit("visit", direction="min")}, nothing),
-        ({"actions": PRICED, **profit("visit")}, yes_no(0.2)),
-        (about("visit", direction="min"), yes_no(0.9)),
-        ({"actions": [{"name": "none", "cost": 0.2}, "mail", "call"], **profit("visit")}, amounts),
+        ({"actions": PRICED, **profit("visit", direction="min")}, nothing, 0.2),
+        ({"actions": PRICED, **profit("visit")}, yes_no(0.2), 0.0),
+        (about("visit", direction="min"), yes_no(0.9), 0.2),
+        (
+            {"actions": [{"name": "none", "cost": 0.2}, "mail", "call"], **profit("visit")},
+            amounts,
+            0.0,
+        ),
     ],
 )
 def test_looks_from_kept_sums_are_those_from_all_rows(store, changes, value, missing):

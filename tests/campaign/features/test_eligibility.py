@@ -39,11 +39,12 @@ def allowed(frame):
     return np.column_stack([np.ones(len(frame), dtype=bool), mail, call])
 
 
-@pytest.mark.parametrize("policy", [
-    {"kind": "SBPE"}, {"kind": "BPE"}, {"kind": "SBUCB"}, {"kind": "ThompsonSampling"},
-    {"kind": "EpsilonGreedy", "epsilon": 0.1}, {"kind": "UniformRandom"},
+@pytest.mark.parametrize(("policy", "draw"), [
+    ({"kind": "SBPE"}, "balanced"), ({"kind": "BPE"}, "independent"),
+    ({"kind": "SBUCB"}, "balanced"), ({"kind": "ThompsonSampling"}, "independent"),
+    ({"kind": "EpsilonGreedy", "epsilon": 0.1}, "balanced"),
+    ({"kind": "UniformRandom"}, "independent"),
 ])  # fmt: skip
-@pytest.mark.parametrize("draw", ["independent", "balanced"])
 def test_nobody_gets_what_they_may_not(store, policy, draw):
     campaign = created(store, policy=policy, draw=draw)
     for wave, (start, count) in enumerate([(0, 300), (300, 200)], start=1):

@@ -210,7 +210,6 @@ def test_what_is_missing_is_named_with_the_setting_that_accepts_it():
     ]  # fmt: skip
 
 
-@settings(max_examples=250)
 @given(st.data(), feature_sets(), st.booleans())
 def test_vectors_and_names_are_the_documented_ones(data, features, other):
     rows = data.draw(tables(features, other=other))

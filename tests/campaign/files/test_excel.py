@@ -339,7 +339,7 @@ def units(path):
         return sorted((column, code) for _, column, code in places(error))
 
 
-@settings(suppress_health_check=list(HealthCheck), database=None, deadline=None, max_examples=60)
+@settings(suppress_health_check=list(HealthCheck), database=None, deadline=None, max_examples=25)
 @given(ROWS)
 @example([("007", 2.125, None, True, "1"), (8, 3, None, None, None)])
 def test_a_sheet_and_a_text_file_give_the_same_units(tmp_path_factory, rows):
@@ -394,7 +394,7 @@ def test_a_damaged_workbook_is_read_or_refused(tmp_path, name, seed):
     assert kind_of_answer(path) == "read"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sheet_of_far_cells_does_not_exhaust_memory(tmp_path):
     path = write_workbook(tmp_path / "u.xlsx", [["id"]])
     near = b'<row r="1"><c r="A1"><v>1</v></c></row>'

@@ -29,6 +29,7 @@ from seqbatch.errors import (
 from seqbatch.storage import open_store
 from tests.campaign.files import damaged_files
 from tests.campaign.instances import created, outcomes, units
+from tests.cases import thorough
 from tests.refusals import places, refused
 
 HEADER = "id,age,spend,zip,city\n"
@@ -442,13 +443,14 @@ def of_every_type():
             yield frame.set_column(place, name, column)
 
 
-def test_every_arrow_type_is_read_or_refused(tmp_path):
+@pytest.mark.parametrize("part", [0, *thorough(1, 2, 3)])
+def test_every_arrow_type_is_read_or_refused(tmp_path, part):
     store = open_store(tmp_path / "c.db")
     features = {"numeric": {"age": "raw"}, "categorical": {"zip": {"hash": 4}},
                 "date": {"city": {"format": "iso", "parts": ["month"]}},
                 "boolean": {"spend": "level"}}  # fmt: skip
     campaign = created(store, features=features, grid={"calendar": True, "waves": 2, "units": 99})
-    for place, table in enumerate(of_every_type()):
+    for place, table in [*enumerate(of_every_type())][part::4]:
         # The others are features like the second.
         if place % len(table.column_names) < 2:
             with contextlib.suppress(SeqbatchError):

@@ -18,6 +18,7 @@ from seqbatch.campaign.files.writing import Writer
 from seqbatch.errors import CampaignError, InvalidArgumentError, OutputError
 from seqbatch.storage import open_store
 from tests.campaign.instances import created, lose_commit, outcomes, units
+from tests.cases import thorough
 from tests.refusals import refused
 
 
@@ -99,7 +100,7 @@ def command(*words, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", *thorough("parquet")])
 def test_a_disk_that_takes_no_more(campaign, tmp_path, ending):
     campaign.assign(units(300))
     units(300).write_csv("units.csv")

@@ -22,6 +22,7 @@ from tests.campaign.instances import (
     units,
     without_triggers,
 )
+from tests.cases import thorough
 from tests.refusals import refused
 
 
@@ -119,11 +120,14 @@ def test_the_fold_is_what_the_events_say(store, monkeypatch):
     assert (made.conflicts, made.aborted, made.retired) == (3, True, {1})
 
 
-@pytest.mark.parametrize("policy", [
-    {"kind": "SBPE"}, {"kind": "SBUCB", "gamma": 1.0, "ridge": 0.5}, {"kind": "BPE"},
-    {"kind": "SupSBUCB"}, {"kind": "ThompsonSampling", "scale": 2.0},
+@pytest.mark.parametrize(("model", "policy"), [
+    ("shared", {"kind": "SBPE"}), ("per-action", {"kind": "BPE"}),
+    ("per-action", {"kind": "ThompsonSampling", "scale": 2.0}),
+    *thorough(
+        ("shared", {"kind": "SBUCB", "gamma": 1.0, "ridge": 0.5}),
+        ("per-action", {"kind": "SupSBUCB"}),
+    ),
 ])  # fmt: skip
-@pytest.mark.parametrize("model", ["per-action", "shared"])
 def test_a_correction_teaches_as_if_it_had_been_right_from_the_start(tmp_path, policy, model):
     """Sums from which a wrong value was taken out agree with those of the right one."""
     actions = ["a", "b", "c"]

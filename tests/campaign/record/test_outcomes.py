@@ -124,7 +124,7 @@ class Play:
 
 
 @pytest.mark.parametrize("seed", [*range(6), *(
-    pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12)
+    pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 12)
 )])  # fmt: skip
 def test_random_files_against_a_dictionary(tmp_path, seed):
     random = np.random.default_rng(seed)

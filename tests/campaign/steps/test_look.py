@@ -293,7 +293,7 @@ def test_one_unit_is_unblinded_in_an_emergency(trial, key, tmp_path):
     assert found.action == held.codes[code]
     event = trial.events()[-1]
     assert (event.kind, event.who, event.why) == ("unblind", "ann", "anaphylaxis")
-    assert event.payload == {"unit": ["000041"]}
+    assert event.payload == {"number": 41}
     assert not [name for name in (*ARMS, f"'{code}'") if name in repr((event, found))]
     for unit in ("999999", ["000041", "000042"], ""):
         with refused("invalid-argument", field="unit"):

@@ -16,6 +16,7 @@ from seqbatch.campaign.views.status import remarks
 from seqbatch.errors import InvalidFileError
 from seqbatch.storage import open_store
 from tests.campaign.crashing import Nursery, order
+from tests.cases import thorough
 from tests.oracles.orders import Order, Orders
 from tests.refusals import refused
 
@@ -682,7 +683,8 @@ def nursery():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["before", "after"])
+# After a step is before the next one, but for what is done between them.
+@pytest.mark.parametrize("when", ["before", *thorough("after")])
 @pytest.mark.parametrize("step", ["index_rows", "add_outcomes", "index_outcomes", "add_event",
                                   "commit"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["sqlite", "lake"])

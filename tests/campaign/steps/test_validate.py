@@ -5,9 +5,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from seqbatch.campaign import validate
+from seqbatch.campaign import Campaign, validate
 from seqbatch.campaign.files import reading
-from seqbatch.errors import InvalidFileError, InvalidSpecError
+from seqbatch.errors import DoubtWarning, InvalidFileError, InvalidSpecError
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC, created, outcomes, units
 from tests.refusals import places
@@ -186,3 +186,11 @@ def test_a_policy_that_locks_in_is_doubted(scratch, policy, sizes, doubts):
     assert found.sound
     assert [doubt.kind for doubt in found.doubts] == doubts
     assert all("ThompsonSampling" in said and "JointRidge" in said for said in found.warnings)
+
+
+def test_creating_a_campaign_with_a_doubtful_policy_warns(scratch):
+    spec = {**SPEC, "policy": {"kind": "SBPE", "estimate": "pooled"}, "grid": {"sizes": [9, 9, 9]}}
+    with pytest.warns(DoubtWarning, match="may lock in") as caught:
+        Campaign.create(spec, store=scratch)
+    assert [each.message.doubt.kind for each in caught] == ["locks-in"]
+    assert caught[0].filename == __file__

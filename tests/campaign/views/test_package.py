@@ -12,6 +12,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.rehearsal.rehearsal import rehearse
+from seqbatch.errors import Remedy
 from seqbatch.storage import open_store
 from tests.campaign.decide.test_stopping import SPEC, effect, nothing, trial
 from tests.campaign.views.test_findings import run
@@ -124,8 +125,9 @@ def test_a_guarded_seed_stays_with_the_holder_of_the_key(store, tmp_path):
         {**SPEC, "stopping": {"rule": "none"}, "masked": True}, store=store, key=tmp_path / "k"
     )
     run(campaign, sizes=(120,), value=nothing)
-    with refused("withheld"):
+    with refused("withheld") as caught:
         campaign.package(tmp_path / "trial.zip")
+    assert caught.value.remedies == (Remedy("key"),)
     assert not (tmp_path / "trial.zip").exists()
     campaign.package(tmp_path / "trial.zip", key=tmp_path / "k")
     folder = unpacked(tmp_path / "trial.zip", tmp_path / "made")

@@ -7,7 +7,7 @@ import pytest
 
 from seqbatch.campaign import Campaign
 from seqbatch.campaign.decide.logged_waves import planned
-from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_error
+from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_path
 from seqbatch.storage import open_store
 from tests.campaign.instances import SPEC
 from tests.campaign.specs import about
@@ -88,10 +88,10 @@ def test_numbers_are_those_of_the_analysis(trial, tmp_path):
     bounds = boundaries(list(accumulate(shares)), rule="obrien-fleming", alpha=0.05 / 2 / 2)
     rows = tables["Boundaries until a first action has crossed its boundary"]
     assert [float(row[2]) for row in rows] == pytest.approx(bounds, rel=1e-3)
-    error = planned_error(
-        now.sizes, actions=3, randomised=0.2, floor=0.02, columns=now.encoder().dim, noise=1.0
-    )
-    found = tables["Detectable lifts, two-sided at 5% for all looks and comparisons together"]
+    error = planned_path(planned(now), actions=3, columns=now.encoder().dim, noise=1.0)[-1]
+    found = tables[
+        "Lifts that the looks detect, two-sided at 5% for all looks and comparisons together"
+    ]
     alone = detectable_lift(error, power=0.8)
     drift = detectable_drift(list(accumulate(shares)), rule="obrien-fleming", alpha=0.0125)
     assert float(found[0][1]) == pytest.approx(error * drift, rel=0.02)
@@ -112,9 +112,11 @@ def test_a_masked_protocol_names_no_action(store, tmp_path):
     said = words(campaign, tmp_path)
     assert "its actions are called A, B, C" in said
     assert campaign.situation().key in said
+    assert "Null hypotheses: the mean visit per unit, over all units, is the same under" in said
     assert not [name for name in arms if name in said]
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
     others = {
         "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
@@ -157,6 +159,7 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
         (tmp_path / "p.md").unlink()
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize(
     ("plan", "noise", "said"),
     [
@@ -182,6 +185,23 @@ def test_detectable_lifts_of_a_yes_no_outcome_are_in_points(store, tmp_path, pla
     lift = detectable_lift(error, power=0.8)
     found = float(text.partition("| 80% |")[2].partition("|")[0])
     assert found == pytest.approx(lift, rel=0.03)
+
+
+def test_the_detectable_lift_is_that_over_all_units(store, tmp_path):
+    campaign = Campaign.create({**SPEC, "name": "plain"}, store=store)
+    now = campaign.situation()
+    columns, units, variance = now.encoder().dim, 0, 0.0
+    for size, cost in zip(now.sizes, planned(now).costs, strict=True):
+        units += size
+        fitted = columns / max(units / 3 - columns - 1, columns)
+        variance += size**2 * (2 * cost * (1 + fitted) / size)
+    lift = detectable_lift(variance**0.5 / units, power=0.8, comparisons=2)
+    text = words(campaign, tmp_path)
+    assert "Detectable lifts, two-sided at 5% for all comparisons together" in text
+    assert float(text.partition("| 80% |")[2].partition("|")[0]) == pytest.approx(lift, rel=0.03)
+    # Looks give precise waves more weight.
+    pooled = planned_path(planned(now), actions=3, columns=columns, noise=1.0)[-1]
+    assert lift > 1.1 * detectable_lift(pooled, power=0.8, comparisons=2)
 
 
 def test_what_rules_and_limits_do_to_precision_is_said(trial, store, tmp_path):

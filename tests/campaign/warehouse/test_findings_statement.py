@@ -12,6 +12,7 @@ from seqbatch.storage import open_store
 from tests.campaign.near_and_afar import Pair, differences
 from tests.campaign.specs import about
 from tests.campaign.warehouses import ELSEWHERE, DuckDBShop, PostgresShop
+from tests.cases import thorough
 from tests.refusals import refused
 
 
@@ -65,7 +66,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+FEW = ("metrics", "costs", "rare")
+
+
+@pytest.mark.parametrize("case", [*FEW, *thorough(*(case for case in CASES if case not in FEW))])
 def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, case):
     pair = Pair(stores, shop, tmp_path, **CASES[case])
     pair.wave()

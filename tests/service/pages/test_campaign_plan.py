@@ -9,6 +9,7 @@ from seqbatch import planning
 from seqbatch.planning import plan_campaign
 from seqbatch.service.pages.campaign_plan import asked_of
 from seqbatch.service.pages.forms import Form
+from tests.cases import thorough
 from tests.hostile import SCRIPTS, acts
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_in_a_browser import faults
@@ -126,7 +127,7 @@ def test_amounts_and_costs_are_read_as_people_type_them():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", ["phone", *thorough("desktop")])
 def test_the_plan_fits_a_window_and_is_short(service, width):
     with started() as browser:
         tab = Tab(browser, service, viewport=WIDTHS[width], bypass_csp=True).sign_in("viewer")

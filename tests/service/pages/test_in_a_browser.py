@@ -10,6 +10,7 @@ import pytest
 from seqbatch.campaign import Campaign
 from seqbatch.service.roles import PAGES as NEEDED
 from tests.campaign.specs import about
+from tests.cases import thorough
 from tests.hostile import SCRIPTS
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_hostile_names import hostile_campaign
@@ -80,7 +81,7 @@ def upload(tab, label, table, name):
     tab.press("Check the file")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", ["phone", *thorough("desktop")])
 def test_a_whole_campaign(browser, service, width):
     made = Campaign.create({**SPEC, "name": f"whole-{width}"}, store=service.store, who="ann")
     tab = Tab(browser, service, viewport=WIDTHS[width], accept_downloads=True).sign_in()
@@ -232,6 +233,7 @@ def test_axe_finds_a_grave_fault_where_there_is_one(judged):
     assert [fault[0] for fault in faults(judged)] == ["label"]
 
 
+@pytest.mark.thorough
 def test_no_page_has_a_grave_fault(judged, midway):
     for path in pages(midway.name):
         look_at(judged, path)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from seqbatch.client import RemoteCampaign
+from tests.cases import thorough
 from tests.hostile import SCRIPTS, acts
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_in_a_browser import faults
@@ -142,7 +143,7 @@ def test_the_api_page_has_every_call(service, visit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", ["phone", *thorough("desktop")])
 def test_pages_fit_a_window_and_are_short(service, width):
     with started() as browser:
         tab = Tab(browser, service, viewport=WIDTHS[width], bypass_csp=True).sign_in()

@@ -9,6 +9,7 @@ import pytest
 
 from seqbatch import planning
 from seqbatch.campaign import Campaign
+from tests.cases import thorough
 from tests.service.pages.browsing import WIDTHS, Tab, started
 from tests.service.pages.test_in_a_browser import faults
 from tests.service.running import running
@@ -139,7 +140,7 @@ def look(tab):
     assert tab.fits()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", ["phone", *thorough("desktop")])
 def test_from_a_plan_to_a_campaign(browser, service, width):
     tab = Tab(browser, service, viewport=WIDTHS[width], bypass_csp=True).sign_in()
     page, name = tab.page, f"spring-{width}"

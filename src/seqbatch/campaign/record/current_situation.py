@@ -143,6 +143,9 @@ class Situation:
         The waves after which a look was taken by itself: by the key holder of a masked campaign, or
         from sums over rows that are elsewhere; and those after which the campaign was continued
         without it.
+    erasures, erased, erased_open, erased_learned
+        The events that erased units, and how many units: in all, in the open wave, and in the sums
+        that the policy learned from.
     """
 
     spec: Spec
@@ -185,6 +188,15 @@ class Situation:
     marks: tuple[int, ...] = (0, 0, 0, 0)
     summed: bool = False
     looked: tuple[int, ...] = ()
+    erasures: tuple[int, ...] = ()
+    erased: int = 0
+    erased_open: int = 0
+    erased_learned: int = 0
+
+    @property
+    def in_open_wave(self) -> int:
+        """The number of units in the open wave, without erased ones."""
+        return self.units[self.wave - 1] - self.erased_open
 
     @property
     def name(self) -> str:
@@ -317,6 +329,7 @@ class Situation:
                 "skipped": tuple(plain["skipped"]),
                 "recombined": tuple(plain["recombined"]),
                 "looked": tuple(plain["looked"]),
+                "erasures": tuple(plain.get("erasures", ())),
                 "marks": tuple(plain.get("marks", (0, 0, 0, 0))),
                 "waiting": _waiting(plain["waiting"]),
                 "by_stratum": _strata(plain.get("by_stratum", {})),
@@ -567,6 +580,7 @@ def _after(now: Situation, event: Event) -> Situation:
                 marks = _marked(marks, payload["elsewhere"]["sums"])
             return replace(
                 now,
+                erased_open=0,
                 wave=now.wave + 1,
                 units=(*past, 0),
                 marks=marks,
@@ -601,11 +615,27 @@ def _after(now: Situation, event: Event) -> Situation:
             # Without the key, nobody else could take the look that was left out.
             looked = (*now.looked, now.wave - 1) if now.look_due else now.looked
             return replace(now, looked=looked, stop="")
+        case "erase":
+            return _erased(now, event)
         case "amend":
             return amended(now, payload)
         case "abort" | "stop":
             return replace(now, aborted=True)
     return now
+
+
+def _erased(now: Situation, event: Event) -> Situation:
+    """Return the state after an erasure; a closed wave without a unit left counts as skipped."""
+    payload = event.payload
+    return replace(
+        now,
+        erasures=(*now.erasures, event.sequence),
+        erased=now.erased + event.counts["units"],
+        erased_open=now.erased_open + payload["open"],
+        erased_learned=now.erased_learned + payload["learned"],
+        observed=now.observed - payload["observed"],
+        skipped=tuple(sorted({*now.skipped, *payload["emptied"]})),
+    )
 
 
 def _unmasked(now: Situation, payload: dict[str, Any]) -> Situation:
@@ -690,6 +720,8 @@ def amended(now: Situation, payload: dict[str, Any]) -> Situation:
         explored=float(payload.get("explored", now.explored)),
         summed=False,
         proposal=None if relearns(payload) else now.proposal,
+        # Learning again is from the rows, which the erased units no longer have.
+        erased_learned=0 if relearns(payload) else now.erased_learned,
         floor=float(payload.get("floor", now.floor)),
     )
 

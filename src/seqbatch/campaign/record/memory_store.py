@@ -255,6 +255,19 @@ class MemoryView:
         self._events.append(replace(event, counts=counts, payload=payload))
         self._fold = fold
 
+    def erase(
+        self, event: int, *, units: Mapping[int, str], rows: Sequence[tuple[str, int]]
+    ) -> None:
+        """Refuse: what is simulated is about nobody."""
+        del event, units, rows
+        raise StoreError(f"campaign {self.name} is only in memory; it has no person's data.")
+
+    def drop_units(self, chunk: int) -> None:
+        """Drop a chunk of units; never called, because `erase` refuses."""
+
+    def drop_outcomes(self, chunk: int) -> None:
+        """Drop a chunk of outcome rows; never called, because `erase` refuses."""
+
     def last_tombstone(self) -> Tombstone | None:
         """Return the newest tombstone of the store: no campaign here leaves one."""
         return None
@@ -356,6 +369,9 @@ class MemoryStore:
     def copy(self, name: str, out: Path) -> None:
         """Refuse: what is simulated is not kept."""
         raise StoreError(f"campaign {name} is only in memory; it cannot be written to {out}.")
+
+    def scrub(self, name: str) -> None:
+        """Do nothing: there are no files."""
 
     def close(self) -> None:
         """Forget all campaigns."""

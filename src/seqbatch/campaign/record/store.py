@@ -17,6 +17,9 @@ A store also keeps one fold for each campaign: its state after the newest event,
 all events. The fold is rebuilt if it does not match the newest event; verification rebuilds it from
 the events and compares.
 
+An erasure replaces the chunks of some units and outcomes by chunks without them, splitting those of
+units, so that every unit keeps its number.
+
 A campaign without outcomes can be deleted. All of its records are removed, and a tombstone stays.
 
 Every change is made within one :meth:`Store.change`, which is one transaction: it ends with one
@@ -45,8 +48,8 @@ class Event:
     sequence
         Its number in the campaign, from 1, which alone defines the order of events.
     kind
-        create, assign, record, close, look, continue, amend, unmask, unblind, screen, sign, stop
-        or abort.
+        create, assign, record, close, look, continue, amend, erase, unmask, unblind, screen, sign,
+        stop or abort.
     at
         The time in UTC, from the machine's clock.
     who, why
@@ -384,6 +387,27 @@ class Change(Reader, Protocol):
     def add_event(self, event: Event, fold: Fold) -> None:
         """Add the event of this change, and store its fold; must be the last call of a change."""
 
+    def erase(
+        self, event: int, *, units: Mapping[int, str], rows: Sequence[tuple[str, int]]
+    ) -> None:
+        """Begin an erasure: delete the index rows of units, and all answers kept for repeats.
+
+        Parameters
+        ----------
+        event
+            The number of the event that will end it.
+        units
+            The ids of the units by their numbers.
+        rows
+            The key and the unit's number of each of their logged rows.
+        """
+
+    def drop_units(self, chunk: int) -> None:
+        """Delete a chunk of units within an erasure; others may replace it."""
+
+    def drop_outcomes(self, chunk: int) -> None:
+        """Delete a chunk of outcome rows within an erasure; another may replace it."""
+
     def last_tombstone(self) -> Tombstone | None:
         """Return the newest tombstone of the store."""
 
@@ -426,6 +450,9 @@ class Store(Protocol):
 
     def copy(self, name: str, out: Path) -> None:
         """Write a campaign alone to a new SQLite file; the same records give the same bytes."""
+
+    def scrub(self, name: str) -> None:
+        """Remove the bytes that an erasure left in the store's files."""
 
     def close(self) -> None:
         """Close the database connection."""

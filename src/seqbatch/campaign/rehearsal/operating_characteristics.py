@@ -154,17 +154,17 @@ class _Facts:
             place = self.names.index(lift.action)
             if np.isnan(lifts[place]):
                 continue
-            yield (
-                f"lift of {lift.action}, by itself",
-                [_excludes(lift.interval), bool(nothing[place])],
-            )
-            around = lift.around
-            if nothing[place]:
+            around, null = lift.around, bool(nothing[place])
+            # With too few events there is no interval, and so no test.
+            if lift.interval.known:
+                rejects = _excludes(lift.interval)
+                yield f"lift of {lift.action}, by itself", [rejects, null]
+            if null and around.known:
                 rejected.append(_excludes(around))
             better = _excludes(around) and self.sign * around.estimate > 0
             yield f"better: {lift.action}", [bool(better), bool(nothing[place])]
         others = np.delete(nothing, self.control)
-        if found.lifts and others.any():
+        if rejected:
             yield "any lift, all together", [any(rejected), True]
         if found.stopping.looks:
             wrong = [

@@ -27,7 +27,12 @@ from seqbatch.campaign.spec.input_limits import MOST_ACTIONS, MOST_UNITS, MOST_W
 from seqbatch.campaign.spec.measure import Measure
 from seqbatch.campaign.spec.spec import Action, Spec
 from seqbatch.campaign.spec.toml import reason
-from seqbatch.campaign.steps.create import keeps_control, lacks_mixing, require_room
+from seqbatch.campaign.steps.create import (
+    keeps_control,
+    lacks_comparison,
+    lacks_mixing,
+    require_room,
+)
 from seqbatch.campaign.warehouse.statement import relearned_elsewhere
 from seqbatch.core import arguments
 from seqbatch.display import counted
@@ -391,6 +396,11 @@ class Amending:
             raise InvalidArgumentError(
                 "floor", "above 0, because the policy compares actions within waves, and nothing "
                 "else ensures that a wave has several", after.floor,
+            )  # fmt: skip
+        if after.wave == 1 and lacks_comparison(after):
+            raise InvalidArgumentError(
+                "floor", "above 0, because the first wave is by design, and nothing else gives "
+                "every action a chance", after.floor,
             )  # fmt: skip
         # A policy without exploration might never try a new action.
         tried = after.wave == 1 and after.made_policy().starts_blind

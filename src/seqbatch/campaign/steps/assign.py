@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import Balanced, JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.erased_units import ErasedUnits
 from seqbatch.campaign.files.carried import require_free
 from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.csv import CsvDialect
@@ -42,9 +43,11 @@ from seqbatch.errors import (
     InvalidArgumentError,
     OutputError,
     Remedy,
+    RowProblem,
     StoreError,
 )
 from seqbatch.policies.base import BasePolicy
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Decide for the units of one piece of a file, store the decisions, and build the answers.
@@ -393,6 +396,8 @@ class Assigning:
     ) -> Assigned:
         """Decide for every checked unit, and write the answers."""
         checked.require_fit(self.now.encoder(wave=self.now.wave))
+        if self.now.erasures:
+            self._refuse_erased(source, checked)
         if self.draw:
             self._drawing = Drawing(self.change, self.now, checked)
         if self.now.spec.balanced and self.now.condition == "open":
@@ -451,6 +456,22 @@ class Assigning:
             limits=None if bare else self._limits,
         )
 
+    def _refuse_erased(self, source: Source, checked: UnitsToAssign) -> None:
+        """Refuse a file with erased units: they had an action, and must not get another."""
+        erased, rows, start = ErasedUnits.of(self.change, self.now), list[int](), 0
+        for piece in checked.pieces():
+            rows += (np.flatnonzero(erased.among(piece.ids)) + start + 1).tolist()
+            start += len(piece.ids)
+        if rows:
+            problems = [
+                RowProblem(row, self.now.spec.id_name, "is of an erased unit", "erased-unit")
+                for row in rows
+            ]
+            raise source.invalid(
+                source.placed(problems), "nothing was assigned", code="erased-units",
+                advice=["Leave them out: an erased unit gets no second action."],
+            )  # fmt: skip
+
     def _changed_features(self) -> Iterator[Doubt]:
         """Doubt that the features of repeated units differ from when they were assigned."""
         for name, rows in sorted(self._changed.items()):
@@ -469,7 +490,7 @@ class Assigning:
         if declared and not spec.in_order and few and before:
             said = (
                 f"{counted(self._new, 'unit')} came after {before:,} others of the wave: each call "
-                "is balanced by itself, so calls with fewer units than actions are not. draw = "
+                "is balanced separately, and calls with fewer units than actions are not. draw = "
                 '"blocks" or "minimise" would balance units that come one at a time'
             )
             yield Doubt("few-to-balance", (said,), rows=self._new)
@@ -738,15 +759,18 @@ def assign(
             spill = stack.enter_context(made)
         # Check outside the transaction: a large file then does not block other processes.
         counting = partial_call(report, "checking")
-        checked = stack.enter_context(
-            read_units(
-                units, now.encoder(wave=now.wave), counting, strata=now.spec.strata,
-                complete=now.spec.in_order, with_columns=answers.with_columns,
-            )
-        )  # fmt: skip
+        with timed("check the units"):
+            checked = stack.enter_context(
+                read_units(
+                    units, now.encoder(wave=now.wave), counting, strata=now.spec.strata,
+                    complete=now.spec.in_order, with_columns=answers.with_columns,
+                )
+            )  # fmt: skip
         with store.change(name) as change:
             assigning = Assigning(change, logbook, partial, draw, units.file, answers.bare)
-            result = assigning.run(units, checked, writer, spill, partial_call(report, "assigning"))
+            told = partial_call(report, "assigning")
+            with timed("decide"):
+                result = assigning.run(units, checked, writer, spill, told)
             # Finish the files before the commit: if the disk is full, no unit is assigned.
             for each in (writer, spill):
                 if each is not None:

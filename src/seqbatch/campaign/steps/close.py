@@ -26,6 +26,7 @@ from seqbatch.core.arrays import AnyArray
 from seqbatch.display import sentence
 from seqbatch.errors import CampaignStateError, Doubt, InvalidArgumentError, Remedy
 from seqbatch.planning.proposal import Proposal
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Close a wave; checks, event and answer are the same for rows and for sums.
@@ -330,7 +331,7 @@ def _refuse_early(now: Situation, evidence: WaveEvidence) -> None:
     """Refuse to close an incomplete wave."""
     units, outcomes = evidence.units, evidence.outcomes
     wave = f"wave {now.wave} of campaign {now.name}"
-    size = None if now.spec.grid.calendar else now.sizes[now.wave - 1]
+    size = None if now.spec.grid.calendar else now.sizes[now.wave - 1] - now.erased_open
     if size is not None and units != size:
         code, said = evidence.size_problem(size)
         raise CampaignStateError(f"{wave} {said} Or close it anyway", evidence.by_force, code=code)
@@ -413,7 +414,7 @@ def _refuse_wrong_wave(now: Situation, wave: int | None) -> None:
         raise CampaignStateError(
             f"wave {wave} of campaign {now.name} is not open; {opened}.", code="not-open"
         )
-    if not now.finished and not now.units[now.wave - 1] and not now.aborted:
+    if not now.finished and not now.in_open_wave and not now.aborted:
         past = ""
         if now.closes:
             past = f" Wave {now.wave - 1} was closed by event {now.closes[-1]}."
@@ -463,7 +464,7 @@ class RowEvidence:
     @property
     def units(self) -> int:
         """Units of the wave."""
-        return self.now.units[self.now.wave - 1]
+        return self.now.in_open_wave
 
     @property
     def outcomes(self) -> int:
@@ -492,7 +493,7 @@ class RowEvidence:
     @property
     def _first(self) -> int:
         """The number of the wave's first unit."""
-        return self.now.assigned - self.units
+        return self.now.assigned - self.now.units[self.now.wave - 1]
 
     @property
     def _recorded(self) -> Ledger:
@@ -576,8 +577,10 @@ class RowEvidence:
         late, unused = self._late(before)
         records = self._keep_absent()
         everyone = news.counting(gone.ledger(news.fresh.parts.shape[1]))
-        state, counts = closed_and_counted(learner, before, self.change, everyone)
-        stopping, kept = look(self.change, learner, self.change.events(), self.record)
+        with timed("learn"):
+            state, counts = closed_and_counted(learner, before, self.change, everyone)
+        with timed("look"):
+            stopping, kept = look(self.change, learner, self.change.events(), self.record)
         return Lesson(
             learner=learner,
             state=state,
@@ -610,7 +613,7 @@ class RowEvidence:
         return learn(
             self.now.encoder(),
             lambda: (piece.given() for piece in walk(self.change, given=True)),
-            units=self.now.units[0],
+            units=self.now.in_open_wave,
         )
 
     def _late(self, state: Any) -> tuple[int, int]:

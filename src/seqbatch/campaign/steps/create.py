@@ -208,6 +208,15 @@ def begun(payload: dict[str, Any]) -> Situation:
             '0.1: a tenth of the units get an action at random), or policy.kind = "UniformRandom"; '
             "or leave draw out.",
         )
+    if lacks_comparison(now):
+        raise InvalidSpecError.at(
+            ("policy", "first"),
+            'policy.first = "design" decides the action of every unit of the first wave, and no '
+            "later wave is certain to give every action a chance: findings would have nothing to "
+            "compare. Declare floor (such as 0.02: every action has at least that probability) or "
+            "randomised (such as 0.1: a tenth of the units get an action at random); or set "
+            'first = "uniform".',
+        )
     if not keeps_control(now):
         raise InvalidSpecError.at(
             ("control",),
@@ -246,6 +255,18 @@ def lacks_mixing(now: Situation) -> bool:
     policy = now.made_policy()
     leveled = isinstance(policy, LeveledPolicy) and policy.leveled
     return leveled and policy.optimistic and not (now.spec.randomised or now.floor)
+
+
+def lacks_comparison(now: Situation) -> bool:
+    """Return whether the first wave is by design, and no wave gives every action a chance.
+
+    Thompson sampling gives all of them one, but for a last wave that is greedy.
+    """
+    policy = now.made_policy()
+    if getattr(policy, "first", None) != "design":
+        return False
+    drawn = policy.sharing == "thompson" and len(now.sizes) > 1 + policy.ends_greedily
+    return not (now.spec.randomised or now.floor or policy.explored or drawn)
 
 
 def _require_distinct_columns(now: Situation) -> None:
@@ -298,8 +319,8 @@ def create(
     if key is None:
         raise InvalidArgumentError(
             "key", "a file for the key of the campaign", "none",
-            "It opens withheld results, and says which code stands for which action. It is stored "
-            "nowhere else.",
+            "It opens withheld results, and says which code is which action. It is stored nowhere "
+            "else.",
         )  # fmt: skip
     if Path(key).exists():
         raise _existing(key)

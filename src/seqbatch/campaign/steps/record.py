@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from seqbatch.campaign.decide import row_verdicts
+from seqbatch.campaign.decide.erased_units import ErasedUnits
 from seqbatch.campaign.decide.outcome_columns import NOTHING, OutcomeColumns
 from seqbatch.campaign.decide.repeated_rows import EqualRows
 from seqbatch.campaign.decide.row_verdicts import (
@@ -24,6 +25,7 @@ from seqbatch.campaign.decide.row_verdicts import (
     KnownOutcomes,
     SecondRow,
 )
+from seqbatch.campaign.files.column_values import decoded
 from seqbatch.campaign.files.doubts import UnclearDots
 from seqbatch.campaign.files.number_format import PLAIN, THOUSANDS
 from seqbatch.campaign.files.parallel_pieces import ahead, over
@@ -62,6 +64,7 @@ from seqbatch.errors import (
     InvalidArgumentError,
     InvalidFileError,
 )
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # The stored rows of an outcome file, as a table.
@@ -286,6 +289,8 @@ class Recording:
         self._seconds: list[SecondRow] = []
         self._misspelled = Misspelled()
         self._unknown = UnknownIds()
+        self._known_erased = ErasedUnits.of(change, self._now)
+        self._erased = 0
         self._matched = MatchedIds(change)
         self._file = FileSoFar(self._now.assigned, len(self._now.spec.metrics))
 
@@ -302,7 +307,7 @@ class Recording:
         # Many threads read and pack the rows; a single thread gives the verdicts, in file order.
         pieces = ahead(self._rows.pieces())
         read = over(self._readable, pieces)
-        judged = (self._judged(piece, found) for piece, found in read)
+        judged = (self._judged(*each) for each in read)
         with closing(pieces), closing(read), closing(over(self._kept, judged)) as kept:
             for made, chunk in kept:
                 self._add(chunk)
@@ -313,7 +318,7 @@ class Recording:
         if source.ragged:
             self._keep_ragged(source)
             row += len(source.ragged)
-        if not row:
+        if not row and not self._erased:
             raise InvalidFileError(source.name, [NO_ROWS], NOTHING)
         self._refuse_unsaid()
         if self._log is not None:
@@ -340,6 +345,7 @@ class Recording:
             corrected=self._corrected,
             repeats=self._repeats,
             repeated=self._repeated,
+            erased=self._erased,
             metrics=tuple(metric.name for metric in self._columns.metrics),
             held=tuple(self._held),
             reasons=self._reasons(),
@@ -356,12 +362,23 @@ class Recording:
         elsewhere = self._columns.untouched(self._now.spec, self._rows.source)
         return (*changed, *other_formats(self._columns, formats, partly), *elsewhere)
 
-    def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged]:
-        return piece, row_verdicts.readable(self._now.spec, self._columns, piece[0])
+    def _readable(self, piece: tuple[Any, Integers]) -> tuple[tuple[Any, Integers], Judged, int]:
+        """Read a piece without the rows of erased units; return how many these were, too."""
+        judged = row_verdicts.readable(self._now.spec, self._columns, piece[0])
+        erased = self._known_erased.among(judged.units)
+        if not erased.any():
+            return piece, judged, 0
+        # Arrow takes no rows of text views.
+        kept = decoded(pa.Table.from_batches([piece[0]])).filter(pa.array(~erased))
+        columns = [column.combine_chunks() for column in kept.columns]
+        batch = pa.RecordBatch.from_arrays(columns, schema=kept.schema)
+        judged = row_verdicts.readable(self._now.spec, self._columns, batch)
+        return (batch, piece[1][~erased]), judged, int(erased.sum())
 
-    def _judged(self, piece: tuple[Any, Integers], judged: Judged) -> KeptRows:
+    def _judged(self, piece: tuple[Any, Integers], judged: Judged, erased: int) -> KeptRows:
         """Give the rows of a piece their verdicts, and count them; return the rows to store."""
         batch, lines = piece
+        self._erased += erased
         self._judge(judged, batch, lines)
         verdicts = judged.verdicts
         for code, name in enumerate(VERDICTS):
@@ -582,7 +599,8 @@ def record(
             now = current(reader)
         now.require_rows()
         checking = partial(report, "checking")
-        rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
+        with timed("check the outcomes"):
+            rows = stack.enter_context(read_outcomes(outcomes, now.spec, checking))
         recording = partial(report, "recording")
         while True:
             try:
@@ -606,7 +624,8 @@ def _recorded(
     dry_run: bool,
 ) -> Recorded:
     with store.change(name) as change:
-        result = Recording(change, logbook, rows, asked).run(report)
+        with timed("record"):
+            result = Recording(change, logbook, rows, asked).run(report)
         if dry_run:
             raise _DryRunError(replace(result, event=None))
         return result

@@ -41,6 +41,8 @@ class Recorded:
         Duplicates of rows of closed waves.
     repeated
         Duplicates of another row of the same file.
+    erased
+        Rows of erased units, which were not kept; `rows` does not count them.
     metrics
         The metrics that the file has; the others stay as they are.
     held
@@ -81,6 +83,7 @@ class Recorded:
     read_as: str = ""
     doubts: tuple[Doubt, ...] = ()
     formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    erased: int = 0
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -124,6 +127,8 @@ def rows_text(result: Recorded, spec: Spec) -> Iterator[str]:
             f"{counted(result.repeated, 'row')} repeat{'s' if result.repeated == 1 else ''} "
             "another row of this file, and counted once."
         )
+    if result.erased:
+        yield f"{rows_are(result.erased)} of erased units, and not kept."
     if result.matched:
         yield (
             f"{rows_are(result.matched)} recorded for units whose ids differ only by leading "

@@ -58,6 +58,6 @@ def unblind(
         _, decided = EarlierDecisions(change, now).decided(numbers)
         code = now.actions[int(decided.actions[0])].name
         event = logbook.write(
-            change, now, kind="unblind", why=why, payload={"unit": list(parts)}, rows=[]
+            change, now, kind="unblind", why=why, payload={"number": int(numbers[0])}
         )
     return Unblinded(parts, event.sequence, event.hash, found.codes[code])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.decide.campaign_waves import CampaignWaves
+from seqbatch.campaign.decide.erased_units import erased_numbers
 from seqbatch.campaign.decide.learning import drift_said
 from seqbatch.campaign.decide.logged_waves import (
     Logged,
@@ -89,6 +90,7 @@ from seqbatch.inference.contrasts import Contrast
 from seqbatch.inference.estimates import WaveEstimate
 from seqbatch.inference.intervals import Estimated, unknown
 from seqbatch.inference.segments import adjusted_p_values
+from seqbatch.timed_steps import timed
 
 # ----------------------------------------------------------------------
 # Estimates of actions and of the run, in the objective's own sign, weighted by wave size.
@@ -145,15 +147,17 @@ class Asking:
         """The error on each side of all lifts together, after correction for looks."""
         return (1 - self.level) / 2 if self.looks is None else self.looks
 
+    @cached_property
     def means(self) -> tuple[Answer, ...]:
-        """Return every action's mean outcome if all units got it."""
+        """Every action's mean outcome if all units got it."""
         return tuple(
             self._answer(place, Mean(place), self.mean_name(place))
             for place in range(len(self.names))
         )
 
+    @cached_property
     def single_lifts(self) -> tuple[Answer, ...]:
-        """Return the lift of every other action over the control, each by itself."""
+        """The lift of every other action over the control, each by itself."""
         return tuple(
             self._answer(place, Lift(place), self.lift_name(place))
             for place in range(1, len(self.names))
@@ -167,7 +171,7 @@ class Asking:
             naive = naive_lift(self.summaries[-1], place, level=self.level)
             found.append(
                 replace(
-                    self._answer(place, lift, about),
+                    self.single_lifts[place - 1],
                     together=self.named(together, about),
                     naive=self.named(naive, f"naive {about}"),
                     same=self.named(self._same(lift), f"{about}, if the same in every wave"),
@@ -573,7 +577,7 @@ def findings(
         basis = _basis(now, data, events, level)
         if not basis["outcomes"]:
             return Findings(**basis)
-        with one_thread():
+        with one_thread(), timed("estimate"):
             asking = asked(data, events, level, looks=bool(basis["stopping"].looks))
             found = _answered(asking, Findings(**basis), tree=tree)
             if boosted_trees and not found.all_equal:
@@ -623,7 +627,7 @@ def _basis(
         "skipped": now.skipped,
         "open_wave": open_wave,
         "waiting": data.waiting,
-        "units": sum(now.units[wave - 1] for wave in data.waves),
+        "units": sum(now.units[wave - 1] for wave in data.waves) - _erased(now, data, events),
         "outcomes": sum(count for count, _ in known),
         "absent": sum(absent for _, absent in known),
         "quality": quality(now, events, doubts),
@@ -631,6 +635,12 @@ def _basis(
         "stopping": _stopping(now, events),
         "lacking": () if now.spec.rows == "here" else TAKES_ROWS,
     }
+
+
+def _erased(now: Situation, data: CampaignWaves, events: Sequence[Event]) -> int:
+    """Return how many units of the waves of these findings were erased."""
+    numbers = np.array(sorted(erased_numbers(events)), dtype=np.int64)
+    return int(np.isin(now.waves_of(numbers), data.waves).sum())
 
 
 def _course(now: Situation, events: Sequence[Event]) -> Course:
@@ -677,7 +687,7 @@ def _answered(asking: Asking, found: Findings, *, tree: bool) -> Findings:
     several = len(data.waves) > 1
     found = replace(
         found,
-        means=asking.means(),
+        means=asking.means,
         lifts=adjusted_lifts(asking, found.stopping, asking.lifts()),
         run=asking.run(),
         segments=declared_segments(asking),
@@ -702,7 +712,9 @@ def asked(
     waves = [fixed[wave - 1] for wave in data.waves]
     tail = look_tail(waves, (1 - level) / 2) if looks else None
     summaries = _summarised(data, fixed)
-    return Asking(data, summaries, waves, level, tail, data.now.spec.reward.scale)
+    spec = data.now.spec
+    yes_no = any(data.is_objective(one) and one.kind == YES_NO for one in spec.metrics.values())
+    return Asking(data, summaries, waves, level, tail, spec.reward.scale, yes_no)
 
 
 def _summarised(data: CampaignWaves, waves: Sequence[PlannedWave]) -> tuple[WaveSummary, ...]:
@@ -749,8 +761,8 @@ def metrics(asking: Asking, found: Findings) -> tuple[MetricAnswer, ...]:
             measure=Measure.of_metric(asking.data.now.spec, metric),
             **counts[name],
             absent_value=metric.absent,
-            means=asked[name].means(),
-            lifts=asked[name].single_lifts(),
+            means=asked[name].means,
+            lifts=asked[name].single_lifts,
             rail=metric.guardrail,
             guardrail=judged.get(name, ()),
             shown=not (asking.data.is_objective(metric) and _shows_metric(asking.data)),
@@ -768,6 +780,8 @@ def _shows_metric(data: CampaignWaves) -> bool:
 def _about_metric(asking: Asking, metric: Metric) -> Asking:
     """Return the summaries of a metric; the objective's serve its own metric, before costs."""
     if asking.data.is_objective(metric) and not any(asking.data.charges):
+        if asking.scale == 1.0:
+            return asking
         # With the estimates that were made before.
         summaries = asking.summaries
     elif asking.data.is_objective(metric):

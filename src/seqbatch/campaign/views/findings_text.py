@@ -342,8 +342,20 @@ def _stopping(found: "Findings") -> list[str]:
 
 def notes(now: Situation, found: "Findings") -> tuple[str, ...]:
     """Return the notes that a reader needs to know."""
-    return (*found.quality.warnings, *_about_actions(now, found), *_about_waves(found),
-            *_about_numbers(found))  # fmt: skip
+    return (*found.quality.warnings, *_about_actions(now, found), *_about_erased(now),
+            *_about_waves(found), *_about_numbers(found))  # fmt: skip
+
+
+def _about_erased(now: Situation) -> Iterable[str]:
+    if not now.erased:
+        return
+    said = f"{counted(now.erased, 'unit')} erased; the estimates leave them out."
+    if now.erased_learned:
+        said += (
+            f" Outcomes of {now.erased_learned:,} of them are still in the sums by which the "
+            "policy chose actions, and in the looks so far."
+        )
+    yield said
 
 
 def _about_actions(now: Situation, found: "Findings") -> Iterable[str]:

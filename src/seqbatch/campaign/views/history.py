@@ -17,9 +17,9 @@ PUBLIC = frozenset((
     "delivery", "equal_rows", "error", "expected", "explored", "file", "floor", "forced", "held",
     "inflated",
     "key", "known_by", "late", "learned", "left_out", "limits", "logged", "matched", "meaning",
-    "metrics", "missingness", "notes",
+    "metrics", "missingness", "notes", "number",
     "observed", "outside", "policy", "proposal", "randomised", "reading", "reasons", "replaced",
-    "retire", "rewards", "seal", "sizes", "skipped", "software", "spec", "stopping", "unit",
+    "retire", "rewards", "seal", "sizes", "skipped", "software", "spec", "stopping",
     "unknown", "verdict", "waiting", "wave", "windows", "looks",
 ))  # fmt: skip
 #: Public fields that show interim results, or from which they could be computed.
@@ -44,7 +44,7 @@ PUBLIC_SPEC = frozenset((
 
 
 #: Kinds of events that change how a campaign runs, or who knows what.
-CHANGES = ("amend", "abort", "stop", "continue", "unmask", "look", "unblind")
+CHANGES = ("amend", "abort", "stop", "continue", "erase", "unmask", "look", "unblind")
 
 
 def unblinded_text(events: Sequence[Event]) -> str:
@@ -53,7 +53,7 @@ def unblinded_text(events: Sequence[Event]) -> str:
     if not found:
         return ""
     numbers = enumerated([str(event.sequence) for event in found])
-    units = len({tuple(event.payload["unit"]) for event in found})
+    units = len({event.payload["number"] for event in found})
     events_said = "events" if len(found) > 1 else "event"
     return f"Unblinded in an emergency: {counted(units, 'unit')} ({events_said} {numbers})."
 
@@ -95,7 +95,7 @@ def what_was_done(event: Event) -> str:
     if event.kind == "sign":
         changed = [f'"{event.payload["meaning"]}"', KNOWN_BY[event.payload["known_by"]]]
     if event.kind == "unblind":
-        changed = [f"unit {' '.join(event.payload['unit'])}"]
+        changed = [f"unit number {event.payload['number']}"]
     return "; ".join([*([_counts(event.counts)] if event.counts else []), *changed])
 
 

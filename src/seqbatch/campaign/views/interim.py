@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.store import Event
 from seqbatch.campaign.views.history import PLAIN_COUNTS, RESULTS, public
-from seqbatch.errors import CampaignStateError
+from seqbatch.errors import CampaignStateError, Remedy
 
 if TYPE_CHECKING:
     from seqbatch.campaign.views.status import Status
@@ -52,8 +52,9 @@ class Sight:
         if self.hides(now):
             raise CampaignStateError(
                 f"campaign {now.name} withholds its results until it has ended "
-                '(interim = "committee"): before that, only the committee sees them, with the key '
-                "or the role committee. The status shows how far it is.",
+                '(interim = "committee"): before that, only the committee sees them, with the key',
+                Remedy("key"),
+                " or the role committee. The status shows how far it is.",
                 code="withheld",
             )
 

@@ -21,7 +21,7 @@ from seqbatch.campaign.views.report import report
 from seqbatch.campaign.views.report_results import gathered
 from seqbatch.campaign.views.seal import Seal
 from seqbatch.document import as_html
-from seqbatch.errors import CampaignStateError, StoreError
+from seqbatch.errors import CampaignStateError, Remedy, StoreError
 from seqbatch.output_files import atomically
 
 #: The packages whose versions may matter for the numbers.
@@ -82,7 +82,7 @@ def package(
             return now.hash
     raise StoreError(
         f"campaign {name} changed {TRIES} times while it was packaged; nothing was written. Try "
-        "again when nobody works on it.",
+        "again when it is not in use.",
         code="busy",
     )
 
@@ -93,8 +93,9 @@ def _require_open(now: Situation, sight: Sight) -> None:
     if not sight.shows_seed(now):
         raise CampaignStateError(
             f"the record of campaign {now.name} holds its seed, with which actions can be "
-            "foreseen. The campaign is masked or withholds results, so only the holder of the key "
-            "or an admin can package it.",
+            "foreseen. The campaign is masked or withholds results, so only the holder of the key",
+            Remedy("key"),
+            " or an admin can package it.",
             code="withheld",
         )
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 from math import isfinite, sqrt
 from typing import Any
 
-from seqbatch.campaign.decide.logged_waves import kept_up, planned, uniform_waves
+from seqbatch.campaign.decide.logged_waves import planned
 from seqbatch.campaign.decide.stopping import LEAST_GAIN, POWER, places_of_looks
 from seqbatch.campaign.record.current_situation import Situation, situation
 from seqbatch.campaign.record.earlier_campaign import about, history_said
@@ -30,7 +30,8 @@ from seqbatch.campaign.views.signatures import signatures
 from seqbatch.display import cell, counted, number, percent
 from seqbatch.document import Document, Heading, Items, Part, Section, Table
 from seqbatch.errors import InvalidArgumentError
-from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_error
+from seqbatch.inference import boundaries, detectable_drift, detectable_lift, planned_path
+from seqbatch.inference.planned_precision import average_error, planned_variances
 from seqbatch.inference.rare_events import ENOUGH_AMOUNTS, ENOUGH_BINARY
 from seqbatch.inference.stopping_boundaries import CLASSICAL
 from seqbatch.planning.outcome_scale import share_of
@@ -243,7 +244,10 @@ class _Writing:
             yield f"Costs per unit, {where}: {', '.join(costs)}."
         yield f"Objective (the primary outcome): {measure.head}; {measure.wanted}."
         if self.now.masked:
-            yield "Only the key names the control; until unmasking, nothing is compared with it."
+            yield (
+                f"Null hypotheses: the mean {measure.column}, over all {measure.of}s, is the same "
+                "under every action as under the control, which only the key names."
+            )
             return
         control = spec.control or names[0]
         others = [name for name in names if name != control]
@@ -297,25 +301,28 @@ class _Writing:
         elif stated is None:
             measured, shown = "standard deviations of the outcome", 1.0
         returned = 1 - float(plan.get("missing", 0.0))
-        uniform, floor = kept_up(now)
-        error = planned_error(
-            now.sizes, actions=len(now.active), randomised=uniform, floor=floor,
-            columns=now.encoder().dim, noise=noise, returned=returned,
-            uniform=uniform_waves(now),
-        )  # fmt: skip
+        shares = planned(now)
+        model: dict[str, Any] = {
+            "actions": len(now.active), "columns": now.encoder().dim, "noise": noise,
+            "returned": returned,
+        }  # fmt: skip
+        error = average_error(shares.sizes, planned_variances(shares, **model))
         yield (
             "A lift over the control will have a standard error of about "
             f"{number(shown * error, 2)} ({measured}; noise {shown * noise:g}{said}, "
             f"{percent(returned)} of outcomes returned, "
             f"{counted(now.encoder().dim, 'column')} in the model)."
         )
-        rows = [[percent(p), number(shown * error * self._drift(p), 2)] for p in POWERS]
         rule, others = self.spec.stopping, len(now.actions) - 1
-        several = ["looks"] if rule.rule != "none" else []
+        title, several, total = "Detectable lifts", [], 0.05
+        if rule.rule != "none":
+            # Looks pool waves by precision, findings average over units.
+            error, total = planned_path(shares, **model)[-1], rule.alpha
+            title, several = "Lifts that the looks detect", ["looks"]
         several += ["comparisons"] if others > 1 else []
         together = f" for all {' and '.join(several)} together" if several else ""
-        total = percent(rule.alpha if rule.rule != "none" else 0.05)
-        title = f"Detectable lifts, two-sided at {total}{together}"
+        rows = [[percent(p), number(shown * error * self._drift(p), 2)] for p in POWERS]
+        title = f"{title}, two-sided at {percent(total)}{together}"
         yield Table(title, ("power", f"lift ({measured})"), rows)
         yield from self._less_precise()
 

@@ -33,12 +33,10 @@ Row = tuple[int | str, str, float, float | None, float]
 def constraints_declared(of: Material) -> Iterator[str]:
     """Yield the declared eligibility rules, limits and masking in words."""
     if of.created.masked:
-        unmasked = any(event.kind == "unmask" for event in of.events)
-        until = "it was unmasked" if unmasked else "it is unmasked"
-        yield (
-            f"The campaign is masked: until {until}, actions have only codes. The key has the "
-            f"fingerprint {of.created.key}."
-        )
+        said = "is masked: until it is unmasked, its actions have only codes"
+        if any(event.kind == "unmask" for event in of.events):
+            said = "was masked: until it was unmasked, its actions had only codes"
+        yield f"The campaign {said}. The key has the fingerprint {of.created.key}."
     created = of.created
     yield from constraints_said(created.spec, over_waves=bool(created.balanced_since))
 
@@ -272,6 +270,7 @@ def _told(event: Event) -> str:
         "stop": "stopped by its rule",
         "continue": "continued despite the stopping rule",
         "unmask": "unmasked",
+        "erase": "units erased",
         "look": "look of the key holder",
         "unblind": "unblinded in an emergency",
     }

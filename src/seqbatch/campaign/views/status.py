@@ -149,7 +149,8 @@ def step_from(now: Situation) -> Step:
     # Calendar waves have no size: once there are units, the next step is their outcomes.
     if now.left or not units:
         return "assign"
-    return "close" if now.observed >= now.spec.outcomes_needed(units) else "record"
+    needed = now.spec.outcomes_needed(now.in_open_wave)
+    return "close" if now.observed >= needed else "record"
 
 
 def or_close(now: Situation) -> str:

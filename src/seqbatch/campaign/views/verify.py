@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from seqbatch.campaign.decide.erased_units import erased_numbers, records_of, unprovable
 from seqbatch.campaign.decide.keyed_looks import keyed_looks
 from seqbatch.campaign.files.parallel_pieces import over
 from seqbatch.campaign.record.codec import unpack
@@ -27,6 +28,7 @@ from seqbatch.campaign.spec.masking import Key
 from seqbatch.campaign.views.seal import Seal, broken
 from seqbatch.campaign.views.signatures import Signature, signatures
 from seqbatch.campaign.views.verify_checks import (
+    NAMED,
     ROUNDING,
     DecisionChecks,
     Discrepancies,
@@ -45,7 +47,7 @@ from seqbatch.campaign.views.verify_checks import (
 )
 from seqbatch.campaign.views.verify_rows import RowChecks
 from seqbatch.campaign.warehouse.statement import UNPROVEN
-from seqbatch.display import counted
+from seqbatch.display import counted, enumerated
 from seqbatch.errors import (
     StoreError,
 )
@@ -138,6 +140,7 @@ def _read(chunk: C) -> tuple[C, list[str], list[pa.Table]]:
 class _Verifying:
     def __init__(self, reader: Reader, key: Key | None = None) -> None:
         self._reader, self._events = reader, reader.events()
+        self._erased = erased_numbers(self._events)
         self._key, self._unchecked = key, 0
         self._past, self._findings = PastSituations(self._events), Discrepancies()
         self._decisions = DecisionChecks(reader, self._past, self._findings)
@@ -166,8 +169,11 @@ class _Verifying:
 
     def _learn_again(self) -> None:
         checks = StateChecks(self._reader, self._past, self._absent, self._findings)
+        erased = unprovable(self._events)
         for event in self._events:
             learns = event.kind == "amend" and relearns(event.payload)
+            if event.sequence in erased:
+                continue
             if learns or event.kind in ("create", "close"):
                 self._findings.guard(event.sequence, "state", lambda e=event: checks.estimate(e))
             if event.kind == "sums":
@@ -178,7 +184,8 @@ class _Verifying:
         """Compute the looks of the key holder again; without the key, say that it was not done."""
         taken = [event for event in self._events if event.kind == "look"]
         key = self._key or self._revealed()
-        if key is None:
+        # Looks are computed from the rows of all closed waves.
+        if key is None or unprovable(self._events):
             self._unchecked = len(taken)
             return
         made = keyed_looks(self._reader, self._events, key)
@@ -198,7 +205,9 @@ class _Verifying:
         notes: tuple[str, ...] = ()
         if self._unchecked:
             looks = counted(self._unchecked, "look")
-            notes += (f"{looks} of the key holder not checked: that takes the key",)
+            why = "units were erased" if unprovable(self._events) else "that takes the key"
+            notes += (f"{looks} of the key holder not checked: {why}",)
+        notes += self._erasures()
         if self._findings.rounded:
             notes += (
                 f"recomputed numbers differ by up to {self._findings.rounded:.1g}, within rounding "
@@ -220,6 +229,22 @@ class _Verifying:
         with suppress(KeyError, TypeError):
             signed = signatures(self._events)
         return Verified(len(self._events), replayed, outcomes, recomputed, order, notes, signed)
+
+    def _erasures(self) -> tuple[str, ...]:
+        """Say what erasures leave unchecked."""
+        if not self._erased:
+            return ()
+        events = enumerated([str(e.sequence) for e in self._events if e.kind == "erase"])
+        numbers = sorted(self._erased)
+        shown = ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
+        every, many = counted(len(numbers), "unit"), "s" * (events != events.split()[0])
+        said = f"{every} erased by event{many} {events} (number {shown})"
+        together, lost = self._decisions.unreplayed, len(unprovable(self._events))
+        left = [f"{counted(lost, 'estimate')} learned from them"] if lost else []
+        left += [f"{counted(together, 'decision')} made together with theirs"] if together else []
+        if left:
+            said += f"; not computed again: {' and '.join(left)}, whose hashes match"
+        return (said,)
 
     def _chain(self) -> None:
         previous = ""
@@ -276,8 +301,9 @@ class _Verifying:
             self._findings.add(record.event, place, "its event is missing")
 
     def _rows(self) -> None:
+        expected = records_of(self._events)
         for event in self._events:
-            if rows_hash(self._hashes[event.sequence]) != event.rows_hash:
+            if rows_hash(self._hashes[event.sequence]) != expected[event.sequence]:
                 self._findings.add(event.sequence, "rows", "do not match the event's hash")
 
     def _outcome_chunks(self) -> None:
@@ -324,6 +350,8 @@ class _Verifying:
             guard(chunk.event, place, lambda c=chunk, p=place: self._record(c, p))
             for problem in problems:
                 self._findings.add(chunk.event, place, problem)
+            while self._indexed.units in self._erased:
+                self._indexed.units += 1
             if chunk.first != self._indexed.units:
                 self._findings.add(
                     chunk.event, place, f"starts at {chunk.first}, not {self._indexed.units}"

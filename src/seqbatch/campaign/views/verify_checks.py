@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from seqbatch.campaign.decide.decision import JointDecision, decide
 from seqbatch.campaign.decide.draws import draws, lots
+from seqbatch.campaign.decide.erased_units import changed_records
 from seqbatch.campaign.decide.keyed_looks import KeyedLook
 from seqbatch.campaign.decide.learning import closed, relearned
 from seqbatch.campaign.decide.repeated_rows import equal
@@ -560,7 +561,7 @@ class StateChecks:
             learned = learn(
                 now.encoder(),
                 lambda: (piece.given() for piece in walk(self._reader, wave=1, given=True)),
-                units=now.units[0],
+                units=now.in_open_wave,
             ).plain()
             said = event.payload["learned"]
             if learned != said:
@@ -719,6 +720,9 @@ class DecisionChecks:
         self._together: list[_Waiting] = []
         #: The number of units whose decisions were recomputed, and of those found in the index.
         self.replayed = self.indexed = 0
+        #: The number of units decided together with others that were erased.
+        self.unreplayed = 0
+        self._changed = changed_records(past.events)
         # The highest lot of every event that drew its units from a list.
         self._drawn: dict[int, int] = {}
 
@@ -755,7 +759,9 @@ class DecisionChecks:
         drawn = draws(now.spec.seed, now.name, units, by=now.spec.draws, lots=False)
         if (known := self._known(now)) is None:
             return
-        if now.spec.balanced:
+        if now.spec.balanced and chunk.event in self._changed:
+            self.unreplayed += len(units)
+        elif now.spec.balanced:
             self._together.append(_Waiting(chunk.event, units, given, stored, known))
         else:
             again = decide(now, now.made_policy(), known, given, drawn)
@@ -814,6 +820,9 @@ class DecisionChecks:
     def highest_lots(self) -> None:
         """Compare the highest lot of every event with the one that the event states."""
         for event, highest in self._drawn.items():
+            if event in self._changed:
+                # The unit with the highest lot may be an erased one.
+                continue
             said = self._past.events[event - 1].payload["draw"]["highest_lot"]
             if highest < int(said, 16):
                 problem = f"the highest one drawn is {highest:016x}, the record has {said}"

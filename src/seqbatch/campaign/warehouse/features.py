@@ -1,6 +1,7 @@
 """Features and eligibility as SQL, with the same bits as the Python encoder."""
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,11 +91,12 @@ class SqlColumns:
         The model's numbers: those of features, and products of two of them.
     problems
         Conditions under which a unit is refused, each with the reason.
-    keys, cells
-        The category and boolean columns, and the number of combinations of values that a unit with
-        an action can have.
+    keys
+        The category and boolean columns, each with the number of values that a unit with an action
+        can have.
     steady
-        The model's numbers that depend only on those columns, each with its expression.
+        The model's numbers that depend only on those columns, each with its expression and the
+        columns.
     sizes
         The largest absolute value of each feature.
     """
@@ -104,25 +106,25 @@ class SqlColumns:
     base: list[Item] = field(default_factory=list)
     crossed: list[Item] = field(default_factory=list)
     problems: list[Item] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    cells: int = 1
-    steady: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    steady: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
     sizes: dict[str, Size] = field(default_factory=dict)
 
-    def add(self, *expressions: str, steady: bool) -> None:
-        """Add the numbers of a feature."""
+    def add(self, *expressions: str, keys: Sequence[str] | None = None) -> None:
+        """Add the numbers of a feature, which may depend on some keys only."""
         for expression in expressions:
             name = f"x{len(self.base)}"
             self.base.append((expression, name))
-            if steady:
-                self.steady[name] = expression
+            if keys is not None:
+                self.steady[name] = expression, frozenset(keys)
 
     def cross(self, left: str, right: str) -> None:
         """Add the product of two numbers."""
         name = f"x{len(self.vector)}"
         self.crossed.append((f"{left} * {right}", name))
         if left in self.steady and right in self.steady:
-            self.steady[name] = f"({self.steady[left]}) * ({self.steady[right]})"
+            (one, first), (two, second) = self.steady[left], self.steady[right]
+            self.steady[name] = f"({one}) * ({two})", first | second
 
     def refuse(self, condition: str, part: Feature, reason: str) -> None:
         """Add a condition under which a unit is refused."""
@@ -134,10 +136,15 @@ class SqlColumns:
             condition = f"{size.expression} >= {sql.number(LARGEST_ENCODED)}"
             self.problems.append((condition, briefly(name, TOO_LARGE_ENCODED)))
 
-    def key(self, name: str, values: int) -> None:
-        """Add a column to those that define cells."""
-        self.keys.append(name)
-        self.cells *= values
+    def cells(self, most: int) -> list[str]:
+        """Return the keys that together have at most so many combinations of values."""
+        chosen = list[str]()
+        for name, values in sorted(self.keys.items(), key=lambda pair: pair[1]):
+            most //= values
+            if most < 1:
+                break
+            chosen.append(name)
+        return chosen
 
     @property
     def vector(self) -> list[str]:
@@ -149,7 +156,7 @@ def columns_of(encoder: Encoder, sql: SqlDialect) -> SqlColumns:
     """Return the columns of an encoder whose features SQL can express."""
     made = SqlColumns()
     if encoder.features.intercept:
-        made.add(sql.number(1.0), steady=True)
+        made.add(sql.number(1.0), keys=())
     places: dict[str, list[str]] = {}
     for number, (name, part) in enumerate(encoder.parts.items()):
         start, given = len(made.base), f"g{number}"
@@ -212,10 +219,10 @@ def _scaled(made: SqlColumns, sql: SqlDialect, number: ScaledNumber, given: str)
             bounded = f"LEAST(GREATEST({given}, {low}), {high})"
         filled = f"CASE WHEN {given} IS NULL THEN {sql.number(frozen.fill)} ELSE {bounded} END"
         value = f"({filled} - {sql.number(frozen.mean)}) / {sql.number(frozen.sd)}"
-    made.add(value, steady=False)
+    made.add(value)
     if len(number.names) > 1:
         shown = frozen is not None and frozen.indicator
-        made.add(_indicator(sql, f"{given} IS NULL") if shown else zero, steady=False)
+        made.add(_indicator(sql, f"{given} IS NULL") if shown else zero)
     return value
 
 
@@ -241,9 +248,9 @@ def _date(made: SqlColumns, sql: SqlDialect, part: DateFeature, given: str, plac
             continue
         # The last level is for a missing date.
         made.levels.append((f"COALESCE({counted[each]}, {len(LEVELS[each])})", name))
-        made.key(name, len(LEVELS[each]) + (part.rules.missing != "refuse"))
+        made.keys[name] = len(LEVELS[each]) + (part.rules.missing != "refuse")
         for number in range(len(part.names_of(each))):
-            made.add(_indicator(sql, f"{name} = {number}"), steady=True)
+            made.add(_indicator(sql, f"{name} = {number}"), keys=[name])
 
 
 def _boolean(made: SqlColumns, sql: SqlDialect, part: BooleanFeature, given: str) -> None:
@@ -251,10 +258,10 @@ def _boolean(made: SqlColumns, sql: SqlDialect, part: BooleanFeature, given: str
     if part.missing == "refuse":
         made.refuse(f"{given} IS NULL", part, NONE)
     yes = f"{given} OR {given} IS NULL" if part.missing is True else given
-    made.key(given, 2 if part.missing == "refuse" else 3)
-    made.add(_indicator(sql, yes), steady=True)
+    made.keys[given] = 2 if part.missing == "refuse" else 3
+    made.add(_indicator(sql, yes), keys=[given])
     if part.missing == "level":
-        made.add(_indicator(sql, f"{given} IS NULL"), steady=True)
+        made.add(_indicator(sql, f"{given} IS NULL"), keys=[given])
 
 
 def _levels(made: SqlColumns, sql: SqlDialect, part: LevelsFeature, given: str, place: str) -> None:
@@ -274,10 +281,10 @@ def _levels(made: SqlColumns, sql: SqlDialect, part: LevelsFeature, given: str, 
     if not part.other:
         made.refuse(f"{place} = {UNSEEN}", part, part.rule)
     known = part.rare is not None or not part.rules.learns
-    made.key(place, len(part.levels))
+    made.keys[place] = len(part.levels)
     for number in range(len(part.levels)):
         shown = _indicator(sql, f"{place} = {number}") if known else sql.number(0.0)
-        made.add(shown, steady=True)
+        made.add(shown, keys=[place])
 
 
 def _hashed(made: SqlColumns, sql: SqlDialect, part: HashedFeature, given: str, place: str) -> None:
@@ -287,8 +294,8 @@ def _hashed(made: SqlColumns, sql: SqlDialect, part: HashedFeature, given: str, 
     digest = sql.md5(f"{sql.text(f'{part.name}#')} || COALESCE({given}, '')")
     width = part.rules.hash
     made.levels.append((f"MOD({sql.digits(digest, 0, MD5_DIGITS)}, {width})", place))
-    made.key(place, width)
-    made.add(*(_indicator(sql, f"{place} = {cell}") for cell in range(width)), steady=True)
+    made.keys[place] = width
+    made.add(*(_indicator(sql, f"{place} = {cell}") for cell in range(width)), keys=[place])
 
 
 def _indicator(sql: SqlDialect, condition: str) -> str:

@@ -35,7 +35,7 @@ from seqbatch.errors import InvalidFileError, RowProblem
 # The wave's units, as the table of assignments holds them: decisions, and the model's numbers.
 
 
-#: The most cells (combinations of categories and booleans) for which sums by cell come first: with
+#: The most cells (combinations of some categories and booleans) over which sums come first: with
 #: thousands of them, a database takes longer than to multiply for every unit.
 MOST_CELLS = 128
 
@@ -87,13 +87,16 @@ class StoredStages:
     ) -> None:
         # Sums of the first wave have the scales that were learned from it; decisions had none.
         self.columns: SqlColumns = columns_of(now.encoder(), table.sql)
-        self.by_cells = cells and len(self.columns.keys) > 0 and self.columns.cells <= MOST_CELLS
-        #: The columns of the model that are passed on. If sums are computed by cell first, these
-        #: are only those that define a cell, and those that vary within one.
-        self.kept = self.columns.vector
-        if self.by_cells:
-            moving = [name for name in self.kept if name not in self.columns.steady]
-            self.kept = [*self.columns.keys, *moving]
+        #: The columns that define the cells; none if sums are not computed by cell first.
+        self.keys = self.columns.cells(MOST_CELLS) if cells else []
+        #: The model's numbers that are the same within a cell, each with its expression.
+        self.steady = {
+            name: expression
+            for name, (expression, keys) in self.columns.steady.items()
+            if self.keys and keys <= set(self.keys)
+        }
+        #: The columns that are passed on.
+        self.kept = [*self.keys, *(x for x in self.columns.vector if x not in self.steady)]
         self.stages = Stages(table.sql)
         self._read(now, table, beside or BesideModel())
 
@@ -121,7 +124,7 @@ class StoredStages:
         wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
         fit = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
         passed = [*named(*ids, "id"), *own]
-        keys = named(*columns.keys) if self.by_cells else []
+        keys = named(*self.keys)
         draws = draws_in(sql, "draws")[:2]
         self.stages.add("drawn", [*passed, (fit, "fit"), *draws, *marks_in(sql, "digest"), *keys,
                                   *columns.base, *beside.drawn])  # fmt: skip
@@ -169,7 +172,7 @@ def add_cells(
     """
     columns = made.columns
     last = len(columns.vector)
-    steady = {f"z{place}" for place, name in enumerate(columns.vector) if name in columns.steady}
+    steady = {f"z{place}" for place, name in enumerate(columns.vector) if name in made.steady}
     moving = [f"z{place}" for place in range(last + 1) if f"z{place}" not in steady]
     inner, outer = [(f"CAST(1 AS {sql.whole})", "n")], list[Item]()
     inner += [(z, f"sum_{z}") for z in moving]
@@ -185,9 +188,9 @@ def add_cells(
             outer.append((name, name))
     keys = ["chosen", "part", "seen"]
     cells = [(sql.sum(text), name) for text, name in inner]
-    groups = f"GROUP BY {', '.join([*keys, *columns.keys])}"
-    made.stages.add("cells", [*named(*keys, *columns.keys), *cells], after=groups)
-    constant = whole_numbers(now, sql, [columns.steady.get(name) for name in columns.vector])
+    groups = f"GROUP BY {', '.join([*keys, *made.keys])}"
+    made.stages.add("cells", [*named(*keys, *made.keys), *cells], after=groups)
+    constant = whole_numbers(now, sql, [made.steady.get(name) for name in columns.vector])
     made.stages.add("marked", [*named(*keys, *(name for _, name in inner)), *constant])
     return outer
 
@@ -212,7 +215,7 @@ def summing(
     add_outcomes(now, made, sql, outcomes, now.spec.reward)
     _rounded(now, made, sql)
     counts, sums = "COUNT(*)", [*_beside(len(now.active)), *_products(made)]
-    if made.by_cells:
+    if made.keys:
         counts, sums = f"CAST(SUM(n) AS {sql.whole})", add_cells(now, made, sql, sums)
     source = made.stages.last
     _counted(now, made, table)
@@ -323,7 +326,7 @@ def _rounded(now: Situation, made: StoredStages, sql: SqlDialect) -> None:
     ]
     numbers = [name if name in made.kept else None for name in made.columns.vector]
     seen = ("CASE WHEN value IS NULL THEN 0 ELSE 1 END", "seen")
-    own = named("chosen", "part", *(made.columns.keys if made.by_cells else ()))
+    own = named("chosen", "part", *made.keys)
     whole = whole_numbers(now, sql, [*numbers, net_of_costs(now, sql)])
     made.stages.add("rounded", [*own, seen, *named(*WAVE_COUNTS, *MARKS), *chances, *whole])
 
@@ -421,8 +424,8 @@ def _problems(
             yield RowProblem(place, "statement", said, "wrong-statement")
         elif not row["action"]:
             said = (
-                f"{row['units']} units have no action, or were changed in the table of assignments "
-                "so that the campaign would not take them"
+                f"{row['units']} units have no action, or the table of assignments was changed and "
+                "the campaign would now refuse them"
             )
             yield RowProblem(place, "action", said, "no-action")
         elif row["action"] not in names:

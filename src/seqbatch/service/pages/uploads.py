@@ -162,6 +162,11 @@ class Uploads:
                 with suppress(OSError):
                     own.rmdir()
 
+    def clear(self) -> None:
+        """Delete all files of all sessions."""
+        for path in self._folder.glob("*/*"):
+            path.unlink(missing_ok=True)
+
     def _make_room(self, own: Path, newest: str) -> None:
         notes = [note for path in sorted(own.glob("*.json"), key=_age) if (note := _note(path))]
         room = self._settings.file_bytes

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from seqbatch.campaign import Campaign, Closed, Rehearsal, Validated, validate
+from seqbatch.campaign import Campaign, Closed, Erased, Rehearsal, Validated, validate
 from seqbatch.campaign.files.reading import Source
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.record.rehearsal_file import RehearsalFile
@@ -25,6 +25,7 @@ from seqbatch.service.api_models import (
     CampaignsAnswer,
     CloseBody,
     CreateBody,
+    EraseBody,
     EventAnswer,
     Name,
     ReasonBody,
@@ -294,6 +295,26 @@ async def screen(request: Request, name: Name, token: Caller) -> Response:
 async def sign(request: Request, name: Name, token: Caller) -> Response:
     """The event says that the name is that of a token."""
     return await _change(request, name, token, SignBody, Campaign.sign)
+
+
+@router.post(
+    "/{name}/erase",
+    summary="Erase units from every record; decisions about others stay.",
+    openapi_extra=reads(EraseBody, changes=False),
+    responses={200: {"model": Erased}, **responses(404, 409, 413, 415, 422)},
+)
+async def erase(request: Request, name: Name, token: Caller) -> Response:
+    """A repeated call changes nothing. All answers kept for repeated calls and uploads go, too."""
+    body, _ = await read_json(request, EraseBody)
+    state = request.app.state
+
+    def erased() -> Erased:
+        campaign = Campaign(state.store, name, who=token.name, by_token=True)
+        made = campaign.erase(table_of(body.units, what="units"), reason=body.reason)
+        state.uploads.clear()
+        return made
+
+    return sent(as_json(await run_in_threadpool(erased)))
 
 
 @router.post(

@@ -256,6 +256,12 @@ class Files:
                 if (found := OWN.fullmatch(path.name)) and int(found[1]) > after_event:
                     path.unlink(missing_ok=True)
 
+    def sweep_others(self, listed: set[str]) -> None:
+        """Remove all files except the listed ones; the campaign must be locked."""
+        for path in self._folder.glob("*/event-*.parquet"):
+            if path.relative_to(self._lake).as_posix() not in listed:
+                path.unlink(missing_ok=True)
+
     def require_none(self) -> None:
         """Refuse a new campaign whose folder holds files of another ledger's campaign."""
         if any(self._folder.glob("*/event-*.parquet")):

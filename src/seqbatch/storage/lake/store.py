@@ -28,6 +28,7 @@ from seqbatch.campaign.record.store import (
 from seqbatch.core.arrays import Bools, Floats, Integers
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, StoreError
 from seqbatch.output_files import atomically
+from seqbatch.storage import schema
 from seqbatch.storage.bulk import Bulk
 from seqbatch.storage.lake import PREFIX
 from seqbatch.storage.lake.files import FileRows, Files
@@ -205,9 +206,20 @@ class LakeView(View):
         self.buried = True
 
     def sweep(self) -> None:
-        """Remove files whose events were never committed."""
+        """Remove files whose events were never committed, and files that erasures replaced."""
         last = self.last_event()
         self.files.sweep(after_event=0 if last is None else last.sequence)
+        erased = sa.select(schema.erasures.c.event).where(schema.erasures.c.campaign == self.number)
+        if self.connection.execute(erased.limit(1)).first() is not None:
+            self.files.sweep_others(self._listed())
+
+    def _listed(self) -> set[str]:
+        """Return the names of all files in the record."""
+        chunks = [
+            *((each.given, each.decided) for each in self.unit_chunks(given=True)),
+            *((each.rows,) for each in self.outcome_chunks()),
+        ]
+        return {rows.name for own in chunks for rows in own if isinstance(rows, FileRows)}
 
     def take_back(self, *, files_after: int) -> None:
         """Remove files of a failed part and clear cached values, which are then read again."""
@@ -349,6 +361,12 @@ class LakeStore(SQLStore):
         except BaseException:
             view.take_back(files_after=before)
             raise
+
+    def scrub(self, name: str) -> None:
+        """Remove the files that erasures replaced, and the bytes that they left in the ledger."""
+        with self.change(name):
+            pass
+        super().scrub(name)
 
     def copy(self, name: str, out: Path) -> None:
         """Refuse: the rows are in the lake's files."""
