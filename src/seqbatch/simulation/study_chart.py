@@ -33,9 +33,14 @@ def shown(runs: "pl.DataFrame") -> list[Over]:
 
 
 def chart(
-    runs: "pl.DataFrame", kinds: Mapping[str, str], *, over: Over | None = None, value: str
+    runs: "pl.DataFrame",
+    kinds: Mapping[str, str],
+    *,
+    over: Over | None = None,
+    value: str,
+    expected: float | None = None,
 ) -> "alt.TopLevelMixin":
-    """Draw mean values with intervals, given the class of each policy."""
+    """Draw mean values with intervals, given the class of each policy; a line where expected."""
     import altair as alt
     import polars as pl
 
@@ -52,8 +57,10 @@ def chart(
     }
     styles = looks({labels[line]: kind for line, kind in kinds.items()})
     table = _means(runs, over, value).with_columns(line=pl.col("policy").replace(labels))
-    panels = _panels(table, styles, over, value)
+    panels = _panels(table, styles, over, value, expected)
     words = [interval_words(table)]
+    if expected is not None:
+        words.append(f"The dashed line is the value expected, {expected:g}.")
     if over != "horizons" and runs["units"].n_unique() > 1:
         words.append(f"Runs of {counted(max(runs['units']), 'unit')}.")
     return pictured(
@@ -84,7 +91,11 @@ def _means(runs: "pl.DataFrame", over: Over, value: str) -> "pl.DataFrame":
 
 
 def _panels(
-    table: "pl.DataFrame", styles: Mapping[str, LineStyle], over: Over, value: str
+    table: "pl.DataFrame",
+    styles: Mapping[str, LineStyle],
+    over: Over,
+    value: str,
+    expected: float | None,
 ) -> list[Any]:
     import altair as alt
     import polars as pl
@@ -105,6 +116,9 @@ def _panels(
             words.append(f"M = {batches}")
         title = alt.TitleParams(", ".join(words), anchor="start")
         made = drawn(part, styles, x=x, y=y, interval=True)
+        if expected is not None:
+            line = alt.Chart({"values": [{"mean": expected}]}).mark_rule(strokeDash=[4, 4])
+            made = alt.layer(line.encode(y=y), made)
         panels.append(made.properties(width=420, height=280, title=title))
     return panels
 

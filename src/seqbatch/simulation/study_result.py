@@ -1,7 +1,7 @@
 """The results of a study: its table of runs, summaries with ranks and differences, and plots."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,32 +31,42 @@ class StudyResult:
         the estimate's error, and the regret at each batch's end.
     kinds
         The class of each policy.
+    measures
+        The study's measures, each with the value that it should have, or None.
     """
 
     runs: "pl.DataFrame"
     kinds: Mapping[str, str]
+    measures: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the study measures: columns of the runs."""
+        return (*VALUES, *self.measures)
 
     def summary(self, *, value: str = "regret", base: str | None = None) -> Table:
         """Return the mean of each policy on each grid, with its error, 95% interval and rank.
 
-        Ranks are those among policies with as many batches, 1 for the best.
+        Ranks are those among policies with as many batches, 1 for the best; measures have none.
 
         Parameters
         ----------
         value
             ``"regret"``, ``"simple_regret"`` (of the final rule, per unit), ``"reward"`` or
-            ``"error"`` (of the estimate).
+            ``"error"`` (of the estimate); or a measure of the study.
         base
             A policy from which to take the mean difference, by trial.
         """
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         keys = ["environment", "policy", "units", "batches"]
         # A policy with an own grid has a rank beside each number of batches of the others.
         ranks = ranked(self.runs, value=value).unique(keys, keep="none", maintain_order=True)
         table = summarise(self.runs, value=value).join(
             ranks.select(*keys, "rank"), on=keys, how="left", maintain_order="left"
         )
-        columns = [*keys, "trials", "mean", "error", "low", "high", "rank"]
+        # Of a measure it is not known whether more is better.
+        rank = [] if value in self.measures else ["rank"]
+        columns = [*keys, "trials", "mean", "error", "low", "high", *rank]
         if base is not None:
             gaps = paired(self.runs, base=base, value=value)
             gaps = gaps.unique(keys, keep="none", maintain_order=True)
@@ -71,7 +81,7 @@ class StudyResult:
         The base is the first policy, unless named. Errors are over trials, with the environments
         taken as they are.
         """
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         base = next(iter(self.kinds)) if base is None else base
         columns = [
             "policy",
@@ -95,7 +105,7 @@ class StudyResult:
 
     def slopes(self, *, value: str = "regret", over: str = "units") -> Table:
         """Return the slope of log mean value in log units, or in log batches, with its error."""
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         found = slopes(self.runs, value=value, over=over)
         return _table(f"Slope of log {_words(value)} in log {over}", found)
 
@@ -113,8 +123,9 @@ class StudyResult:
         value
             See :meth:`summary`; over time it is regret.
         """
-        arguments.choice("value", value, VALUES)
-        return study_chart.chart(self.runs, self.kinds, over=over, value=value)
+        arguments.choice("value", value, self.values)
+        expected = self.measures.get(value)
+        return study_chart.chart(self.runs, self.kinds, over=over, value=value, expected=expected)
 
     def to_pandas(self) -> Any:
         """Return the runs as a pandas data frame."""
@@ -163,6 +174,7 @@ class StudyResult:
             files += [save(picture, place / f"{over}.{ending}") for ending in ("png", "html")]
         if self.runs["simple_regret"].is_not_nan().any():
             files.append(save(self.plot(value="simple_regret"), place / "simple-regret.png"))
+        files += [save(self.plot(value=name), place / f"{name}.png") for name in self.measures]
         return files
 
     def __repr__(self) -> str:
