@@ -114,17 +114,15 @@ HEAD = """\
 # What a long history costs
 
 Written by `python -m benchmarks.history`. A call costs about the same however many events the
-campaign has: it reads a stored summary (the fold), not all events. Here units are assigned and
-recorded one by one in SQLite, {wave} in each wave. The table shows the median processor time of a
-call in milliseconds, without waiting for the disk, and the largest ratio to the shortest history.
+campaign has. Units are assigned and recorded one by one in SQLite, {wave} in each wave: median
+processor time of a call, and the largest ratio to the shortest history.
 
 | events | assign, ms | record, ms | close, ms | largest ratio |
 |---|---|---|---|---|
 {calls}
 
-`status` and `verify` read every unit, and `verify` every event: their time grows linearly with the
-history. The table shows seconds of processor time, and the peak memory of a separate process,
-including its libraries.
+The time of `status` and `verify` grows linearly with the history: seconds of processor time, and
+peak memory.
 
 | events | status, s | a unit, ms | peak, MiB | verify, s | an event, ms | peak, MiB |
 |---|---|---|---|---|---|---|

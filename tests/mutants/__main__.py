@@ -36,9 +36,9 @@ HEAD = """\
 # Wrong numbers that the tests notice
 
 Made by `make mutants`: a few words of the program are replaced by others, one place at a time, so
-that it still runs and a number is wrong. Then the tests that are named beside the change, in
+that it still runs and a number is wrong. Then the tests that are named with the change, in
 `tests/mutants/`, must fail. The changes were chosen by hand: the table says that the tests notice
-what somebody thought of, not that every number is right.
+these changes, not that every number is right.
 
 | part | mutants | noticed |
 |---|---|---|"""

@@ -16,6 +16,7 @@ from seqbatch.planning.trials.exploration_sampling import (
     exploring_shares,
 )
 from seqbatch.policies import ThompsonSampling
+from tests.cases import thorough
 from tests.refusals import refused
 
 THETA = np.array([0.0, 0.05, 0.2, 0.3])
@@ -73,7 +74,8 @@ def test_equal_shares_lose_what_a_simulation_loses():
 
 
 @pytest.mark.parametrize(
-    "conduct", [Conduct(), Conduct(delay=1, missing=0.5, randomised=0.5, actions=4)]
+    "conduct",
+    [Conduct(delay=1, missing=0.5, randomised=0.5, actions=4), *thorough(Conduct())],
 )
 def test_trials_lose_what_the_policys_own_code_loses(conduct):
     sizes, trials = (80, 80, 80), 1_500
@@ -127,7 +129,7 @@ def test_a_plan_shows_simple_regret_and_the_right_choice():
     assert all(math.isnan(each) for each in (row.median, row.final, row.lower_bound, row.rate))
     said = str(made)
     assert "Simple regret (what a unit is expected to lose afterwards" in said
-    assert "one action is chosen for everybody" in said
+    assert "one action is chosen for all" in said
     assert "over equal shares for all units" in said
     [costs, guesses, *_] = made.tables()
     assert {"simple regret", "right choice", "in equal batches"} <= set(costs.columns)

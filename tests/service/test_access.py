@@ -30,6 +30,7 @@ BODIES = {
     "/v1/campaigns/{name}/continue": {"reason": "more"},
     "/v1/campaigns/{name}/screen": {"assessed": 10},
     "/v1/campaigns/{name}/sign": {"meaning": "read"},
+    "/v1/campaigns/{name}/erase": {"units": [{"unit": "a"}], "reason": "request 12"},
     "/v1/campaigns/{name}/stop": {"reason": "enough"},
     "/v1/campaigns/{name}/abort": {"reason": "enough"},
 }  # fmt: skip

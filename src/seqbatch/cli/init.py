@@ -100,7 +100,7 @@ def init(
     purpose: Annotated[
         str,
         typer.Option(
-            help="Purpose: earn (what the campaign earns) or choose (one action for everybody at "
+            help="Purpose: earn (what the campaign earns) or choose (one action for all at "
             "the end)."
         ),
     ] = "earn",

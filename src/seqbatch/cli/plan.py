@@ -247,7 +247,7 @@ After = Annotated[
 Purpose = Annotated[
     str,
     typer.Option(
-        help="Purpose: earn (what the experiment earns) or choose (one action for everybody at the "
+        help="Purpose: earn (what the experiment earns) or choose (one action for all at the "
         "end; plans for simple regret).",
     ),
 ]

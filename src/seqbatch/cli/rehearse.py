@@ -49,7 +49,7 @@ def rehearse(
     ] = "local",
     parts: Annotated[
         Path | None,
-        typer.Option(help="Folder for finished parts; an interrupted rehearsal goes on from it."),
+        typer.Option(help="Folder for finished parts; an interrupted rehearsal continues from it."),
     ] = None,
     out: Annotated[
         list[Path] | None,

@@ -507,9 +507,9 @@ def require_choice(layout: str, conduct: Conduct, batch_cost: float | None) -> N
         "batch_cost": batch_cost is not None,
     }
     reasons = {
-        "dim": "One action for everybody is chosen by the actions' means: give features.",
+        "dim": "One action for all is chosen by the actions' means: give features.",
         "after": "Without purpose, what the experiment earns and the roll-out count together.",
-        "eligible and capacity": "The action that is chosen at the end is one for everybody.",
+        "eligible and capacity": "One action is chosen for all units at the end.",
         "batch_cost": "Simple regret is a loss per unit that gets the chosen action.",
     }
     for name, given in others.items():

@@ -138,8 +138,8 @@ def _conduct(plan: "Plan", noun: Noun) -> str:
         parts.append(f"{percent_cut(conduct.missing)} of outcomes never arrive")
     if plan.choosing:
         parts.append(
-            "one action is chosen for everybody at the end, the one with the highest estimated "
-            "mean, and only that choice counts; features of units are left out"
+            "one action is chosen for all at the end, the one with the highest estimated mean, "
+            "and only that choice counts; features of units are left out"
         )
     if conduct.after:
         parts.append(

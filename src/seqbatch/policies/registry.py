@@ -116,7 +116,7 @@ PLAIN = {
     "LinUCB": HOPEFUL,
     "SupSBUCB": HOPEFUL,
     "Lookahead": "the first wave at random, then units get what they earn and teach most with",
-    "ThompsonSampling": "units get each action as often as it is likely to be best for them",
+    "ThompsonSampling": "each action is given with its probability of being best for the unit",
     "EpsilonGreedy": f"{GREEDY}, except for a share that gets a random one",
     "UniformRandom": "all units get an action at random",
     "FixedAction": "all units get the same action",

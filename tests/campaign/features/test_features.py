@@ -254,9 +254,9 @@ def test_columns_that_cannot_be_told_apart_are_named(store):
     notes = [note for note in closed.notes if "do not determine" in note]
     [call] = [note for note in notes if "model of call" in note]
     [others] = [note for note in notes if note is not call]
-    assert "half cannot be told apart from age." in others
+    assert "half cannot be distinguished from age." in others
     assert "none, mail" in others
-    assert "no outcome with zip=rural; half cannot be told apart from age." in call
+    assert "no outcome with zip=rural; half cannot be distinguished from age." in call
     # Nobody lives on the moon, or elsewhere.
     assert not any("moon" in note or "other" in note for note in notes)
 

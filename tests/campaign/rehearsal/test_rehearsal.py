@@ -186,7 +186,7 @@ def test_units_are_made_from_features_and_outcomes_come_as_rows():
     assert true["allocation"]["vip"]["mean"] == 0
     assert "lift of vip, by itself" not in made.data["truths"][0]["tests"]
     assert abs(true["estimates"]["mean as run"]["bias"]["mean"]) < 10
-    assert "nobody may get it" in str([table.cells() for table in made.tables()])
+    assert "not eligible" in str([table.cells() for table in made.tables()])
     assert not true["forced"]
 
 

@@ -212,6 +212,19 @@ def test_what_the_campaign_refuses_gets_no_action(store, tmp_path):
     ]  # fmt: skip
 
 
+def test_texts_count_as_they_are(store, tmp_path):
+    """Spaces and words for nothing are no other spelling of a level, as in the campaign."""
+    campaign = two_waves(store, customers)
+    cells = ["urban", " urban", "urban ", "Urban", "NA", "none", " ", "", None]
+    file = pl.concat([customers(1, seed=3).with_columns(id=pl.lit(str(place)), zip=pl.lit(cell))
+                      for place, cell in enumerate(cells)])  # fmt: skip
+    for kind in ("linear", "tree"):
+        own = by_encoder(campaign, kind, file)
+        assert by_program(campaign, kind, file, tmp_path) == own
+        assert by_statement(campaign, kind, file) == own
+    assert len(set(own)) > 1
+
+
 @pytest.mark.parametrize("kind", ["linear", "tree"])
 def test_every_dialect_can_read_its_statement(store, kind):
     campaign = two_waves(store, people, **SOME)

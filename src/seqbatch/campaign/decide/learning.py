@@ -452,7 +452,7 @@ def _undetermined(encoder: Encoder, evidence: Statistics, model: int, most: int)
     told, kept = [] if possible is None else independent(possible).tolist(), independent(gram)
     for column in set(told) - set(kept.tolist()):
         others = _listed([names[each] for each in _explaining(gram, column, kept)])
-        found.append(f"{names[column]} cannot be told apart from {others}")
+        found.append(f"{names[column]} cannot be distinguished from {others}")
     more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ("; ".join(found[:NAMED]) or "some columns have varied only together") + more
 

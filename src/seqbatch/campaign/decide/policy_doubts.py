@@ -18,7 +18,7 @@ def policy_doubts(now: Situation) -> tuple[Doubt, ...]:
         return ()
     said = (
         f'policy {now.policy["kind"]} with estimate = "pooled" is greedy and may lock in: if the '
-        "first wave makes actions look alike, the others hardly get any units, and nothing "
+        "first wave makes actions look equally good, the others hardly get any units, and nothing "
         'corrects that (measured: docs/quality.md). Declare kind = "ThompsonSampling" with '
         'estimate = "pooled", which explores until the last wave, or kind = "JointRidge".'
     )

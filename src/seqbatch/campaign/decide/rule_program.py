@@ -28,17 +28,22 @@ class Refused(ValueError):  # noqa: N818
 # Read cells.
 
 
-def text_of(rule: dict[str, Any], row: dict[str, str], name: str) -> str | None:
-    """Return a cell without spaces around it; None if it means a missing value."""
+def text_of(_: dict[str, Any], row: dict[str, str], name: str) -> str | None:
+    """Return a cell as it is; None if it is empty."""
     if name not in row:
         raise Refused(f"there is no column {name}")
-    cell = (row[name] or "").strip()
+    return row[name] or None
+
+
+def word_of(rule: dict[str, Any], row: dict[str, str], name: str) -> str | None:
+    """Return a cell without spaces around it; None if it means a missing value."""
+    cell = (text_of(rule, row, name) or "").strip()
     return None if cell.lower() in rule["words"]["missing"] else cell
 
 
 def number_of(rule: dict[str, Any], row: dict[str, str], name: str) -> float | None:
     """Return a number, or None."""
-    cell = text_of(rule, row, name)
+    cell = word_of(rule, row, name)
     if cell is None:
         return None
     written = rule["columns"][name].get("written")
@@ -66,7 +71,7 @@ def written_number(cell: str, written: dict[str, Any]) -> float:
 
 def boolean_of(rule: dict[str, Any], row: dict[str, str], name: str) -> bool | None:
     """Return a yes or a no, or None."""
-    cell = text_of(rule, row, name)
+    cell = word_of(rule, row, name)
     if cell is None:
         return None
     if cell.lower() not in (*rule["words"]["yes"], *rule["words"]["no"]):
@@ -76,7 +81,7 @@ def boolean_of(rule: dict[str, Any], row: dict[str, str], name: str) -> bool | N
 
 def date_of(rule: dict[str, Any], row: dict[str, str], name: str) -> date | None:
     """Return a date, or None."""
-    cell, column = text_of(rule, row, name), rule["columns"][name]
+    cell, column = word_of(rule, row, name), rule["columns"][name]
     if cell is None:
         return None
     try:

@@ -137,7 +137,7 @@ def _check_currency(spec: "Spec") -> None:
     needs = [name for name in ("value", "less_costs") if getattr(spec.objective, name)]
     if needs and spec.money is None:
         raise SettingError(
-            f'objective.{needs[0]} is about money: say in which currency, as in currency = "EUR"',
+            f'objective.{needs[0]} is money: declare its currency, as in currency = "EUR"',
             ("objective", needs[0]),
         )
     metric = spec.reward.terms[0]
@@ -219,8 +219,8 @@ def _check_in_order(spec: "Spec") -> None:
         if odd := [size for size in spec.block_sizes if size % count]:
             least = -(-odd[0] // count) * count
             raise SettingError(
-                f"block_sizes must be multiples of {count}, the number of actions, so that a block "
-                f"has every action equally often; received {odd[0]}: write {least}",
+                f"block_sizes must be multiples of {count}, the number of actions: a block has "
+                f"every action equally often. Received {odd[0]}; write {least}",
                 "block_sizes",
             )
         return
@@ -436,17 +436,10 @@ def check_elsewhere(spec: "Spec") -> None:
     """Refuse settings that need rows, in a campaign whose rows are stored elsewhere."""
     if spec.rows != "elsewhere":
         return
-    dates = [name for name in spec.features.learning if name in spec.features.date]
-    learning = ", ".join(name for name in spec.features.learning if name not in dates)
     unbounded = [f"metrics.{one.name}" for one in spec.metrics.values() if one.limits is None]
     reasons = {
         'draws = "md5" is required, since databases can compute it': spec.draws != "md5",
         'sums = "exact" is required': spec.sums != "exact",
-        f"nothing can be learned about columns ({learning}); for numbers, declare scale = "
-        '{mean = ..., sd = ...} (or "raw"), range = [low, high], and for missing values a '
-        "number with indicator = 1": bool(learning),
-        f"the scaling of days would be learned ({', '.join(dates)}); declare only other parts, "
-        'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         f"metrics need bounds: declare range = [low, high] for {', '.join(unbounded)}": bool(
             unbounded
         ),
@@ -482,8 +475,8 @@ def check_interim(spec: "Spec") -> None:
         )
     if spec.stopping.looks and spec.interim != "committee":
         raise SettingError(
-            'stopping.looks = "key holder" needs interim = "committee": means by code beside the '
-            "verdicts of looks would show which code is the control",
+            'stopping.looks = "key holder" needs interim = "committee": the verdicts '
+            "of looks and the means by code would show which code is the control",
             "interim",
         )
     if spec.interim == "open":

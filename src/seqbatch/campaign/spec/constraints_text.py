@@ -71,8 +71,8 @@ def _in_order_said(spec: Spec, *, over_waves: bool) -> Iterator[str]:
         )
         return
     yield (
-        "Every wave begins anew, because the policy's shares may change between waves, and all "
-        "actions are treated in the same way. Before a wave "
+        "Balance starts again with every wave, because the policy's shares may change between "
+        "waves, and all actions are treated in the same way. Before a wave "
         "begins, every action is therefore equally likely for each unit that is drawn like this, "
         "and the logged probability says so. If a policy prefers actions, the part of a unit's "
         "probability that all actions have in common is drawn like this, and the rest by itself."

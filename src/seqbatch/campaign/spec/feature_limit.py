@@ -171,5 +171,7 @@ def _beyond(
 ) -> ColumnProposal:
     name = feature.column
     added = counted(widths[name], "feature")
-    why = f"beyond {most}: tells {tells[name]:.2f} beside the kept columns, and adds {added}"
+    why = (
+        f"beyond {most}: tells {tells[name]:.2f} in addition to the kept columns, and adds {added}"
+    )
     return left_out(name, "limit", why)

@@ -213,7 +213,7 @@ def chosen_policy(
     if "history" in wanted:
         raise InvalidSpecError.at(
             ("policy", "history"),
-            "policy.history: a campaign's history is declared in a table of its own: [history] "
+            "policy.history: a campaign's history is declared in a separate table: [history] "
             'with campaign = "NAME", or with file = "NAME-sums.json".',
         )
     own = _campaign_defaults(spec, kind, wanted, known=set(known))

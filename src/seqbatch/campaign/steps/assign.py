@@ -490,7 +490,7 @@ class Assigning:
         if declared and not spec.in_order and few and before:
             said = (
                 f"{counted(self._new, 'unit')} came after {before:,} others of the wave: each call "
-                "is balanced by itself, so calls with fewer units than actions are not. draw = "
+                "is balanced separately, and calls with fewer units than actions are not. draw = "
                 '"blocks" or "minimise" would balance units that come one at a time'
             )
             yield Doubt("few-to-balance", (said,), rows=self._new)

@@ -319,8 +319,8 @@ def create(
     if key is None:
         raise InvalidArgumentError(
             "key", "a file for the key of the campaign", "none",
-            "It opens withheld results, and says which code stands for which action. It is stored "
-            "nowhere else.",
+            "It opens withheld results, and says which code is which action. It is stored nowhere "
+            "else.",
         )  # fmt: skip
     if Path(key).exists():
         raise _existing(key)

@@ -112,7 +112,7 @@ def read_sums(path: Path) -> tuple[Document | None, str]:
 def _from_store(name: str, sources: Sources) -> Document:
     if sources.store is None:
         raise _refusal(
-            "campaign", f"campaign {name} is looked up in a store, but there is none here."
+            "campaign", f"campaign {name} must be in a store, and no store is open here."
         )
     store = sources.store()
     if not sources.sees(name) or name not in store.names():

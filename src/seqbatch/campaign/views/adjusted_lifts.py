@@ -100,8 +100,8 @@ def adjusted_sentence(found: "Findings", lift: "Answer") -> str:
     if not lift.earlier_looks:
         often = f", although lifts of campaigns that end there are {errs}" if errs else ""
         return (
-            " The campaign ended at its first look: ordered by stages, the estimate stays as it "
-            f"is{often}."
+            " The campaign ended at its first look: ordered by stages, the estimate stays "
+            f"unchanged{often}."
         )
     amount = found.measure.amount(plain.estimate, plain.error)
     return (

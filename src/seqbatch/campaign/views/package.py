@@ -82,7 +82,7 @@ def package(
             return now.hash
     raise StoreError(
         f"campaign {name} changed {TRIES} times while it was packaged; nothing was written. Try "
-        "again when nobody works on it.",
+        "again when it is not in use.",
         code="busy",
     )
 

@@ -180,7 +180,7 @@ def _means(data: Mapping[str, Any]) -> Table:
 
 def _by_wave(means: list[float | None], scale: float) -> str:
     if None in means:
-        return "nobody may get it"
+        return "not eligible"
     texts = [number(scale * one, 4) for one in means if one is not None]
     return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 

@@ -237,7 +237,7 @@ def closed_report(of: Material, wave: int, codes: Mapping[str, str]) -> Document
     first = replace(
         made.first,
         parts=[
-            "For the committee alone. The campaign stays masked for everybody else: its record has "
+            "For the committee alone. The campaign stays masked for all others: its record has "
             f"only the verdict of this look. {told}.",
             *made.first.parts,
         ],

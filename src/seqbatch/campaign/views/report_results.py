@@ -269,7 +269,7 @@ def metrics(of: Material) -> Section:
         parts.append(
             "Estimated as the objective, for all units of the campaign: units without a row count "
             f"as declared, and the costs of actions are left out. Each interval has {level} "
-            "coverage by itself."
+            "coverage on its own."
         )
     if guarded:
         parts += [
