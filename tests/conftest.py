@@ -29,7 +29,17 @@ assert choices.fresh_seed is spec.fresh_seed
 spec.fresh_seed = lambda: 0
 # So does every campaign a salt for the hash of its first event.
 drawn_salt, create.fresh_salt = create.fresh_salt, lambda: "0" * 32
+# No test cuts the power: SQLite need not wait for the disk, nor PostgreSQL below.
+sqlite_settings = stores._settings
 migrate, new_in_sqlite = stores.upgrade, []
+
+
+def hasty_settings(raw, record):
+    sqlite_settings(raw, record)
+    raw.execute("PRAGMA synchronous = OFF")
+
+
+stores._settings = hasty_settings
 
 
 def upgraded(connection, *, at=None):
@@ -134,9 +144,13 @@ ON_A_LAKE = {
     "test_amend", "test_delete", "test_erase", "test_races", "test_record", "test_stores",
     "test_seal", "test_together", "test_verify",
 }  # fmt: skip
-ON_POSTGRESQL = ON_A_LAKE | {
-    "test_campaign", "test_events", "test_findings", "test_idempotency", "test_sessions",
-    "test_size_limits", "test_spec",
+#: Those about PostgreSQL's own locks, sessions and types; `make test` runs them there.
+ABOUT_POSTGRESQL = {
+    "test_races", "test_sessions", "test_stores", "test_together", "test_verify",
+}  # fmt: skip
+ON_POSTGRESQL = ON_A_LAKE | ABOUT_POSTGRESQL | {
+    "test_campaign", "test_events", "test_findings", "test_idempotency", "test_size_limits",
+    "test_spec",
 }  # fmt: skip
 
 
@@ -144,9 +158,9 @@ def pytest_generate_tests(metafunc):
     """Run what asks for a store on the kinds of it that its module is about."""
     if "store_url" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
-        slow = pytest.param("postgresql", marks=pytest.mark.slow)
+        how = pytest.mark.slow if module in ABOUT_POSTGRESQL else pytest.mark.thorough
         lake = ["lake"] if module in ON_A_LAKE else []
-        server = [slow] if module in ON_POSTGRESQL else []
+        server = [pytest.param("postgresql", marks=how)] if module in ON_POSTGRESQL else []
         metafunc.parametrize("store_url", ["sqlite", *lake, *server], indirect=True)
 
 

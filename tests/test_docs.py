@@ -33,6 +33,7 @@ INTERNAL = {
     "learner",
     "output_files",
     "pictures",
+    "timed_steps",
     "unit_log",
 }
 

@@ -27,9 +27,9 @@ PAGE = Path("docs/learning.md")
 HEAD = """# What policies learn from few waves
 
 Written by `python -m benchmarks.learning`. In every run all policies of a table meet the same
-truth, units and outcomes. Changes are in percent of the policy named first, from the same runs,
-± one standard error. Below each table are the gains that were expected, and in how many rows they
-were reproduced beyond two standard errors.
+truth, units and outcomes. Changes are in percent of the policy named first, from the same runs;
+a star marks more than two standard errors. Below each table are the gains that were expected, and
+in how many rows they were reproduced beyond two standard errors.
 """
 TABLES = (
     Table(

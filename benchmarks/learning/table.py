@@ -28,8 +28,7 @@ class Claim:
     @property
     def found(self) -> int:
         """1 if reproduced, -1 if the opposite was measured: beyond two standard errors."""
-        change, error = self.gain
-        return -round(np.sign(change)) if abs(change) > 2 * error else 0
+        return -round(np.sign(self.gain[0])) if clear(self.gain) else 0
 
 
 @dataclass(frozen=True)
@@ -96,18 +95,23 @@ def against(part: Floats, base: Floats) -> tuple[float, float]:
     return 100 * (ratio - 1), 100 * error
 
 
-def said(change: tuple[float, float]) -> str:
-    """Return a change in percent with its standard error.
+def clear(change: tuple[float, float]) -> bool:
+    """Whether a change is more than two standard errors."""
+    return abs(change[0]) > 2 * change[1]
 
-    >>> said((-12.345, 1.24))
-    '-12.3 ±1.2'
+
+def said(change: tuple[float, float]) -> str:
+    """Return a change in percent, with a star if it is clear.
+
+    >>> said((-12.345, 1.24)), said((1.2, 1.24))
+    ('-12.3*', '+1.2')
     """
-    return f"{change[0]:+.1f} ±{change[1]:.1f}"
+    return f"{change[0]:+.1f}{'*' if clear(change) else ''}"
 
 
 def compared(losses: Mapping[str, Floats], base: str) -> list[str]:
     """Return the base's mean loss, and the change of every other policy."""
     means = losses[base]
-    error = means.std(ddof=1) / np.sqrt(len(means))
     others = [said(against(each, means)) for name, each in losses.items() if name != base]
-    return [f"{means.mean():.3g} ±{error:.1g}", *others]
+    mean = float(means.mean())
+    return [f"{mean:,.0f}" if mean > 100 else f"{mean:.3g}", *others]

@@ -368,6 +368,7 @@ def test_a_budget_with_floors_is_near_the_best_table_that_may_be_drawn_from(kind
     assert sum(one is not None for one in known) >= len(numbers) // 2
 
 
+@pytest.mark.thorough
 def test_a_budget_over_many_actions_takes_few_programmes(monkeypatch):
     """Ten actions took two minutes: ceilings are much too high far from the tables tried."""
     nodes, milp = [], scipy.optimize.milp

@@ -8,7 +8,7 @@ from tests.campaign.fuzzing import Examiner, cases
 pytestmark = pytest.mark.slow
 
 #: `make torture` tries a hundred times as many.
-CASES = 200
+CASES = 80
 
 
 def test_no_file_and_no_spec_ends_in_a_traceback(tmp_path):

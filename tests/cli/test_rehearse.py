@@ -79,7 +79,7 @@ grid.{grid}
 """
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "few_trials")
 def test_what_validate_suggests_runs_as_pasted():
     def suggested(spec):
         [line] = [x for x in run("validate", spec).output.splitlines() if "how often" in x]
@@ -103,7 +103,7 @@ def test_what_validate_suggests_runs_as_pasted():
     assert "exists" in run(*words, code=2).output
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("folder", "few_trials")
 def test_init_with_a_plan_writes_what_it_assumed():
     options = ("--plan", "--base-rate", "10%", "--smallest-lift", "5pp", "--units", "300")
     run("init", *options, "--waves", "2", "--actions", "none,mail", "--out", "new.toml")

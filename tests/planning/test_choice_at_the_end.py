@@ -16,6 +16,7 @@ from seqbatch.planning.trials.exploration_sampling import (
     exploring_shares,
 )
 from seqbatch.policies import ThompsonSampling
+from tests.cases import thorough
 from tests.refusals import refused
 
 THETA = np.array([0.0, 0.05, 0.2, 0.3])
@@ -73,7 +74,8 @@ def test_equal_shares_lose_what_a_simulation_loses():
 
 
 @pytest.mark.parametrize(
-    "conduct", [Conduct(), Conduct(delay=1, missing=0.5, randomised=0.5, actions=4)]
+    "conduct",
+    [Conduct(delay=1, missing=0.5, randomised=0.5, actions=4), *thorough(Conduct())],
 )
 def test_trials_lose_what_the_policys_own_code_loses(conduct):
     sizes, trials = (80, 80, 80), 1_500

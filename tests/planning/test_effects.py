@@ -71,7 +71,7 @@ def test_half_of_the_cases_stay_below_the_median():
     assert rates.totals([1]).median() == 3.0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_spread_makes_a_wrong_guess_cheaper():
     asked = {"units": 20_000, "actions": 3, "features": 4, "effect": 0.1, "batches": 4}
     sure, unsure = (plan(**asked, max_batches=4, effect_spread=spread) for spread in (1, None))

@@ -31,12 +31,13 @@ from seqbatch.campaign.record.store import (
     UnitChunk,
 )
 from seqbatch.errors import StoreError, UncertainCommitError
-from seqbatch.storage import open_store
+from seqbatch.storage import open_store, stores
 from seqbatch.storage.lake.store import LakeStore
 from seqbatch.storage.schema import metadata
 from seqbatch.storage.stores import SQLiteStore, keeps_wal_safe
 from seqbatch.storage.transaction import SharedTransaction, SpoiledTransactionError
 from tests.campaign.specs import about
+from tests.conftest import sqlite_settings
 from tests.refusals import refused
 
 EVENT = Event(
@@ -482,7 +483,8 @@ def test_passwords_are_not_shown(tmp_path):
     assert SQLiteStore(tmp_path / "x.db").label.endswith("x.db")
 
 
-def test_sqlite_settings(tmp_path):
+def test_sqlite_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores, "_settings", sqlite_settings)
     store = open_store(tmp_path / "x.db")
     with store._engine.connect() as raw:
         values = {

@@ -116,6 +116,7 @@ def test_a_masked_protocol_names_no_action(store, tmp_path):
     assert not [name for name in arms if name in said]
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_campaigns_of_every_other_kind_have_a_protocol(store, tmp_path):
     others = {
         "calendar": {"grid": {"calendar": True, "waves": 3, "units": 900}},
@@ -158,6 +159,7 @@ def test_the_method_named_is_the_one_that_is_used(store, tmp_path):
         (tmp_path / "p.md").unlink()
 
 
+@pytest.mark.usefixtures("few_trials")
 @pytest.mark.parametrize(
     ("plan", "noise", "said"),
     [

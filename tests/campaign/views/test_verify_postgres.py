@@ -18,7 +18,7 @@ def changed(raw, name, value, where):
     return raw.execute(statement.bindparams(value)).scalar_one()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_cell_is_watched(postgres_url):
     store = open_store(postgres_url)
     campaign = created(store)

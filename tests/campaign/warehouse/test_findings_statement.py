@@ -12,6 +12,7 @@ from seqbatch.storage import open_store
 from tests.campaign.near_and_afar import Pair, differences
 from tests.campaign.specs import about
 from tests.campaign.warehouses import ELSEWHERE, DuckDBShop, PostgresShop
+from tests.cases import thorough
 from tests.refusals import refused
 
 
@@ -65,7 +66,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+FEW = ("metrics", "costs", "rare")
+
+
+@pytest.mark.parametrize("case", [*FEW, *thorough(*(case for case in CASES if case not in FEW))])
 def test_findings_are_those_of_a_campaign_with_its_rows(stores, shop, tmp_path, case):
     pair = Pair(stores, shop, tmp_path, **CASES[case])
     pair.wave()
@@ -116,6 +120,25 @@ def test_a_result_is_recorded_once(rare):
     first = rare.afar.record_sums(result, statement=path)
     assert rare.afar.record_sums(result, statement=path) == first
     assert len(rare.afar.events()) == 3
+
+
+def test_a_result_may_come_in_parts(rare):
+    """Workers run the statement on their part of the assignments; results are put together."""
+    rare.shop.run("ALTER TABLE afar_units RENAME TO whole")
+    for _ in range(2):
+        text, path = rare.statement("findings")
+        found = []
+        for part in (2, 0, 1):
+            rare.shop.put(
+                "afar_units", rare.shop.run(f"SELECT * FROM whole WHERE hash(id) % 3 = {part}")
+            )
+            found.append(rare.shop.run(text))
+        with refused("invalid-rows", problem="altered"):
+            rare.afar.record_sums(pl.concat(found[:2]), statement=path)
+        with refused("invalid-rows", problem="altered"):
+            rare.afar.record_sums(pl.concat([*found, found[0]]), statement=path)
+        rare.afar.record_sums(pl.concat(found), statement=path)
+    rare.require_alike()
 
 
 def test_results_of_other_rows_are_refused(rare):

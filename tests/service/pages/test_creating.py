@@ -288,6 +288,7 @@ def test_consent_is_proposed_as_a_rule_and_can_be_a_feature(visit):
     assert list(spec_of(page.text)["features"]["boolean"]) == ["opt_out"]
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_a_plan_in_the_form_knows_the_outcome(visit):
     known = {"how": "plan", "base_rate": "4%", "smallest_lift": "2pp", "waves": "2"}
     _, page = reviewed(visit, "plans", max_features="2", **known)
