@@ -1,7 +1,7 @@
 """The cost of rounding, and the speed of a database compared with the SQLite store.
 
-``python -m benchmarks.warehouse`` runs all parts; add ``rounding``, ``speed``, ``wide`` or
-``billion`` to run one. The last scales the measurements to a billion units.
+``python -m benchmarks.warehouse`` runs all parts; add ``rounding``, ``speed`` or ``wide`` to run
+one.
 """
 
 import sys
@@ -24,10 +24,6 @@ LEVELS = [f"l{number}" for number in range(6)]
 ACTIONS = ["a", "b", "c", "d"]
 TRIALS, SIZES = 40, (500, 1_000, 4_000)
 UNITS, WIDE = 500_000, 1_000_000
-BILLION, CORES = 1_000_000_000, (16, 64)
-#: Seconds of one processor for each row, and bytes of each row, as they were measured.
-_measured: dict[str, float] = {}
-_bytes: dict[str, float] = {}
 
 
 def spec_of(**changes: Any) -> dict[str, Any]:
@@ -117,7 +113,6 @@ def _timed(name: str, rows: int, call: Callable[[], Any]) -> Any:
     result = call()
     wall, used = time.perf_counter() - start, time.process_time() - busy
     print(f"{name:32} {wall:8.2f} {used:8.2f} {rows / wall:12,.0f} {rows / used:12,.0f}")
-    _measured[name] = used / rows
     return result
 
 
@@ -159,8 +154,6 @@ def speed() -> None:
         _timed(
             "SQLite store, assign", UNITS, lambda: campaign.assign(source, out=here / "a.parquet")
         )
-        for what in ("units", "outcomes", "assign"):
-            _bytes[what] = (here / f"{what}.parquet").stat().st_size / UNITS
         _timed("SQLite store, record", UNITS, lambda: campaign.record(here / "outcomes.parquet"))
         _timed("SQLite store, close, exact sums", UNITS, campaign.close)
         store.close()
@@ -208,26 +201,9 @@ def wide() -> None:
         store.close()
 
 
-def billion() -> None:
-    """Scale what was measured to a billion units: bytes, core hours, minutes."""
-    if not _measured:
-        speed()
-    print(f"{BILLION:,} units like these, if time grows as rows do")
-    for what, size in _bytes.items():
-        print(f"{what + '.parquet':32} {size:8.1f} bytes a row {size * BILLION / 1e9:10,.0f} GB")
-    minutes = " ".join(f"{f'min, {cores} cores':>14}" for cores in CORES)
-    print(f"{'':32} {'core hours':>11} {minutes}")
-    for name, each in _measured.items():
-        hours = each * BILLION / 3600
-        cells = " ".join(f"{hours * 60 / cores:14,.1f}" for cores in CORES)
-        # A store of one file is written by one process.
-        cells = cells if name.startswith("DuckDB") else " ".join([f"{'-':>14}"] * len(CORES))
-        print(f"{name:32} {hours:11,.2f} {cells}")
-
-
 def main() -> None:
     """Run the requested parts."""
-    parts = {"rounding": rounding, "speed": speed, "wide": wide, "billion": billion}
+    parts = {"rounding": rounding, "speed": speed, "wide": wide}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

@@ -118,9 +118,9 @@ def main() -> None:
         answers = assigned(rule, units)
         answers.createOrReplaceTempView("answers")
         # No unit had an earlier wave. A script with --write creates this table instead.
-        spark.sql("SELECT '' AS customer, 0 AS wave WHERE 1 = 0").createOrReplaceTempView(
-            "none_yet"
-        )
+        spark.sql(
+            "SELECT '' AS customer, 0 AS wave, '' AS campaign WHERE 1 = 0"
+        ).createOrReplaceTempView("none_yet")
         text = campaign.sql(units="wave_1", assignments="none_yet", dialect="spark")
         same = spark.sql(text)
         same.createOrReplaceTempView("roster")

@@ -26,13 +26,17 @@ INTERNAL = {
     "__main__",
     "archive",
     "awaited_units",
+    "batch_progress",
     "chart",
     "cli",
     "display",
     "document",
     "learner",
+    "learner_file",
     "output_files",
     "pictures",
+    "public_names",
+    "timed_steps",
     "unit_log",
 }
 

@@ -314,7 +314,7 @@ def test_a_compression_that_there_is_not_is_noticed(tmp_path):
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "learner"
-    monkeypatch.setattr("seqbatch.learner.FORMAT", 4)
+    monkeypatch.setattr("seqbatch.learner_file.FORMAT", 5)
     learner().save(path)
     monkeypatch.undo()
     with refused("other-format"):

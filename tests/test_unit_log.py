@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 from seqbatch import Learner, grids
+from seqbatch.core import Contexts
 from seqbatch.environments import ArrayEnvironment
-from seqbatch.policies import SBUCB, EpsilonGreedy, UniformRandom
+from seqbatch.inference import evaluate
+from seqbatch.policies import (
+    RBGL,
+    SBUCB,
+    EpsilonGreedy,
+    ThompsonSampling,
+    UniformRandom,
+)
 from seqbatch.simulation import simulate
 from tests.refusals import refused
 
@@ -19,6 +27,11 @@ GRID = grids.explicit([30, 60, 90])
 def learner(policy=None, **options):
     made = policy or EpsilonGreedy(epsilon=0.3)
     return Learner(made, GRID, actions=3, dim=3, layout="block", keep_log=True, **options)
+
+
+def shares_of(eligible):
+    """Return uniform probabilities."""
+    return eligible / eligible.sum(axis=1, keepdims=True)
 
 
 def test_a_log_holds_what_was_decided_and_known(tmp_path):
@@ -41,6 +54,12 @@ def test_a_log_holds_what_was_decided_and_known(tmp_path):
         assert log.outcomes[2] == 4.0
         assert np.array_equal(log.eligible[:60], MAY[:60])
         assert log.eligible[60:].all()
+        assert np.array_equal(log.contexts, X[:75])
+        # What units would have got in other waves; in its own, what each got.
+        assert log.by_wave.shape == (75, 3, 3)
+        own = log.by_wave[np.arange(75), log.waves - 1]
+        assert np.array_equal(own, log.probabilities)
+        assert np.array_equal(log.by_wave[:5, 0], shares_of(MAY[:5]))
         # A constant once, and the other columns standardised.
         assert log.features.mean(axis=0) == pytest.approx([1, 0, 0], abs=1e-12)
         assert log.features.std(axis=0) == pytest.approx([0, 1, 1])
@@ -58,6 +77,46 @@ def test_a_replay_is_logged_and_a_simulation_too():
     assert np.array_equal(run.rows.outcomes, TABLE[np.arange(90), run.rows.actions])
     assert np.array_equal(run.rows.waves, np.repeat([1, 2, 3], 30))
     assert simulate(UniformRandom(), world, GRID, seed=1).rows is None
+
+
+@pytest.mark.parametrize("policy", [RBGL(ties="random"), ThompsonSampling(samples=8), SBUCB(0.5)])
+def test_a_log_says_what_units_would_have_got_in_other_waves(policy):
+    made, opened = learner(policy, seed=3), []
+    for start in (0, 30, 60):
+        opened.append(made.state)
+        given = made.assign(X[start : start + 30]).actions
+        made.observe(TABLE[np.arange(start, start + 30), given])
+    log, units = made.log(), np.arange(90)
+    for wave, state in enumerate(opened):
+        decided = policy.assign(state, Contexts.of(X, made.problem), units / 90, units % 30)
+        assert np.array_equal(log.by_wave[:, wave], decided.probabilities)
+    simulated = simulate(policy, ArrayEnvironment(X, TABLE), GRID, seed=1, keep_log=True).rows
+    own = simulated.by_wave[units, simulated.waves - 1]
+    assert np.array_equal(own, simulated.probabilities)
+
+
+def test_a_log_under_limits_or_of_many_waves_says_what_units_got_alone():
+    limited = learner()
+    limited.assign(X[:30], capacity={1: 5})
+    assert limited.log().by_wave is None
+    many = grids.uniform(units=90, batches=30)
+    run = simulate(UniformRandom(), ArrayEnvironment(X, TABLE), many, keep_log=True)
+    assert run.rows.by_wave is None
+
+
+def test_a_learner_recommends_the_highest_estimated_mean():
+    made = learner(UniformRandom())
+    for start in (0, 30, 60):
+        given = made.assign(X[start : start + 30]).actions
+        made.observe(X[start : start + 30] @ [0.0, 1.0, 0.0] * (given == 1))
+    shares = made.recommend(X, eligible=MAY)
+    assert (shares[~MAY] == 0).all()
+    assert (shares[(X[:, 1] > 0) & MAY[:, 1], 1] == 1).all()
+    assert made.recommend([[1.0, -2.0, 0.0]])[0, 1] == 0
+    log = learner(UniformRandom(), seed=5)
+    log.replay(X, TABLE)
+    by_hand = evaluate(log.log(), made.recommend(X))
+    assert evaluate(log.log(), made) == by_hand
 
 
 def test_a_log_that_there_is_not_is_refused():

@@ -89,6 +89,17 @@ class OutcomeRecord(Frames):
     assigned: Integers
     used: Integers
 
+    @classmethod
+    def of(
+        cls, sizes: Sequence[int], times: Sequence[int], missing: AwaitedUnits, late: LateOutcomes
+    ) -> "OutcomeRecord":
+        """Return the record of batches of these sizes, the first of which were used at `times`."""
+        assigned = np.repeat(np.arange(1, len(sizes) + 1), sizes)
+        used = np.array([*times, *[0] * (len(sizes) - len(times))])[assigned - 1]
+        used[missing.units] = 0
+        used[late.units] = late.used
+        return cls(assigned, used)
+
     @property
     def awaited(self) -> Integers:
         """The numbers of the units whose outcomes are not known yet."""

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seqbatch.archive import comes_back, flatten, unflatten
 from seqbatch.awaited_units import AwaitedUnits, LateOutcomes, OutcomeRecord
+from seqbatch.batch_progress import BatchProgress
 from seqbatch.core import Contexts, Estimate, Layout, Problem, arguments
-from seqbatch.core.arrays import AnyArray, Floats, Integers
+from seqbatch.core.arrays import Floats, Integers
 from seqbatch.display import counted
 from seqbatch.document import Table, shown
-from seqbatch.errors import BatchRuleError, InvalidArgumentError, LearnerFileError
+from seqbatch.errors import BatchRuleError, InvalidArgumentError
 from seqbatch.grids import Grid
-from seqbatch.output_files import atomically
+from seqbatch.learner_file import LearnerFile, refusing_others
 from seqbatch.policies import Decision, Feedback, Policy, registry
 from seqbatch.policies.choice import require_eligible
-from seqbatch.unit_log import LoggedUnits, UnitLog
+from seqbatch.unit_log import UnitLog
 
 if TYPE_CHECKING:
     from seqbatch.allocation import Limits
     from seqbatch.inference import Rows
 
-FORMAT = 3
 #: The learner's branch of the seed tree.
 LEARNER = 0x5EB
-#: What a learner's file keeps beside the policy's state, and the log if there is one.
-KEPT = ("waiting", "missing", "late")
 _Result = TypeVar("_Result")
 
 
@@ -128,17 +122,17 @@ class Learner:
         self.grid = grid
         self.problem = Problem(ends=grid.ends, actions=actions, dim=dim, layout=layout)
         self.state: Any = policy.begin(self.problem)
-        self._batch = 1
-        #: For each observed batch, the batch at whose end its outcomes were used.
-        self._used: list[int] = []
-        #: Units of batches that are not observed, how many of them are of the open batch, and units
-        #: of observed batches whose outcomes are missing.
+        self._at = BatchProgress(grid)
+        #: Units of batches that are not observed, and those of observed batches whose outcomes are
+        #: missing.
         self._pending: list[AwaitedUnits] = []
-        self._waiting = 0
         self._missing = AwaitedUnits.none(dim)
         nothing = np.empty(0, dtype=np.int64)
         self._late = LateOutcomes(nothing, nothing)
-        self._log = UnitLog() if keep_log else None
+        if not isinstance(keep_log, bool):
+            raise InvalidArgumentError("keep_log", "True or False", repr(keep_log))
+        self._log = UnitLog(policy, self.problem) if keep_log else None
+        self._open()
         self._random = draws_from(arguments.integer("seed", seed, at_least=0))
 
     def __repr__(self) -> str:
@@ -151,44 +145,25 @@ class Learner:
 
     def tables(self) -> list[Table]:
         """Return the batches as a table: size, number of assigned units, and state."""
-        rows = [
-            (batch, size, self._assigned(batch), self._stage(batch))
-            for batch, size in enumerate(self.grid.sizes, start=1)
-        ]
-        return [Table("Batches", ("batch", "size", "assigned", "state"), rows, words=("state",))]
+        return self._at.tables()
 
     def _repr_html_(self) -> str:
         return shown(repr(self), self.tables())
 
     @property
-    def _observed(self) -> int:
-        return len(self._used)
-
-    def _assigned(self, batch: int) -> int:
-        whole = self.problem.size(batch) if batch < self._batch else 0
-        return self._waiting if batch == self._batch else whole
-
-    def _stage(self, batch: int) -> str:
-        if batch == self._batch:
-            return "open" if self.units_left else "awaiting outcomes"
-        if self._observed < batch < self._batch:
-            return "awaiting outcomes"
-        return "closed" if batch < self._batch else "to come"
-
-    @property
     def batch(self) -> int:
         """The number of the open batch, from 1; M + 1 when all are closed."""
-        return self._batch
+        return self._at.batch
 
     @property
     def finished(self) -> bool:
         """Whether every batch has been observed."""
-        return self._batch > self.grid.batches
+        return self._at.finished
 
     @property
     def units_left(self) -> int:
         """The number of units that the open batch still accepts; 0 while it awaits outcomes."""
-        return 0 if self.finished else self.problem.size(self._batch) - self._waiting
+        return self._at.units_left
 
     @property
     def estimate(self) -> Estimate:
@@ -208,13 +183,7 @@ class Learner:
     @property
     def record(self) -> OutcomeRecord:
         """When each unit was assigned, and at the end of which batch its outcome was used."""
-        batches = [self.problem.size(batch) for batch in range(1, self._batch)]
-        assigned = np.repeat(np.arange(1, self._batch + 1), [*batches, self._waiting])
-        times = np.array([*self._used, *[0] * (self._batch - self._observed)])
-        used = times[assigned - 1]
-        used[self._missing.units] = 0
-        used[self._late.units] = self._late.used
-        return OutcomeRecord(assigned, used)
+        return OutcomeRecord.of(self._at.sizes, self._at.used, self._missing, self._late)
 
     def log(self) -> Rows:
         """Return all units so far as rows for :mod:`seqbatch.inference`, with their batches.
@@ -233,16 +202,15 @@ class Learner:
         ... )
         >>> for _ in range(2):
         ...     learner.observe(learner.assign(np.ones((60, 1))).actions * 2.0)
-        >>> always_1 = np.tile([0.0, 1.0], (120, 1))
-        >>> round(evaluate(learner.log(), always_1).doubly_robust.estimate, 2)
+        >>> round(evaluate(learner.log(), 1).doubly_robust.estimate, 2)
         2.0
         """
-        if self._log is None or not self._log.pieces:
+        if self._log is None or not len(self._log):
             received = "a learner without one" if self._log is None else "no unit so far"
             raise InvalidArgumentError(
                 "log", "of a Learner(..., keep_log=True) that has assigned units", received
             )
-        return self._log.units.rows()
+        return self._log.rows()
 
     def assign(
         self,
@@ -304,53 +272,67 @@ class Learner:
     def _assign(
         self, checked: Contexts, limited: Callable[..., Decision] | None = None
     ) -> Decision:
-        if self.finished:
-            raise BatchRuleError(
-                f"contexts: all {self.grid.batches} batches are closed; received {len(checked)} "
-                "more units. Start a new learner to continue.",
-                code="finished",
-                field="contexts",
-            )
-        if len(checked) > self.units_left:
-            raise BatchRuleError(
-                f"contexts: batch {self._batch} has room for {self.units_left} more units; "
-                f"received {len(checked)}. Assign the first {self.units_left}, observe the batch's "
-                "outcomes, then continue with the rest.",
-                code="batch-full",
-                field="contexts",
-            )
-        positions = np.arange(self._waiting, self._waiting + len(checked))
+        self._at.require_room(len(checked))
+        positions = np.arange(self._at.waiting, self._at.waiting + len(checked))
 
         def decide(draws: Floats) -> tuple[Decision, AwaitedUnits]:
             decision = self.policy.assign(self.state, checked, draws, positions)
-            self._check_decision(decision, checked)
+            decision.require_sound(type(self.policy).__name__, checked)
             if limited is not None:
                 decision = limited(decision, key=draws.tobytes())
             vectors = checked.chosen(decision.actions)
             # Copies, because the caller may modify the decision.
             kept = (vectors, decision.actions.copy(), decision.groups.copy())
-            return decision, AwaitedUnits(self._before(self._batch) + positions, *kept)
+            return decision, AwaitedUnits(self._at.before(self._at.batch) + positions, *kept)
 
         decision, waiting = self._with_draws(len(checked), decide)
-        count = self._waiting + len(checked)
-        state, closes = self.state, self._closes(count, self._observed)
+        count = self._at.waiting + len(checked)
+        state, closes = self.state, self._at.closes(assigned=count, observed=self._at.observed)
         if closes:
             state = self.policy.close(state)
         self._pending.append(waiting)
         if self._log is not None:
-            self._log.add(checked, decision, wave=self._batch)
-        self.state, self._waiting, self._batch = state, 0 if closes else count, self._batch + closes
+            self._log.add(checked, decision, wave=self._at.batch, limited=limited is not None)
+        self.state = state
+        self._at.move(assigned=count, closes=closes)
+        if closes:
+            self._open()
         return decision
 
-    def _closes(self, assigned: int, observed: int) -> bool:
-        """Return whether the open batch ends: it is full, and what its end waits for is known."""
-        batch, last = self._batch, self.grid.batches
-        waits_for = last if batch == last else batch - self.grid.delay
-        return assigned == self.problem.size(batch) and observed >= waits_for
+    def _open(self) -> None:
+        """Log the state in which a batch opens."""
+        if self._log is not None:
+            self._log.open(self.state)
 
-    def _before(self, batch: int) -> int:
-        """Return the number of units in the batches before this one."""
-        return self.grid.ends[batch - 2] if batch > 1 else 0
+    def recommend(self, contexts: ArrayLike, *, eligible: ArrayLike | None = None) -> Floats:
+        """Return what units after the last batch would get: the probability of each action (n, K).
+
+        The rule is the policy's last one: the highest estimated mean, without exploration.
+
+        Parameters
+        ----------
+        contexts, eligible
+            As for :meth:`assign`, for any number of units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from seqbatch import Learner, grids
+        >>> from seqbatch.policies import UniformRandom
+        >>> grid = grids.explicit([60])
+        >>> learner = Learner(UniformRandom(), grid, actions=2, dim=1, layout="block")
+        >>> learner.observe(learner.assign(np.ones((60, 1))).actions * 2.0)
+        >>> learner.recommend([[1.0], [-1.0]])
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        recommended = getattr(self.policy, "recommended", None)
+        if recommended is None:
+            rule = "one that has recommended(state, contexts)"
+            raise InvalidArgumentError("policy", rule, type(self.policy).__name__)
+        checked = Contexts.of(contexts, self.problem, eligible=eligible)
+        shares: Floats = recommended(self.state, checked)
+        return shares
 
     def observe(
         self, rewards: ArrayLike | None = None, *, late: Mapping[int, float] | None = None
@@ -389,31 +371,9 @@ class Learner:
             raise InvalidArgumentError("rewards", "given, or late outcomes, or both", "neither")
         if rewards is None:
             self.state, self._missing, self._late = self._with_late(late or {})
-            self._note_late(late or {})
+            self._log_late(late or {})
             return
-        if self.finished:
-            raise BatchRuleError(
-                f"rewards: all {self.grid.batches} batches are already observed.",
-                code="finished",
-                field="rewards",
-            )
-        batch = self._observed + 1
-        if batch == self._batch and self._waiting == 0:
-            past = f"; batch {self._batch - 1} is already observed" if self._batch > 1 else ""
-            raise BatchRuleError(
-                f"rewards: no unit of batch {self._batch} is assigned{past}. Assign its "
-                f"{self.units_left} units first.",
-                code="no-units",
-                field="rewards",
-            )
-        if batch == self._batch and self.units_left:
-            raise BatchRuleError(
-                f"rewards: batch {self._batch} ends after {self.problem.size(self._batch)} units "
-                f"and {self._waiting} are assigned. Assign the remaining {self.units_left} before "
-                "observing any outcome.",
-                code="batch-incomplete",
-                field="rewards",
-            )
+        batch = self._at.next_observed()
         if isinstance(rewards, list | tuple):
             rewards = [np.nan if reward is None else reward for reward in rewards]
         size = self.problem.size(batch)
@@ -430,21 +390,21 @@ class Learner:
             awaited = AwaitedUnits.joined([awaited, waiting.take(missing)])
             waiting, checked = waiting.take(~missing), checked[~missing]
         state = self._learned(state, waiting, checked)
-        closes = self._closes(self._waiting, batch)
+        closes = self._at.closes(assigned=self._at.waiting, observed=batch)
         self.state = self.policy.close(state) if closes else state
         self._missing, self._late = awaited, known_late
         self._pending = [rest] if len(rest) else []
-        self._used.append(self._batch)
+        self._at.used.append(self._at.batch)
         if self._log is not None:
             self._log.know(waiting.units, checked)
-        self._note_late(late or {})
+        self._log_late(late or {})
         if closes:
-            self._batch, self._waiting = self._batch + 1, 0
+            self._at.move(assigned=0, closes=True)
+            self._open()
 
-    def _note_late(self, late: Mapping[int, float]) -> None:
+    def _log_late(self, late: Mapping[int, float]) -> None:
         if self._log is not None and late:
-            rewards = np.array(list(late.values()), dtype=np.float64)
-            self._log.know(np.array(list(late), dtype=np.int64), rewards)
+            self._log.know(np.array(list(late)), np.array(list(late.values()), dtype=np.float64))
 
     def _learned(self, state: Any, units: AwaitedUnits, rewards: Floats) -> Any:
         """Return the state with the outcomes of these units."""
@@ -479,7 +439,7 @@ class Learner:
         rows = order[np.searchsorted(self._missing.units, units, sorter=order)]
         state = self._learned(self.state, self._missing.take(rows), rewards)
         rest = np.delete(np.arange(len(self._missing)), rows)
-        return state, self._missing.take(rest), self._late.plus(units, self._batch)
+        return state, self._missing.take(rest), self._late.plus(units, self._at.batch)
 
     def replay(
         self, contexts: ArrayLike, rewards: ArrayLike, *, eligible: ArrayLike | None = None
@@ -516,34 +476,21 @@ class Learner:
         table = arguments.floats("rewards", rewards, (len(checked), self.problem.actions))
         if awaited := len(self._joined()):
             raise BatchRuleError(
-                f"contexts: {awaited} units up to batch {self._batch} still await their "
+                f"contexts: {awaited} units up to batch {self._at.batch} still await their "
                 "outcomes. Observe them first; a replay begins at the start of a batch.",
                 code="awaiting-outcomes",
                 field="contexts",
             )
-        seen = self._before(self._batch)
-        last = seen + len(checked)
-        if (
-            not len(checked)
-            or last > self.grid.units
-            or last != self.grid.ends[(final := self.grid.batch_of(last)) - 1]
-            or (self.grid.delay and final < self.grid.batches)
-        ):
-            raise BatchRuleError(
-                f"contexts: a replay must hold one or more whole batches, all that are left if "
-                f"they overlap; received {len(checked)} units after {seen} of {self.grid.units}.",
-                code="not-whole-batches",
-                field="contexts",
-            )
-        before = (self.state, self._batch, self._random.bit_generator.state)
-        observed, log = self._observed, None if self._log is None else self._log.copy()
+        seen, final = self._at.before(self._at.batch), self._at.last_of(len(checked))
+        before = (self.state, self._at.batch, self._random.bit_generator.state)
+        observed, log = self._at.observed, None if self._log is None else self._log.copy()
         try:
             return self._replayed(checked, table, seen, final)
         except BaseException:
-            self.state, self._batch, self._random.bit_generator.state = before
-            del self._used[observed:]
+            self.state, self._at.batch, self._random.bit_generator.state = before
+            del self._at.used[observed:]
             self._log = log
-            self._pending, self._waiting = [], 0
+            self._pending, self._at.waiting = [], 0
             raise
 
     def _replayed(self, checked: Contexts, table: Floats, seen: int, final: int) -> Integers:
@@ -558,14 +505,14 @@ class Learner:
             )
             chances = np.zeros((len(checked), self.problem.actions))
             require_eligible(type(self.policy).__name__, actions, chances, checked.eligible)
-            self._used += range(self._batch, final + 1)
-            self._batch = final + 1
+            self._at.used += range(self._at.batch, final + 1)
+            self._at.batch = final + 1
             return cast(Integers, actions)
         actions = np.empty(len(checked), dtype=np.int64)
-        for batch in range(self._batch, final + 1):
+        for batch in range(self._at.batch, final + 1):
             rows = self._rows(batch, seen)
             actions[rows] = self._assign(checked.take(rows)).actions
-            for known in range(self._observed + 1, batch + 1):
+            for known in range(self._at.observed + 1, batch + 1):
                 if self.grid.known(known) <= batch:
                     due = self._rows(known, seen)
                     self.observe(table[due, actions[due]])
@@ -573,7 +520,7 @@ class Learner:
 
     def _rows(self, batch: int, seen: int) -> Integers:
         """Return the numbers of a batch's units, after the `seen` first units."""
-        return np.arange(self._before(batch), self.grid.ends[batch - 1]) - seen
+        return np.arange(self._at.before(batch), self.grid.ends[batch - 1]) - seen
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to `path`, completely or not at all.
@@ -581,36 +528,21 @@ class Learner:
         The file is a NumPy archive of plain arrays with a JSON header. After :meth:`load` the
         learner continues bit for bit, even in the middle of a batch.
         """
-        arrays: dict[str, AnyArray] = {}
-        values: dict[str, Any] = {}
-        flatten("state", self.state, arrays, values)
-        if not comes_back("state", self.policy.begin(self.problem), arrays, values):
-            raise InvalidArgumentError(
-                "state",
-                "of the same structure as the state returned by begin",
-                type(self.state).__name__,
-            )
-        arrays["ends"] = np.asarray(self.grid.ends, dtype=np.int64)
-        for name, part in self._kept().items():
-            flatten(name, part, arrays, values)
-        header = {
-            "format": FORMAT,
-            **_identity(self.policy),
+        place = {
             "actions": self.problem.actions,
             "dim": self.problem.dim,
             "layout": self.problem.layout,
-            "batch": self._batch,
+            "ends": self.grid.ends,
             "delay": self.grid.delay,
-            "used": self._used,
-            "waiting": self._waiting,
+            "batch": self._at.batch,
+            "used": self._at.used,
+            "waiting": self._at.waiting,
             "log": self._log is not None,
+            "opened": self._log and self._log.opened and len(self._log.opened),
             "random": self._random.bit_generator.state,
-            "values": values,
         }
-        arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        # An open file, because NumPy would append .npz to a path.
-        with atomically(path) as partial, partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+        begun = self.policy.begin(self.problem)
+        LearnerFile.of(self.policy, place, self._kept(), begun=begun).write(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> Learner:
@@ -623,86 +555,36 @@ class Learner:
         policy
             The saved policy; required if it is not part of seqbatch.
         """
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            header = json.loads(arrays.pop("header").tobytes())
-            if header["format"] != FORMAT:
-                raise LearnerFileError(
-                    f"{path}: must be of format {FORMAT}; received format {header['format']}. "
-                    "Read it with the version of seqbatch that wrote it.",
-                    code="other-format",
-                )
-            return cls._restored(header, arrays, policy or _saved_policy(header, path), path)
-        # NotImplementedError: a damaged file may name a compression that does not exist.
-        except (
-            OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError,
-            NotImplementedError,
-        ) as error:  # fmt: skip
-            if isinstance(error, FileNotFoundError | PermissionError | LearnerFileError):
-                raise
-            raise LearnerFileError(
-                f"{path}: must be a file that Learner.save wrote; reading it failed with "
-                f"{type(error).__name__}: {error}.",
-                code="not-a-learner",
-            ) from error
+        with refusing_others(path):
+            file = LearnerFile.read(path)
+            return cls._restored(file, file.policy(path, policy))
 
     @classmethod
-    def _restored(
-        cls,
-        header: dict[str, Any],
-        arrays: dict[str, AnyArray],
-        policy: Policy,
-        path: str | os.PathLike[str],
-    ) -> Learner:
-        identity = json.loads(json.dumps(_identity(policy)))
-        if any(identity[name] != header[name] for name in identity):
-            raise LearnerFileError(
-                f"{path}: must be loaded with the policy it was saved with, "
-                f"{header['policy']} with {header['parameters']}; received {policy!r}.",
-                code="other-policy",
-            )
+    def _restored(cls, file: LearnerFile, policy: Policy) -> Learner:
+        header = file.header
         learner = cls(
             policy,
-            Grid(tuple(arrays.pop("ends").tolist()), header["delay"]),
+            Grid(tuple(header["ends"]), header["delay"]),
             actions=header["actions"],
             dim=header["dim"],
             layout=header["layout"],
             keep_log=header["log"],
         )
-        learner.state = unflatten("state", learner.state, arrays, header["values"])
-        kept = {
-            name: unflatten(name, part, arrays, header["values"])
-            for name, part in learner._kept().items()
-        }
-        waiting, learner._missing, learner._late = (kept[name] for name in KEPT)
-        if learner._log is not None and len(kept["log"].actions):
-            learner._log.pieces = [kept["log"]]
+        if learner._log is not None:
+            opened = header["opened"]
+            learner._log.opened = None if opened is None else (learner.state,) * opened
+        kept = file.kept(learner._kept())
+        learner.state, waiting = kept["state"], kept["waiting"]
+        learner._missing, learner._late = kept["missing"], kept["late"]
+        if learner._log is not None:
+            learner._log.opened = kept["opened"]
+            learner._log.pieces = [kept["log"]] if len(kept["log"].actions) else []
         learner._pending = [waiting] if len(waiting) else []
-        learner._batch, learner._waiting = header["batch"], header["waiting"]
-        learner._used = list(header["used"])
+        learner._at = BatchProgress(
+            learner.grid, header["batch"], header["waiting"], header["used"]
+        )
         learner._random.bit_generator.state = header["random"]
         return learner
-
-    def _check_decision(self, decision: Decision, contexts: Contexts) -> None:
-        """Validate the policy's decision before storing any of it."""
-        units, actions, groups = len(contexts), decision.actions, decision.groups
-        for name, array in (("actions", actions), ("groups", groups)):
-            if array.shape != (units,) or array.dtype.kind != "i":
-                raise InvalidArgumentError(
-                    f"{type(self.policy).__name__}'s {name}",
-                    f"{units} whole numbers",
-                    f"{array.dtype} of shape {array.shape}",
-                )
-        if units and not (actions.min() >= 0 and actions.max() < self.problem.actions):
-            raise InvalidArgumentError(
-                f"{type(self.policy).__name__}'s actions",
-                f"between 0 and {self.problem.actions - 1}",
-                f"{actions.min()} to {actions.max()}",
-            )
-        require_eligible(
-            type(self.policy).__name__, actions, decision.probabilities, contexts.eligible
-        )
 
     def _with_draws(self, units: int, call: Callable[[Floats], _Result]) -> _Result:
         """Call with new random draws; if the call fails, restore the generator."""
@@ -717,40 +599,13 @@ class Learner:
         return AwaitedUnits.joined(self._pending or [AwaitedUnits.none(self.problem.dim)])
 
     def _kept(self) -> dict[str, Any]:
-        """Return what a file keeps beside the policy's state."""
-        kept = dict(zip(KEPT, (self._joined(), self._missing, self._late), strict=True))
+        """Return what a file keeps."""
+        kept = {
+            "state": self.state,
+            "waiting": self._joined(),
+            "missing": self._missing,
+            "late": self._late,
+        }
         if self._log is None:
             return kept
-        return {**kept, "log": self._log.units if self._log.pieces else self._nobody()}
-
-    def _nobody(self) -> LoggedUnits:
-        K, dim = self.problem.actions, self.problem.dim
-        shape = (0, dim) if self.problem.layout == "block" else (0, K, dim)
-        whole, chances = np.empty(0, dtype=np.int64), np.empty((0, K))
-        could = np.empty((0, K), dtype=np.bool_)
-        return LoggedUnits(np.empty(shape), whole, chances, could, whole, np.empty(0))
-
-
-def _identity(policy: Policy) -> dict[str, Any]:
-    """Return the identity of a policy for a file's header: module, name and parameters."""
-    parameters = registry.describe(policy)
-    kind = parameters.pop("kind")
-    try:
-        json.dumps(parameters)
-    except TypeError as error:
-        raise InvalidArgumentError(
-            "policy", "one whose parameters are numbers, strings or tuples of these", str(error)
-        ) from None
-    return {"module": type(policy).__module__, "policy": kind, "parameters": parameters}
-
-
-def _saved_policy(header: dict[str, Any], path: str | os.PathLike[str]) -> Policy:
-    name = header["policy"]
-    ours = header["module"].startswith("seqbatch.policies.")
-    if not ours or name not in registry.kinds():
-        raise LearnerFileError(
-            f"{path}: was saved with the policy {name}, which is not part of seqbatch. Pass it as "
-            f"Learner.load(path, policy={name}(...)).",
-            code="unknown-policy",
-        )
-    return registry.make(name, **header["parameters"])
+        return {**kept, "log": self._log.units, "opened": self._log.opened}

@@ -61,17 +61,4 @@ def logged(waves, *, clusters=None):
 def cut(rows, ends):
     """Return the rows in pieces."""
     places = np.split(np.arange(rows.count), ends)
-    return [taken(rows, part) for part in places]
-
-
-def taken(rows, places):
-    """Return some rows, in the order of the places."""
-    return Rows.of(
-        rows.features[places],
-        rows.actions[places],
-        rows.probabilities[places],
-        rows.outcomes[places],
-        clusters=None if rows.clusters is None else rows.clusters[places],
-        groups={name: levels[places] for name, levels in rows.groups.items()},
-        waves=None if rows.waves is None else rows.waves[places],
-    )
+    return [rows.some(part) for part in places]

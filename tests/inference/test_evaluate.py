@@ -1,13 +1,16 @@
 """Other policies judged on a log, and the log handed to other programs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from seqbatch import Learner, grids
 from seqbatch.inference import Rows, evaluate
 from seqbatch.inference.log_export import open_bandit_feedback, vowpal_wabbit_lines, write_parquet
+from seqbatch.policies import RBGL
 from tests.inference.campaigns import campaign, cut, literal, rows_of
 from tests.oracles import inference as oracle
 from tests.oracles.return_model import returned
@@ -108,20 +111,86 @@ def test_waves_against_a_literal_sum():
     assert str(made).startswith("adaptively weighted")
 
 
+def test_weights_by_unit_against_a_literal_sum():
+    waves = campaign(3, sizes=(60, 55, 80))
+    log, rows, sizes = several(waves), literal(waves), (60, 55, 80)
+    random = np.random.default_rng(2)
+    # In the order of the waves, then of their units: what each would have got in every wave.
+    tables = [random.dirichlet(np.ones(3), (size, 3)) for size in sizes]
+    for m, wave in enumerate(waves):
+        tables[m][:, m] = wave.probabilities
+    order = np.random.default_rng(1).permutation(sum(sizes))
+    by_wave = np.concatenate(tables)[order]
+    made = evaluate(cut(replace(log, by_wave=by_wave), [40, 90]), target)
+    estimate, squares, outcomes, variance = 0.0, 0.0, 0, 0.0
+    for m in range(3):
+        parts, wanted, n = oracle.scored(rows[: m + 1]), target(waves[m]), sizes[m]
+        weighted, cost = [], 0.0
+        for line, pi, table in zip(parts, wanted, tables[m], strict=True):
+            h = [1 / sum(pi[a] ** 2 / table[k][a] for a in range(3)) ** 0.5 for k in range(3)]
+            weight = h[m] / sum(size * one for size, one in zip(sizes, h, strict=True))
+            weighted.append(weight * sum(pi[a] * line["G"][a] for a in range(3)))
+            cost += weight**2 / h[m] ** 2
+        own = [line["e"] for line in parts if line["e"] is not None]
+        squares, outcomes = squares + sum(e**2 for e in own), outcomes + len(own)
+        off = [one - sum(weighted) / n for one in weighted]
+        kurtosis = n * sum(one**4 for one in off) / sum(one**2 for one in off) ** 2
+        effective = len(own) / n / (cost * sum(sizes) ** 2 / n**2)
+        df = max(min(2 * n / (kurtosis - 1), effective), 1)
+        raw = n * sum(one**2 for one in off) / (n - 1)
+        expected = squares / outcomes * cost * n / len(own)
+        estimate, variance = (
+            estimate + sum(weighted),
+            variance + (df * raw + 10 * expected) / (df + 10),
+        )
+    assert made.contextually_weighted.estimate == pytest.approx(estimate)
+    assert made.contextually_weighted.error**2 == pytest.approx(variance)
+    assert evaluate(log, target).contextually_weighted is None
+
+
+def test_rules_of_waves_that_cannot_be_are_refused(log):
+    own = log.probabilities[:, None, :]
+    parts = (log.features, log.actions, log.probabilities, log.outcomes)
+    waves = np.ones(log.count, dtype=int)
+    for field, given in (
+        ("by_wave", {"by_wave": own}),
+        ("by_wave", {"by_wave": 1 - own, "waves": waves}),
+        ("waves", {"by_wave": own, "waves": waves + 1}),
+        ("by_wave", {"by_wave": own[:, :, :2], "waves": waves}),
+        ("contexts", {"contexts": np.ones((3, 2))}),
+    ):
+        with refused("invalid-argument", field=field):
+            Rows.of(*parts, **given)
+    one = evaluate(Rows.of(*parts, waves=waves, by_wave=own), target)
+    assert one.contextually_weighted.estimate == pytest.approx(one.doubly_robust.estimate)
+
+
+def test_contexts_that_no_wave_supports_are_said():
+    waves = campaign(4, sizes=(90, 70))
+    log, order = several(waves), np.random.default_rng(1).permutation(160)
+    tables = np.concatenate([wave.probabilities for wave in waves])[:, None].repeat(2, axis=1)
+    by_wave = tables[order]
+    assert evaluate(replace(log, by_wave=by_wave), 1).contextually_weighted.valid
+    one = int(np.flatnonzero(log.actions != 1)[0])
+    p = np.where(np.arange(160)[:, None] == one, np.eye(3)[log.actions[one]], log.probabilities)
+    by_wave[one] = p[one]
+    made = evaluate(replace(log, probabilities=p, by_wave=by_wave), 1)
+    assert not made.contextually_weighted.valid
+
+
 def test_waves_without_support_do_not_count_in_the_adaptive_weights():
     waves = campaign(4, sizes=(90, 70))
     p = np.tile([0.0, 1.0, 0.0], (70, 1))
     sure = Rows.of(waves[1].features, np.ones(70, dtype=int), p, waves[1].outcomes)
-    always = lambda rows: np.tile([1.0, 0.0, 0.0], (rows.count, 1))  # noqa: E731
-    both, first = evaluate(several([waves[0], sure]), always), evaluate(waves[0], always)
+    both, first = evaluate(several([waves[0], sure]), 0), evaluate(waves[0], 0)
     assert not both.doubly_robust.valid
     assert both.adaptively_weighted.valid
     assert both.adaptively_weighted.error < 1.5 * first.adaptively_weighted.error
     # Of one unit each, waves have no variance: they are joined.
     tiny = several([waves[0].some(slice(place, place + 1)) for place in range(90)])
     whole = several([waves[0].some(slice(0, 50)), waves[0].some(slice(50, 90))])
-    assert evaluate(tiny, always).units == 90
-    one, other = (evaluate(log, always).adaptively_weighted for log in (tiny, whole))
+    assert evaluate(tiny, 0).units == 90
+    one, other = (evaluate(log, 0).adaptively_weighted for log in (tiny, whole))
     assert one.low == pytest.approx(other.low)
 
 
@@ -188,6 +257,11 @@ def test_policies_that_are_none_are_refused(log):
         evaluate(log, np.ones((80, 3)))
     with refused("invalid-argument", field="policy", received="ndarray"):
         evaluate([log], target(log))
+    for action in (-1, 3, True, "the best", None):
+        with refused("invalid-argument", field="policy"):
+            evaluate(log, action)
+    with refused("invalid-argument", field="log"):
+        evaluate(log, Learner(RBGL(), grids.explicit([9]), actions=3, dim=2))
     assert "Overlap" in evaluate(log, target)._repr_html_()
 
 

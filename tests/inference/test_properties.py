@@ -40,7 +40,7 @@ from seqbatch.inference import (
 from seqbatch.inference.intervals import StudentShape, quantile, student
 from seqbatch.inference.rare_events import Part, RareShape
 from seqbatch.inference.score_sums import ScoreColumns, Weighing
-from tests.inference.campaigns import campaign, cut, logged, rows_of, taken
+from tests.inference.campaigns import campaign, cut, logged, rows_of
 from tests.oracles.campaigns import waves_of
 from tests.refusals import refused
 
@@ -71,7 +71,7 @@ def everything(waves):
 def test_neither_order_nor_pieces_matter(clusters, kind):
     waves = logged(waves_of(seed=3, kind=kind), clusters=clusters)
     random = np.random.default_rng(0)
-    shuffled = [taken(rows, random.permutation(rows.count)) for rows in waves]
+    shuffled = [rows.some(random.permutation(rows.count)) for rows in waves]
     pieces = [cut(rows, [1, 20, 20, 33]) for rows in waves]
     whole = everything(waves)
     assert everything(shuffled) == pytest.approx(whole, rel=1e-8)
@@ -509,7 +509,7 @@ def test_coefficients_cover_the_truth_or_say_that_waves_are_too_small():
     assert all(one.valid for one in made.intervals)
     assert made.intervals[1].low < 0.4 < made.intervals[1].high
     assert "income" in str(made)
-    few = [taken(rows, np.arange(6)) for rows in waves]
+    few = [rows.some(slice(6)) for rows in waves]
     assert lift_coefficients(few, 1, SHARES).waves_used == 0
     assert "unknown" in str(lift_coefficients(few, 1, SHARES))
 

@@ -232,6 +232,23 @@ def test_a_roll_out_gains_by_the_right_choice():
     assert plan.as_dict()["after"] == 50_000
 
 
+@pytest.mark.parametrize("customers", [2_000, 20_000])
+def test_with_a_roll_out_the_own_number_of_waves_gains_no_less_than_a_test(customers):
+    asked = {"customers": customers, "actions": ["none", "mail"], "base_rate": "4%",
+             "smallest_lift": "0.5pp", "after": 10 * customers}  # fmt: skip
+    plan = plan_campaign(**asked)
+    assert plan.worth(plan.gain) >= plan.worth(plan.test)
+    best = max(plan.worth(row.gain) for row in plan.rows)
+    assert plan.worth(plan.gain) >= best - 0.02 * plan.worth(plan.perfect)
+    # The researcher's page is of the same waves.
+    assert plan.details.grid.sizes == plan.sizes
+    # Waves that are asked for stay, and the advice names what is better.
+    stated = plan_campaign(**asked, waves=2)
+    assert stated.waves == 2
+    if stated.worth(stated.gain) < stated.worth(stated.test):
+        assert stated.advice.startswith("Run an A/B test in one wave: what it teaches for the")
+
+
 def test_a_choice_for_everybody_is_planned_by_its_probability():
     plan = plan_campaign(**{**TWO, "customers": 2_000}, purpose="choose")
     assert plan.gain.right == pytest.approx(right_of_two(1_000), abs=1e-3)

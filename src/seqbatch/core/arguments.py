@@ -102,7 +102,7 @@ def floats(
 
 def bools(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> Bools:
     """Return `values` as a boolean array in C order; arrays of numbers are refused."""
-    array: AnyArray = np.asarray(values)
+    array = _array(name, values)
     if array.dtype.kind != "b":
         raise InvalidArgumentError(
             name,
@@ -116,7 +116,7 @@ def bools(name: str, values: ArrayLike, shape: tuple[int | str, ...]) -> Bools:
 
 def actions(name: str, values: ArrayLike, units: int, below: int) -> Integers:
     """Return one action per unit. Nothing is rounded: 0.7 is refused, not read as action 0."""
-    array = np.asarray(values)
+    array = _array(name, values)
     rule = f"whole numbers between 0 and {below - 1}, one for each of {units} units"
     if array.shape != (units,):
         raise InvalidArgumentError(name, rule, f"shape {array.shape}")
@@ -127,6 +127,14 @@ def actions(name: str, values: ArrayLike, units: int, below: int) -> Integers:
     if len(wrong):
         raise InvalidArgumentError(name, rule, f"{array[wrong[0]]} in row {wrong[0]}")
     return array.astype(np.int64)
+
+
+def _array(name: str, values: ArrayLike) -> AnyArray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        rule = "an array, with rows of the same length"
+        raise InvalidArgumentError(name, rule, type(values).__name__) from None
 
 
 def _shaped(name: str, array: AnyArray, shape: tuple[int | str, ...], advice: str = "") -> None:

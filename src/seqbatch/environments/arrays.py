@@ -77,9 +77,10 @@ class ArrayEnvironment:
 
     def __post_init__(self) -> None:
         table = self._table()
-        dim = np.shape(self.contexts)[-1] if np.ndim(self.contexts) else 0
+        given = arguments.numeric("contexts", self.contexts)
+        dim = given.shape[-1] if given.ndim else 0
         problem = Problem(ends=(1,), actions=table.shape[1], dim=dim, layout=self.layout)
-        contexts = Contexts.of(self.contexts, problem, eligible=self.eligible)
+        contexts = Contexts.of(given, problem, eligible=self.eligible)
         values, eligible = contexts.values, contexts.eligible
         if len(values) != len(table):
             raise InvalidArgumentError(
@@ -217,8 +218,10 @@ def classification(features: ArrayLike, labels: ArrayLike, *, classes: int) -> A
     >>> classification([[1.0], [2.0]], [1, 0], classes=2).rewards.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    known = arguments.actions("labels", labels, (np.shape(features) or (0,))[0], classes)
-    return ArrayEnvironment(features, np.eye(classes)[known], layout="block")
+    classes = arguments.integer("classes", classes, at_least=2)
+    rows = arguments.floats("features", features, ("n", "p"))
+    known = arguments.actions("labels", labels, len(rows), classes)
+    return ArrayEnvironment(rows, np.eye(classes)[known], layout="block")
 
 
 def logged_table(
@@ -262,8 +265,9 @@ def logged_table(
     table[np.arange(n), taken] = np.where(np.isnan(got), np.nan, known)
     kept: Any = slice(None)
     if probabilities is not None:
-        shape = (n,) if np.ndim(probabilities) == 1 else (n, arms)
-        chance = arguments.floats("probabilities", probabilities, shape)
+        chance = arguments.numeric("probabilities", probabilities)
+        shape = (n,) if chance.ndim == 1 else (n, arms)
+        chance = arguments.floats("probabilities", chance, shape)
         if chance.ndim == 2:
             chance = chance[np.arange(n), taken]
         if n and not (chance.min() > 0 and chance.max() <= 1):

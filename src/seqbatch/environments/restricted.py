@@ -44,6 +44,8 @@ class Restricted(Wrapped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.shares, str) or np.ndim(np.asarray(self.shares, dtype=object)) != 1:
+            raise InvalidArgumentError("shares", "a list of numbers", repr(self.shares))
         shares = tuple(
             arguments.number("shares", share, at_least=0, at_most=1) for share in self.shares
         )

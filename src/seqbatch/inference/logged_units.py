@@ -46,6 +46,11 @@ class Rows:
     waves
         The number of the wave of each unit, if several are logged together; None for one wave.
         Functions that take each wave by itself do not read it; :func:`evaluate` does.
+    contexts
+        What a policy saw, one row per unit, for :func:`evaluate` to ask a learner.
+    by_wave
+        The probability of every action under the rule of each wave, shape (n, waves, K), where
+        waves are numbered from 1: what each unit would have got in the other waves.
 
     Examples
     --------
@@ -63,6 +68,8 @@ class Rows:
     eligible: Bools | None = None
     marks: Integers | None = None
     waves: Integers | None = None
+    contexts: Floats | None = None
+    by_wave: Floats | None = None
 
     @classmethod
     def of(
@@ -77,6 +84,8 @@ class Rows:
         eligible: ArrayLike | None = None,
         marks: ArrayLike | None = None,
         waves: ArrayLike | None = None,
+        contexts: ArrayLike | None = None,
+        by_wave: ArrayLike | None = None,
     ) -> Rows:
         """Validate and return the rows."""
         x = arguments.floats("features", features, ("n", "P"))
@@ -95,7 +104,11 @@ class Rows:
         _require_levels(named, shared)
         marked = None if marks is None else _whole("marks", marks, len(x))
         dated = None if waves is None else _whole("waves", waves, len(x))
-        return cls(x, taken, p, y, shared, named, _eligible(eligible, p), marked, dated)
+        return cls(
+            x, taken, p, y, shared, named, _eligible(eligible, p), marked, dated,
+            None if contexts is None else _contexts(contexts, len(x)),
+            None if by_wave is None else _by_wave(by_wave, p, dated),
+        )  # fmt: skip
 
     def some(self, among: Bools | Integers | slice) -> Rows:
         """Return a subset of the units, in the same order."""
@@ -109,6 +122,8 @@ class Rows:
             None if self.eligible is None else self.eligible[among],
             None if self.marks is None else self.marks[among],
             None if self.waves is None else self.waves[among],
+            None if self.contexts is None else self.contexts[among],
+            None if self.by_wave is None else self.by_wave[among],
         )
 
     @property
@@ -167,6 +182,30 @@ def _eligible(eligible: ArrayLike | None, probabilities: Floats) -> Bools | None
         "more",
     )  # fmt: skip
     return allowed
+
+
+def _contexts(contexts: ArrayLike, count: int) -> Floats:
+    values = arguments.numeric("contexts", contexts)
+    shape = values.shape
+    _require("contexts", f"one row for each of {count} units", shape[:1] == (count,), shape)
+    return values
+
+
+def _by_wave(by_wave: ArrayLike, probabilities: Floats, waves: Integers | None) -> Floats:
+    """Check the probabilities of all waves: those of a unit's own wave are the logged ones."""
+    count, K = probabilities.shape
+    table = arguments.floats("by_wave", by_wave, (count, "waves", K))
+    if waves is None:
+        raise InvalidArgumentError("by_wave", "given with waves", "without")
+    numbered = not count or (waves.min() >= 1 and waves.max() <= table.shape[1])
+    rule = f"numbers from 1 to {table.shape[1]} with such a by_wave"
+    _require("waves", rule, numbered, f"{waves.min(initial=1)} to {waves.max(initial=1)}")
+    own = table[np.arange(count), waves - 1]
+    off = float(np.abs(own - probabilities).max(initial=0.0))
+    _require(
+        "by_wave", "the logged probabilities in each unit's wave", off <= ROUNDING, f"{off} off"
+    )
+    return table
 
 
 def missing_levels(levels: AnyArray) -> Bools:

@@ -18,7 +18,7 @@ from seqbatch.display import percent
 from seqbatch.document import Document, Picture, Section, as_notebook, plain_text, write
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.output_files import require_target
-from seqbatch.planning.campaign_plan_text import advice, details, draw, gain_name, page
+from seqbatch.planning.campaign_plan_text import LITTLE, advice, details, draw, gain_name, page
 from seqbatch.planning.campaign_terms import CampaignTerms
 from seqbatch.planning.detection import (
     least_share,
@@ -157,6 +157,20 @@ class CampaignPlan:
     def choosing(self) -> bool:
         """Whether only the action that is chosen for everybody at the end counts."""
         return self.plan.choosing
+
+    @property
+    def better_waves(self) -> int:
+        """The fewest waves that gain as much as any, or hardly less, and no less than a test.
+
+        With a roll-out the planner's own number may gain less than an A/B test: it is best on
+        average over effects, of which the stated lift is one.
+        """
+        worths = {row.waves: self.worth(row.gain) for row in self.rows}
+        enough = max(worths.values()) - LITTLE * self.worth(self.perfect)
+        enough = max(enough, self.worth(self.test))
+        if worths[self.waves] >= enough:
+            return self.waves
+        return min(waves for waves, worth in worths.items() if worth >= enough)
 
     @property
     def advice(self) -> str:
@@ -365,15 +379,25 @@ def plan_campaign(
         "purpose": purpose,
         "seed": seed,
     }
-    made = _planned(asked, terms, progress)
-    one_wave = (terms.customers,)
+    made = _campaign_plan(asked, terms, progress)
+    free = after and waves is None
+    if free and (better := made.better_waves) != made.waves:
+        made = _campaign_plan({**asked, "batches": better}, terms, progress)
+    return made
+
+
+def _campaign_plan(
+    asked: Mapping[str, Any], terms: CampaignTerms, progress: Report | None
+) -> CampaignPlan:
+    """Return the plan that is asked of the planner."""
+    made, after = _planned(asked, terms, progress), asked["after"]
     return CampaignPlan(
         terms=terms,
         plan=made,
         rows=tuple(
             WaveRow(sizes=row.sizes, gain=_gain(made, terms, row.sizes)) for row in made.rows
         ),
-        test=_gain(made, terms, one_wave),
+        test=_gain(made, terms, (terms.customers,)),
         blind=_untested(terms, after),
         perfect=_perfect(terms, after),
         needed=units_needed(made.model, made.policy, lift=terms.lift, power=POWER),

@@ -305,6 +305,11 @@ def _waves_advice(plan: "CampaignPlan") -> str:
         return _choice_advice(plan)
     lift = plan.terms.lift_text(plan.terms.lift)
     power = plan.gain.power or 0.0
+    if plan.after and plan.better_waves == 1:
+        return (
+            "Run an A/B test in one wave: what it teaches for the roll-out is worth more than what "
+            f"more waves would earn if the lift is {lift}."
+        )
     if not _clear_gain(plan):
         return (
             "Run an A/B test in one wave: with so few customers, more waves would gain hardly "

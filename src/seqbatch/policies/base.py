@@ -153,6 +153,12 @@ class BasePolicy:
         checked = arguments.number(name, getattr(self, name), **bounds)
         object.__setattr__(self, name, checked)
 
+    def _plain_unless(self, name: str, word: str, **bounds: float) -> None:
+        """Check and store a hyper-parameter that may also be a word."""
+        given = getattr(self, name)
+        if not isinstance(given, str) or given != word:
+            self._plain(name, **bounds)
+
     def begin(self, problem: Problem) -> State:
         """Return the state before the first unit: no evidence."""
         groups = self.groups(problem)

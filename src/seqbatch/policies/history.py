@@ -102,7 +102,11 @@ class History:
         return cls(sums, tuple(range(len(sums.count)) if places is None else places), drift)
 
     def __post_init__(self) -> None:
-        places = tuple(int(place) for place in self.places)
+        if not isinstance(self.sums, JointSums):
+            raise InvalidArgumentError("sums", "those of History.of(batches)", repr(self.sums))
+        if isinstance(self.places, str) or not isinstance(self.places, Sequence):
+            raise InvalidArgumentError("places", "a list of whole numbers", repr(self.places))
+        places = tuple(arguments.integer("places", place, at_least=-1) for place in self.places)
         object.__setattr__(self, "places", places)
         known = [place for place in places if place != -1]
         if not all(0 <= place < len(self.sums.count) for place in known):
@@ -110,7 +114,7 @@ class History:
             raise InvalidArgumentError("places", rule, places)
         if len(set(known)) < len(known):
             raise InvalidArgumentError("places", "a different row for each action", places)
-        if self.drift != LEARN:
+        if not isinstance(self.drift, str) or self.drift != LEARN:
             object.__setattr__(self, "drift", arguments.number("drift", self.drift, at_least=0))
         if not self.sums.count.any():
             raise InvalidArgumentError("history", "one with outcomes", "one without any")
@@ -158,7 +162,7 @@ class History:
             for name in ("level_moment", "level_count"):
                 given[name] = given[name].reshape(count, levels)
             return cls(JointSums(**given), tuple(plain["places"]), plain["drift"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 "history", "a History or its plain values", f"{type(plain).__name__} ({error})"
             ) from None

@@ -66,8 +66,7 @@ class LBGL(GreedyPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._plain("scale", at_least=0)
-        if self.noise != OUTCOMES:
-            self._plain("noise", above=0)
+        self._plain_unless("noise", OUTCOMES, above=0)
 
     def refit(self, state: State) -> State:
         """Solve the lasso on all evidence, with the penalty of the next batch."""

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from seqbatch.core import Contexts, Estimate, kernels
 from seqbatch.core.arrays import Bools, Floats, Integers
-from seqbatch.policies.choice import Ties, contested, highest, pick, surely, uniformly
+from seqbatch.errors import InvalidArgumentError
+from seqbatch.policies.choice import (
+    Ties,
+    contested,
+    highest,
+    pick,
+    require_eligible,
+    surely,
+    uniformly,
+)
 
 #: What a rule may ask of its reader beyond a score for each action and the highest of them.
 EXTRAS = {
@@ -93,6 +102,21 @@ class Decision:
         """
         p = self.probabilities
         return np.zeros_like(p) if self.samples is None else np.sqrt(p * (1 - p) / self.samples)
+
+    def require_sound(self, policy: str, contexts: Contexts) -> None:
+        """Refuse what no policy may decide: other shapes, unknown or ineligible actions."""
+        units, K = len(contexts), contexts.problem.actions
+        for name, array in (("actions", self.actions), ("groups", self.groups)):
+            if array.shape != (units,) or array.dtype.kind != "i":
+                raise InvalidArgumentError(
+                    f"{policy}'s {name}",
+                    f"{units} whole numbers",
+                    f"{array.dtype} of shape {array.shape}",
+                )
+        if units and not (self.actions.min() >= 0 and self.actions.max() < K):
+            received = f"{self.actions.min()} to {self.actions.max()}"
+            raise InvalidArgumentError(f"{policy}'s actions", f"between 0 and {K - 1}", received)
+        require_eligible(policy, self.actions, self.probabilities, contexts.eligible)
 
 
 @dataclass(frozen=True)

@@ -182,8 +182,7 @@ class SBUCB(EstimatingPolicy, ConfidencePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise != OUTCOMES:
-            self._plain("noise", above=0)
+        self._plain_unless("noise", OUTCOMES, above=0)
 
     @property
     def published(self) -> bool:

@@ -96,8 +96,7 @@ class ThompsonSampling(EstimatingPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.scale != OUTCOMES:
-            self._plain("scale", at_least=0)
+        self._plain_unless("scale", OUTCOMES, at_least=0)
         self._plain("ridge", above=0)
         samples = arguments.integer("samples", self.samples, at_least=2)
         if samples % 2:

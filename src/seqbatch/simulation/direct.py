@@ -235,10 +235,12 @@ class _Run:
         *,
         keep_log: bool,
     ) -> None:
-        self.grid, self.log = grid, UnitLog() if keep_log else None
+        self.grid, self.log = grid, UnitLog(policy, problem) if keep_log else None
         self.learning = problem.batches if learn_last else problem.batches - 1
         self.policy, self.problem, self.theta = policy, problem, theta
         self.state: Any = policy.begin(problem)
+        if self.log is not None:
+            self.log.open(self.state)
         self.checkpoints = checkpoints[checkpoints <= problem.units]
         self.batch, self.done = 1, 0
         self.seen, self.read = 0, 0
@@ -338,6 +340,8 @@ class _Run:
                 self.state = self.policy.learn(self.state, late)
             self.state = self.policy.close(self.state)
             self.known = diagnostics(self.state, self.policy, self.theta)
+            if self.log is not None:
+                self.log.open(self.state)
         self.closed.append((self.seen, self.regret, self.reward, *self.known))
         self.batch, self.done = self.batch + 1, 0
 
@@ -357,5 +361,5 @@ class _Run:
             simple_regret=later.simple_regret(self.policy, self.state, self.problem)
             if learned
             else nan,
-            rows=None if self.log is None else self.log.units.rows(),
+            rows=None if self.log is None else self.log.rows(),
         )

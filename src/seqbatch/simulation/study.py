@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,6 +29,7 @@ from seqbatch.simulation.direct import (
     simulate_together,
 )
 from seqbatch.simulation.line import Line
+from seqbatch.simulation.measures import Measure, measured
 from seqbatch.simulation.resumable_tasks import Report, Row, Task, run_tasks
 from seqbatch.simulation.study_result import StudyResult
 from seqbatch.simulation.trajectory import Trajectory, problem_of
@@ -53,6 +54,7 @@ class Trial:
     seed: int
     method: Method
     learn_last: bool
+    measures: tuple[tuple[str, Measure], ...] = ()
 
     @property
     def name(self) -> str:
@@ -65,15 +67,23 @@ class Trial:
         # All or none: expected and realised regret are not comparable.
         collapsible = all(collapses(line.policy, self.environment) for _, line in self.lines)
         method = "direct" if self.method == "auto" and not collapsible else self.method
+        seed = _place(self.seed, self.environment_name, self.trial)
         runs = simulate_together(
             [(policy, grid) for _, policy, grid in cases],
             self.environment,
-            seed=_place(self.seed, self.environment_name, self.trial),
+            seed=seed,
             method=method,
             learn_last=self.learn_last,
             names=[name for name, _, _ in cases],
+            keep_log=bool(self.measures),
         )
-        return _rows(self.environment_name, self.trial, cases, runs)
+        rows = _rows(self.environment_name, self.trial, cases, runs)
+        if self.measures:
+            instance = self.environment.instance(seed)
+            for row, run, (name, _, grid) in zip(rows, runs, cases, strict=True):
+                with named_in_errors(name, grid):
+                    row |= measured(dict(self.measures), run, instance)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -113,6 +123,11 @@ class DeviceTrials:
 
 
 Case = tuple[str, Policy, Grid]
+#: The columns of the table of runs, beside measures.
+COLUMNS = (
+    "environment", "policy", "units", "batches", "trial", "regret", "simple_regret", "reward",
+    "error", "eigenvalue", "ends", "batch_regret",
+)  # fmt: skip
 
 
 def _cases(
@@ -205,6 +220,9 @@ class Study:
         be. Without learning from the last batch, simple regret is unknown.
     device
         The device on which trials run in parallel; implies the method ``"device"``.
+    measures
+        Further values of each run, by name: functions of the trajectory, whose `rows` are its log,
+        and the instance, such as :class:`Coverage`. They need the method ``"direct"``.
 
     Examples
     --------
@@ -231,11 +249,12 @@ class Study:
     method: Method = "auto"
     device: str | None = None
     learn_last: bool = True
+    measures: Mapping[str, Measure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         arguments.integer("trials", self.trials)
         arguments.integer("seed", self.seed, at_least=0)
-        for name in ("environments", "policies"):
+        for name in ("environments", "policies", "measures"):
             if not isinstance(getattr(self, name), Mapping):
                 rule = 'a mapping from names, for example {"mine": ...}'
                 raise InvalidArgumentError(name, rule, repr(getattr(self, name)))
@@ -252,6 +271,19 @@ class Study:
         object.__setattr__(self, "batches", tuple(dict.fromkeys(self.batches)))
         object.__setattr__(self, "device", self._device())
         self._require_parts()
+        self._require_measures()
+
+    def _require_measures(self) -> None:
+        for name, measure in self.measures.items():
+            if not callable(measure) or isinstance(measure, type):
+                rule = "a function of a trajectory and an instance, for example Coverage()"
+                raise InvalidArgumentError(f"measures[{name!r}]", rule, repr(measure))
+            if name in COLUMNS:
+                rule = f"named otherwise than {', '.join(COLUMNS)}"
+                raise InvalidArgumentError("measures", rule, repr(name))
+        if self.measures and self.method not in ("auto", "direct"):
+            rule = "'auto' or 'direct' with measures, which need a log"
+            raise InvalidArgumentError("method", rule, repr(self.method))
 
     def _device(self) -> str | None:
         """Return the device on which trials run; None for the processor."""
@@ -345,7 +377,7 @@ class Study:
         table = run_tasks(
             self._tasks(),
             out=Path(out),
-            declaration=(*declared, self.learn_last, self.device),
+            declaration=(*declared, self.learn_last, self.device, *self._own),
             columns={"ends": pl.List(pl.Int64), "batch_regret": pl.List(pl.Float64)},
             jobs=jobs,
             engine=engine,
@@ -355,7 +387,13 @@ class Study:
             {name: n for n, name in enumerate(self.environments)}
         )
         kinds = {name: type(line.policy).__name__ for name, line in self.lines}
-        return StudyResult(table.sort(place, maintain_order=True), kinds)
+        expected = {name: getattr(own, "expected", None) for name, own in self.measures.items()}
+        return StudyResult(table.sort(place, maintain_order=True), kinds, expected)
+
+    @property
+    def _own(self) -> tuple[object, ...]:
+        """What belongs to the declaration of a run only if there are measures."""
+        return (self.measures,) if self.measures else ()
 
     def _tasks(self) -> list[Task]:
         """Return all trials: first the first of every environment, which finds what cannot run."""
@@ -364,7 +402,7 @@ class Study:
             return [
                 Trial(
                     name, environment, lines, horizons, trial, self.seed, self.method,
-                    self.learn_last,
+                    self.learn_last, tuple(self.measures.items()),
                 )
                 for trial in range(self.trials)
                 for name, environment in self.environments.items()

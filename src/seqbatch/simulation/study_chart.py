@@ -33,9 +33,14 @@ def shown(runs: "pl.DataFrame") -> list[Over]:
 
 
 def chart(
-    runs: "pl.DataFrame", kinds: Mapping[str, str], *, over: Over | None = None, value: str
+    runs: "pl.DataFrame",
+    kinds: Mapping[str, str],
+    *,
+    over: Over | None = None,
+    value: str,
+    expected: float | None = None,
 ) -> "alt.TopLevelMixin":
-    """Draw mean values with intervals, given the class of each policy."""
+    """Draw mean values with intervals, given the class of each policy; a line where expected."""
     import altair as alt
     import polars as pl
 
@@ -52,14 +57,16 @@ def chart(
     }
     styles = looks({labels[line]: kind for line, kind in kinds.items()})
     table = _means(runs, over, value).with_columns(line=pl.col("policy").replace(labels))
-    panels = _panels(table, styles, over, value)
+    panels = _panels(table, styles, over, value, expected)
     words = [interval_words(table)]
+    if expected is not None:
+        words.append(f"The dashed line is the value expected, {expected:g}.")
     if over != "horizons" and runs["units"].n_unique() > 1:
         words.append(f"Runs of {counted(max(runs['units']), 'unit')}.")
     return pictured(
         alt.concat(*panels, columns=2),
         styles,
-        title=f"{_words(value)} against {TITLES[over]}",
+        title=f"{value_words(value).capitalize()} against {TITLES[over]}",
         subtitle=words,
         width=480 * min(len(panels), 2),
     )
@@ -84,7 +91,11 @@ def _means(runs: "pl.DataFrame", over: Over, value: str) -> "pl.DataFrame":
 
 
 def _panels(
-    table: "pl.DataFrame", styles: Mapping[str, LineStyle], over: Over, value: str
+    table: "pl.DataFrame",
+    styles: Mapping[str, LineStyle],
+    over: Over,
+    value: str,
+    expected: float | None,
 ) -> list[Any]:
     import altair as alt
     import polars as pl
@@ -94,7 +105,7 @@ def _panels(
     if over == "batches":
         axis = alt.Axis(values=sorted(set(table["round"].drop_nulls())), format="d")
     x = alt.X(f"{COLUMNS[over]}:Q", title=AXES[over], scale=scale, axis=axis)
-    y = alt.Y("mean:Q", title=_words(value).lower(), scale=alt.Scale(zero=over == "time"))
+    y = alt.Y("mean:Q", title=value_words(value), scale=alt.Scale(zero=over == "time"))
     apart = [None] if over == "batches" else sorted(set(table["round"]), key=lambda n: n or 0)
     panels = []
     for environment, batches in product(dict.fromkeys(table["environment"]), apart):
@@ -105,9 +116,13 @@ def _panels(
             words.append(f"M = {batches}")
         title = alt.TitleParams(", ".join(words), anchor="start")
         made = drawn(part, styles, x=x, y=y, interval=True)
+        if expected is not None:
+            line = alt.Chart({"values": [{"mean": expected}]}).mark_rule(strokeDash=[4, 4])
+            made = alt.layer(line.encode(y=y), made)
         panels.append(made.properties(width=420, height=280, title=title))
     return panels
 
 
-def _words(value: str) -> str:
-    return {"error": "Error of the estimate"}.get(value, value.replace("_", " ").capitalize())
+def value_words(value: str) -> str:
+    """Return what a value is, for titles."""
+    return {"error": "error of the estimate"}.get(value, value.replace("_", " "))

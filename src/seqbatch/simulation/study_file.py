@@ -25,8 +25,10 @@ from seqbatch.simulation.line import Line
 #: What a file declares, in the order in which it is written.
 KEYS = (
     "seed", "trials", "horizons", "batches", "grid", "method", "device", "learn_last",
-    "environments", "policies",
+    "environments", "policies", "measures",
 )  # fmt: skip
+#: Those that are tables of objects with a kind.
+GROUPS = KEYS[-3:]
 #: The most numbers of an array that a file holds.
 MOST_NUMBERS = 10_000
 
@@ -41,8 +43,9 @@ def read(path: Path) -> dict[str, Any]:
     if (folder := str(path.resolve().parent)) not in sys.path:
         sys.path.insert(0, folder)
     made = dict(declared)
-    for name, make in (("environments", _environment), ("policies", _policy)):
-        made[name] = {key: make(f"{name}.{key}", parts) for key, parts in declared[name].items()}
+    for name, make in zip(GROUPS, (_environment, _policy, _made), strict=True):
+        group = declared.get(name, {})
+        made[name] = {key: make(f"{name}.{key}", parts) for key, parts in group.items()}
     if "grid" in declared:
         made["grid"] = _grid("grid", declared["grid"])
     return made
@@ -64,10 +67,11 @@ def _declared(path: Path) -> dict[str, Any]:
         raise InvalidArgumentError(
             "spec", f"composed of {', '.join(KEYS)}", f"{', '.join(unknown)} in {path}"
         )
-    for name in ("environments", "policies"):
-        if not isinstance(declared[name], dict):
-            raise InvalidArgumentError(name, "tables with a kind", repr(declared[name]))
-        for key, parts in declared[name].items():
+    for name in GROUPS:
+        group = declared.get(name, {})
+        if not isinstance(group, dict):
+            raise InvalidArgumentError(name, "tables with a kind", repr(group))
+        for key, parts in group.items():
             if not isinstance(parts, dict):
                 raise InvalidArgumentError(f"{name}.{key}", "a table with a kind", repr(parts))
     return declared
@@ -181,7 +185,7 @@ def _called(make: Callable[..., Any], where: str, parameters: Mapping[str, Any])
 def write(study: Any, path: Path) -> Path:
     """Write a study as a file that `read` reads; refuse parts that a file cannot state."""
     usual = inspect.signature(type(study)).parameters
-    own = {key: getattr(study, key) for key in KEYS[:-2]}
+    own = {key: getattr(study, key) for key in KEYS if key not in GROUPS}
     stated = {
         key: _plain(key, value)
         for key, value in own.items()
@@ -191,7 +195,7 @@ def write(study: Any, path: Path) -> Path:
         # They replace its number.
         stated.get("grid", {}).pop("batches", None)
     lines = [f"{key} = {_toml(value)}" for key, value in stated.items()]
-    for group in ("environments", "policies"):
+    for group in GROUPS:
         for name, part in getattr(study, group).items():
             where = f"{group}.{name}"
             lines += ["", f"[{group}.{_key(name)}]"]

@@ -1,7 +1,7 @@
 """The results of a study: its table of runs, summaries with ranks and differences, and plots."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,39 +31,49 @@ class StudyResult:
         the estimate's error, and the regret at each batch's end.
     kinds
         The class of each policy.
+    measures
+        The study's measures, each with the value that it should have, or None.
     """
 
     runs: "pl.DataFrame"
     kinds: Mapping[str, str]
+    measures: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the study measures: columns of the runs."""
+        return (*VALUES, *self.measures)
 
     def summary(self, *, value: str = "regret", base: str | None = None) -> Table:
         """Return the mean of each policy on each grid, with its error, 95% interval and rank.
 
-        Ranks are those among policies with as many batches, 1 for the best.
+        Ranks are those among policies with as many batches, 1 for the best; measures have none.
 
         Parameters
         ----------
         value
             ``"regret"``, ``"simple_regret"`` (of the final rule, per unit), ``"reward"`` or
-            ``"error"`` (of the estimate).
+            ``"error"`` (of the estimate); or a measure of the study.
         base
             A policy from which to take the mean difference, by trial.
         """
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         keys = ["environment", "policy", "units", "batches"]
         # A policy with an own grid has a rank beside each number of batches of the others.
         ranks = ranked(self.runs, value=value).unique(keys, keep="none", maintain_order=True)
         table = summarise(self.runs, value=value).join(
             ranks.select(*keys, "rank"), on=keys, how="left", maintain_order="left"
         )
-        columns = [*keys, "trials", "mean", "error", "low", "high", "rank"]
+        # Of a measure it is not known whether more is better.
+        rank = [] if value in self.measures else ["rank"]
+        columns = [*keys, "trials", "mean", "error", "low", "high", *rank]
         if base is not None:
             gaps = paired(self.runs, base=base, value=value)
             gaps = gaps.unique(keys, keep="none", maintain_order=True)
             gaps = gaps.select(*keys, "difference", difference_error="error")
             table = table.join(gaps, on=keys, how="left", maintain_order="left")
             columns += ["difference", "difference_error"]
-        return _table(_words(value).capitalize(), table.select(columns))
+        return _table(study_chart.value_words(value).capitalize(), table.select(columns))
 
     def overall(self, *, value: str = "regret", base: str | None = None) -> Table:
         """Return the policies over all environments: mean rank, and mean difference from a base.
@@ -71,7 +81,7 @@ class StudyResult:
         The base is the first policy, unless named. Errors are over trials, with the environments
         taken as they are.
         """
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         base = next(iter(self.kinds)) if base is None else base
         columns = [
             "policy",
@@ -84,7 +94,9 @@ class StudyResult:
             "error",
         ]
         found = overall(self.runs, base=base, value=value).rename({"round": "batches"})
-        title = f"{_words(value).capitalize()} over environments, compared with {base}"
+        title = (
+            f"{study_chart.value_words(value).capitalize()} over environments, compared with {base}"
+        )
         return _table(title, found.select(columns))
 
     def by_batch(self) -> Table:
@@ -95,9 +107,9 @@ class StudyResult:
 
     def slopes(self, *, value: str = "regret", over: str = "units") -> Table:
         """Return the slope of log mean value in log units, or in log batches, with its error."""
-        arguments.choice("value", value, VALUES)
+        arguments.choice("value", value, self.values)
         found = slopes(self.runs, value=value, over=over)
-        return _table(f"Slope of log {_words(value)} in log {over}", found)
+        return _table(f"Slope of log {study_chart.value_words(value)} in log {over}", found)
 
     def plot(
         self, over: study_chart.Over | None = None, *, value: str = "regret"
@@ -113,8 +125,9 @@ class StudyResult:
         value
             See :meth:`summary`; over time it is regret.
         """
-        arguments.choice("value", value, VALUES)
-        return study_chart.chart(self.runs, self.kinds, over=over, value=value)
+        arguments.choice("value", value, self.values)
+        expected = self.measures.get(value)
+        return study_chart.chart(self.runs, self.kinds, over=over, value=value, expected=expected)
 
     def to_pandas(self) -> Any:
         """Return the runs as a pandas data frame."""
@@ -163,6 +176,7 @@ class StudyResult:
             files += [save(picture, place / f"{over}.{ending}") for ending in ("png", "html")]
         if self.runs["simple_regret"].is_not_nan().any():
             files.append(save(self.plot(value="simple_regret"), place / "simple-regret.png"))
+        files += [save(self.plot(value=name), place / f"{name}.png") for name in self.measures]
         return files
 
     def __repr__(self) -> str:
@@ -188,10 +202,6 @@ def _table(title: str, frame: "pl.DataFrame") -> Table:
 def _flat_table(runs: "pl.DataFrame") -> Table:
     flat = [name for name, kind in runs.schema.items() if not kind.is_nested()]
     return _table("Runs", runs.select(flat))
-
-
-def _words(value: str) -> str:
-    return {"error": "error of the estimate"}.get(value, value.replace("_", " "))
 
 
 def _listed(numbers: Sequence[int]) -> str:

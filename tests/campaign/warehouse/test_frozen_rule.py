@@ -132,6 +132,25 @@ def test_any_cut_and_any_order_give_the_same_sums(tmp_path_factory, cuts, seed):
     assert texts(found.table(rule.now, "")).equals(whole, null_equal=True)
 
 
+def test_shards_have_rules_without_the_other_units(store):
+    campaign = Campaign.create(ELSEWHERE, store=store)
+    units, outcomes = assigned(campaign, 900, 1)
+    rule = listing(campaign.rule(), units)
+    # The wave has 600 of 900 units.
+    whole, parts = joined(rule, units, outcomes), []
+    for shard in (units[:200], units[200:]):
+        listed = rule.listed(shard.to_arrow().combine_chunks().to_batches()[0])
+        own = rule.of_shard(listed)
+        assert len(own.members) < len(listed.marks)
+        table = joined(own, shard, outcomes)
+        parts.append(tallied(own, table))
+        assert table.num_rows == len(own.members)
+    with refused("invalid-rows", problem="not-in-wave"):
+        own.sums(whole.combine_chunks().to_batches()[0])
+    found = texts(merge_tree(WaveTally.merged, parts).table(rule.now, ""))
+    assert found.equals(texts(tallied(rule, whole).table(rule.now, "")), null_equal=True)
+
+
 def test_a_unit_in_two_pieces_is_found(store, tmp_path):
     campaign = Campaign.create(ELSEWHERE, store=store)
     units, outcomes = assigned(campaign, 600, 1)

@@ -165,6 +165,18 @@ class FrozenRule:
         first = np.argsort(drawn, kind="stable")[:size]
         return replace(self, members=ordered(chosen[first]))
 
+    def of_shard(self, units: WaveList) -> "FrozenRule":
+        """Return the rule of a wave for some units only: a process needs no list of the others.
+
+        Parameters
+        ----------
+        units
+            The units of the shard, whether or not they entered the wave.
+        """
+        if self.members is None:
+            raise self._unlisted()
+        return replace(self, members=ordered(units.marks[held(self.members, units.marks)]))
+
     def assign(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return each unit's action, as the SQL statement does.
 

@@ -73,8 +73,10 @@ def count_repeated(marks: AnyArray) -> int:
 
 def held(placed: AnyArray, marks: AnyArray) -> Bools:
     """Return which marks are among ordered ones."""
-    found, place = np.zeros(len(marks), dtype=np.bool_), np.searchsorted(placed[:, 0], marks[:, 0])
-    rows = np.arange(len(marks))
+    found, rows = np.zeros(len(marks), dtype=np.bool_), np.arange(len(marks))
+    # Searched for in their order, neighbours are found near each other.
+    order, place = np.argsort(marks[:, 0]), np.empty(len(marks), dtype=np.int64)
+    place[order] = np.searchsorted(placed[:, 0], marks[order, 0])
     # Two ids may have the same first 64 bits.
     while len(rows := rows[place[rows] < len(placed)]):
         rows = rows[placed[place[rows], 0] == marks[rows, 0]]
