@@ -93,7 +93,7 @@ def in_python(remedy: Remedy) -> str:
             return f" ({remedy.action}=True)"
         case "overwrite":
             return " (force=True)."
-        case "close" | "record-sums":
+        case "close" | "record-sums" if "force" in remedy.options:
             return ": force=True, with a reason=..."
         case "delete":
             return ": force=True."

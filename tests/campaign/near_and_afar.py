@@ -20,12 +20,14 @@ class Pair:
         self.afar = Campaign.create(spec, store=stores[0])
         self.near = Campaign.create({**spec, "rows": "here"}, store=stores[1])
         self.shop, self.folder, self.told, self.among = shop, folder, [], among
+        self.learns = bool(self.afar.situation().spec.features.learning)
 
     def statement(self, what):
         """Return a statement, and its file."""
-        text = self.afar.sql(
-            what=what, dialect=self.shop.dialect, assignments="afar_units", outcomes="visits"
+        tables = {"assignments": "afar_units"} | (
+            {} if what == "scaling" else {"outcomes": "visits"}
         )
+        text = self.afar.sql(what=what, dialect=self.shop.dialect, **tables)
         path = self.folder / f"{what}-{self.afar.situation().sequence}.sql"
         path.write_text(text, encoding="utf-8")
         return text, path
@@ -55,6 +57,8 @@ class Pair:
         self.near.record(self.told[-1])
         near = self.near.close()
         self.shop.put("visits", pl.concat(self.told))
+        if now.wave == 1 and self.learns:
+            self.pass_over("scaling")
         return self.pass_over("sums").closed, near
 
     def pass_over(self, what):

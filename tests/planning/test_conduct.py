@@ -122,7 +122,7 @@ def test_policies_are_compared_under_the_same_conditions(layout):
     spread = np.hypot(found.std(ddof=1), thinned.std(ddof=1)) / np.sqrt(150)
     assert spread < 0.08 * found.mean()
     assert abs(found.mean() - thinned.mean()) < 3.5 * spread
-    assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 5 + (layout == "block")
+    assert len(candidates(model, costing(10.0, 1.0, SIZES), seed=0)) == 6
 
 
 @pytest.mark.usefixtures("few_trials")

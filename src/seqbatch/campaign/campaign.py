@@ -833,7 +833,9 @@ class Campaign:
         ----------
         what
             ``"assign"``: every unit's action, score and probabilities, as `assign` gives them.
-            ``"sums"``: the sums that the campaign learns from, for :meth:`record_sums`.
+            ``"scaling"``: what is learned about columns from the first wave, for
+            :meth:`record_sums`, before its sums.
+            ``"sums"``: the sums that the campaign learns from, likewise.
             ``"findings"``: the next sums that findings of closed waves need, likewise.
         dialect
             duckdb, postgres, spark, bigquery, snowflake or trino.

@@ -87,7 +87,7 @@ def in_options(remedy: Remedy, about: About | None = None) -> str:
             return " (--force)."
         case "key":
             return " (--key FILE)"
-        case "close" | "record-sums":
+        case "close" | "record-sums" if "force" in remedy.options:
             return ": --force, with a --reason."
         case "delete":
             return ": --force."

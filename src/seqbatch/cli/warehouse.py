@@ -37,8 +37,8 @@ def sql(
     what: Annotated[
         str,
         typer.Option(
-            help="Statement to write: assign (decisions), sums (to close the wave) or findings "
-            "(sums that findings need next)."
+            help="Statement to write: assign (decisions), scaling (what the first wave says about "
+            "columns), sums (to close the wave) or findings (sums that findings need next)."
         ),
     ] = "assign",
     dialect: Annotated[
@@ -150,6 +150,9 @@ def _show_recorded(result: "SumsRecorded") -> None:
     from seqbatch.display import enumerated
 
     waves = enumerated([str(wave) for wave in result.waves])
+    if result.kind == "scaling":
+        say(f"Scaling of columns learned from wave 1 (event {result.event})")
+        return
     say(f"Sums for findings recorded: {result.kind} of wave {waves} (event {result.event})")
     if result.stopping is not None:
         say(look_text(result.stopping))

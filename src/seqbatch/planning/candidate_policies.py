@@ -21,12 +21,15 @@ from seqbatch.policies import (
     JointRidge,
     Lookahead,
     ThompsonSampling,
+    design_of,
 )
 from seqbatch.policies.base import BasePolicy
 from seqbatch.policies.estimation import OWN_LEVEL
 
 #: Pure exploitation, the benchmark for the others; its estimates know how large effects are.
 EXPLOITATION = "pure exploitation"
+#: The policy of campaigns after a first batch by design, and the units that its design is made of.
+BY_DESIGN, DESIGNED = "joint ridge after a first batch by design", 500
 #: Simulated units per batch: this many per parameter, within bounds. With fewer, a batch would
 #: teach too much about its own units, which favours policies that shrink.
 UNITS_A_PARAMETER, FEWEST, MOST = 8, 512, 4_096
@@ -115,7 +118,7 @@ def preferred(compared: Sequence[Candidate]) -> BasePolicy:
     The batches are those of pure exploitation, which it becomes as outcomes accumulate.
     """
     # Nobody knows as much as the first one: it is no candidate.
-    usual, *others = compared[1:]
+    usual, *others = (one for one in compared[1:] if one.name != BY_DESIGN)
     best = min(others, key=lambda one: one.regret, default=usual)
     # Two standard errors of the difference: the seed must not decide a tie.
     error = math.hypot(best.excess_error, usual.excess_error)
@@ -149,6 +152,11 @@ def _options(model: Model, units: int) -> dict[str, BasePolicy]:
         "Thompson": thompson,
         "UCB": replace(ucb(model, units), last="greedy"),
     }
+    if isinstance(campaigns, JointRidge) and model.layout == "shared":
+        # Its design is that of the planner's contexts: another one is needed for real units.
+        vectors = np.random.default_rng(0).standard_normal((DESIGNED, model.actions, model.dim))
+        design = design_of(vectors)
+        options[BY_DESIGN] = replace(campaigns, first="design", design=design)
     if model.layout == "block" and 1 < model.dim <= FEW_FEATURES and model.conduct.after:
         options["lookahead"] = Lookahead(after=model.conduct.after, ties="random")
     if model.layout == "block" and model.dim > 1 and model.actions * model.dim <= FEW_PARAMETERS:

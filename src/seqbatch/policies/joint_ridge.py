@@ -41,7 +41,7 @@ from seqbatch.core.joint_regression import JointSums
 from seqbatch.core.pooled_regression import PooledRegression
 from seqbatch.errors import InvalidArgumentError
 from seqbatch.policies.base import First, State
-from seqbatch.policies.estimation import LeveledPolicy, without_widths
+from seqbatch.policies.estimation import OWN_LEVEL, LeveledPolicy, without_widths
 from seqbatch.policies.rule import Rule
 
 FOLDS = 5
@@ -95,7 +95,7 @@ class JointRidge(LeveledPolicy):
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {"start": 0, "ties": "random"},
         {"first": "fixed"},
-        {"estimate": AVERAGED},
+        {"estimate": AVERAGED, "constant": 0, "waves": OWN_LEVEL},
     )
     greedy: ClassVar[bool] = True
 

@@ -42,7 +42,7 @@ def in_calls(remedy: Remedy) -> str:
     match remedy.action:
         case "draw" | "partial":
             return f" ({remedy.action} = true)"
-        case "close" | "record-sums":
+        case "close" | "record-sums" if "force" in remedy.options:
             return ": force = true, with a reason."
         case "delete":
             return ": force = true."

@@ -477,3 +477,38 @@ def test_tables_that_a_statement_does_not_need_are_refused(store):
             campaign.sql(**given)
     with refused("invalid-spec", field="rows", match="called like"):
         Campaign.create({**SPEC, "name": "odd", "unit": ["Action"]}, store=store)
+
+
+def test_exchanged_actions_are_refused(store, shop, tmp_path):
+    """Each action is the one that the unit's draws give it, whatever else is in its row."""
+    campaign = Campaign.create(SPEC, store=store)
+    shop.put("units", customers(400, seed=1))
+    insert(campaign, shop)
+    mine = roster(shop, 1)
+    exchanged = {"mail": "it's mail", "call": "none", "it's mail": "call", "none": "it's mail"}
+    some = pl.col("id") == mine["id"].min()
+    shop.put("roster", mine.with_columns(
+        action=pl.when(some).then(pl.col("action").replace(exchanged)).otherwise("action")
+    ))  # fmt: skip
+    sums, path = sums_of(campaign, shop, tmp_path, 1)
+    with refused("invalid-rows", problem="no-action"):
+        campaign.record_sums(sums, statement=path)
+    shop.put("roster", mine.with_columns(id=pl.col("id").sort(descending=True)))
+    sums, path = sums_of(campaign, shop, tmp_path, 1)
+    with refused("invalid-rows", problem="no-action"):
+        campaign.record_sums(sums, statement=path)
+
+
+def test_sums_are_recorded_once(store, shop, tmp_path):
+    """A repeated call gives the first answer; a wave without outcomes is closed by force alone."""
+    spec = {**SPEC, **about("visit", range=[-10, 10], absent=0)}
+    campaign = Campaign.create(spec, store=store)
+    shop.put("units", customers(400, seed=1))
+    insert(campaign, shop)
+    sums, path = sums_of(campaign, shop, tmp_path, 1)
+    shop.run("DELETE FROM outcomes")
+    with refused("no-outcomes"):
+        campaign.record_sums(shop.run(path.read_text(encoding="utf-8")), statement=path)
+    made = campaign.record_sums(sums, statement=path)
+    assert campaign.record_sums(sums, statement=path) == made
+    assert len(campaign.events()) == 2

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 
+import polars as pl
 import pytest
 
 from seqbatch.campaign.record.codec import agreement
@@ -11,7 +12,7 @@ from seqbatch.storage import open_store
 from tests.campaign.near_and_afar import Pair, differences
 from tests.campaign.specs import about
 from tests.campaign.warehouse.test_sums import state_of
-from tests.campaign.warehouses import DuckDBShop, PostgresShop
+from tests.campaign.warehouses import DuckDBShop, PostgresShop, customers
 from tests.refusals import refused
 
 
@@ -95,6 +96,45 @@ def test_a_changed_look_is_found(stores, shop, tmp_path, monkeypatch):
     pair.sum_up()
     monkeypatch.setattr(verify_checks, "look_again", lambda *_: None)
     assert {one.place for one in pair.afar.verify().findings} == {"stopping"}
+
+
+LEARNED = {
+    "numeric": {"age": {"missing": "median"}, "spend": {"clip": [0.05, 0.9]}},
+    "boolean": {"vip": "level"},
+    "categorical": {"kind": {"levels": ["a", "b", "c"], "least": 20}},
+    "date": {"since": {"parts": ["weekday", "days"], "missing": "median"}},
+}
+
+
+def test_scales_are_learned_from_the_first_wave(stores, shop, tmp_path):
+    pair = Pair(stores, shop, tmp_path, features=LEARNED)
+    with refused("nothing-to-sum"):
+        Pair(stores, shop, tmp_path, name="other").statement("scaling")
+    pair.wave()
+    own, other = (one.situation().learned.plain() for one in (pair.afar, pair.near))
+    assert own["rare"] == other["rare"] == {"kind": ["c"]}
+    assert list(differences(own, other)) == []
+    pair.wave()
+    pair.sum_up()
+    pair.require_alike()
+    assert pair.afar.verify().sound
+
+
+def test_sums_of_the_first_wave_wait_for_its_scales(stores, shop, tmp_path):
+    pair = Pair(stores, shop, tmp_path, features=LEARNED)
+    shop.put("customers", customers(600, seed=1))
+    shop.run(pair.assign())
+    with refused("scaling-missing", match="age, spend, since, kind"):
+        pair.statement("sums")
+    text, path = pair.statement("scaling")
+    result = shop.run(text)
+    with refused("invalid-rows", problem="wrong-statement"):
+        pair.afar.record_sums(result.with_columns(statement=pl.lit("x")), statement=path)
+    with refused("invalid-rows", problem="no-such-column"):
+        pair.afar.record_sums(result.drop("low0"), statement=path)
+    made = pair.afar.record_sums(result, statement=path)
+    assert (made.kind, made.waves) == ("scaling", (1,))
+    assert pair.afar.record_sums(result, statement=path) == made
 
 
 AMENDMENTS = {

@@ -122,6 +122,25 @@ def test_a_result_is_recorded_once(rare):
     assert len(rare.afar.events()) == 3
 
 
+def test_a_result_may_come_in_parts(rare):
+    """Workers run the statement on their part of the assignments; results are put together."""
+    rare.shop.run("ALTER TABLE afar_units RENAME TO whole")
+    for _ in range(2):
+        text, path = rare.statement("findings")
+        found = []
+        for part in (2, 0, 1):
+            rare.shop.put(
+                "afar_units", rare.shop.run(f"SELECT * FROM whole WHERE hash(id) % 3 = {part}")
+            )
+            found.append(rare.shop.run(text))
+        with refused("invalid-rows", problem="altered"):
+            rare.afar.record_sums(pl.concat(found[:2]), statement=path)
+        with refused("invalid-rows", problem="altered"):
+            rare.afar.record_sums(pl.concat([*found, found[0]]), statement=path)
+        rare.afar.record_sums(pl.concat(found), statement=path)
+    rare.require_alike()
+
+
 def test_results_of_other_rows_are_refused(rare):
     """Units and outcomes are those that closed the wave, and the statement is the campaign's."""
     text, path = rare.statement("findings")

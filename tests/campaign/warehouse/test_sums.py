@@ -369,8 +369,6 @@ def test_neither_draws_nor_sums_need_be_declared(store):
     [
         ({"draws": "blake2"}, "draws"),
         ({"sums": "floating"}, "sums"),
-        ({"features": {"numeric": {"age": "learn"}}}, "age"),
-        ({"features": {"date": {"since": "iso"}}}, "since"),
         (about("visit", range=[0, 9], metrics={"calls": {}}), "metrics.calls"),
         (about("visit", range=[0, 9], row_id="order"), "row_id"),
         (about("visit", range=[0, 9], rows="sum"), "row_id"),

@@ -78,9 +78,35 @@ def learn_number(values: Floats, rules: NumberRules) -> FrozenNumber:
         low, high = _bounds(present, *rules.quantiles)
     clipped = 0 if rules.range else outside(present, low, high)
     bounded = present if low is None else np.clip(present, low, high)
-    mean, deviation, median = _moments(bounded)
-    fills = {"refuse": 0.0, "mean": mean, "median": median}
     missing = (len(values) - count) / max(len(values), 1)
+    return frozen_number(
+        rules, bounds=(low, high), clipped=clipped, moments=_moments(bounded), missing=missing
+    )
+
+
+def frozen_number(
+    rules: NumberRules,
+    *,
+    bounds: tuple[float | None, float | None],
+    clipped: int,
+    moments: tuple[float, float, float],
+    missing: float,
+) -> FrozenNumber:
+    """Return a number's encoding.
+
+    Parameters
+    ----------
+    rules
+        Its rules.
+    bounds, clipped
+        Its bounds, and how many values of the first wave were outside them.
+    moments
+        Mean, standard deviation and median of the clipped values.
+    missing
+        The share of missing values.
+    """
+    (low, high), (mean, deviation, median) = bounds, moments
+    fills = {"refuse": 0.0, "mean": mean, "median": median}
     fixed = scaling_of(rules)
     return FrozenNumber(
         low=low,

@@ -599,6 +599,8 @@ def _after(now: Situation, event: Event) -> Situation:
                 summed=False,
             )
         case "sums":
+            if payload["pass"] == "scaling":
+                return replace(now, learned=LearnedFeatures.of(payload["learned"]))
             made = replace(now, summed=payload["complete"])
             if not (payload["complete"] and now.unlooked):
                 return made

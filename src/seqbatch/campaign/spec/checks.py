@@ -436,17 +436,10 @@ def check_elsewhere(spec: "Spec") -> None:
     """Refuse settings that need rows, in a campaign whose rows are stored elsewhere."""
     if spec.rows != "elsewhere":
         return
-    dates = [name for name in spec.features.learning if name in spec.features.date]
-    learning = ", ".join(name for name in spec.features.learning if name not in dates)
     unbounded = [f"metrics.{one.name}" for one in spec.metrics.values() if one.limits is None]
     reasons = {
         'draws = "md5" is required, since databases can compute it': spec.draws != "md5",
         'sums = "exact" is required': spec.sums != "exact",
-        f"nothing can be learned about columns ({learning}); for numbers, declare scale = "
-        '{mean = ..., sd = ...} (or "raw"), range = [low, high], and for missing values a '
-        "number with indicator = 1": bool(learning),
-        f"the scaling of days would be learned ({', '.join(dates)}); declare only other parts, "
-        'as in parts = ["weekday", "month"], or give the units a number of days': bool(dates),
         f"metrics need bounds: declare range = [low, high] for {', '.join(unbounded)}": bool(
             unbounded
         ),

@@ -18,6 +18,7 @@ from seqbatch.campaign.warehouse.findings_statement import (
     findings_sums,
     wrong_findings,
 )
+from seqbatch.campaign.warehouse.scaling import read_scaling
 from seqbatch.campaign.warehouse.statement import header, learned_elsewhere, marked, wrong_statement
 from seqbatch.campaign.warehouse.sums import Row, read_rows, wave_counts
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
@@ -35,7 +36,7 @@ class SumsRecorded:
     Parameters
     ----------
     kind, waves
-        What was summed up (wave, evidence, returns or scores), and over which waves.
+        What was summed up (scaling, wave, evidence, returns or scores), and over which waves.
     complete
         Whether findings have all sums that they need; if not, there is another statement to run.
     closed
@@ -60,7 +61,7 @@ class SumsRecorded:
         look = event.payload.get("stopping")
         return cls(
             kind=event.payload["pass"],
-            waves=tuple(sorted({row["wave"] for row in event.payload["groups"]})),
+            waves=tuple(sorted({row["wave"] for row in event.payload["groups"]})) or (1,),
             complete=event.payload["complete"],
             closed=None,
             stopping=None if look is None else LookTaken.of(look),
@@ -93,6 +94,11 @@ def record_sums(
     with sums, store.change(name) as change:
         now = current(change)
         _require_elsewhere(now)
+        if (last := _last_close(change, now)) and last.payload["elsewhere"]["statement"] == text:
+            # If the first answer was lost, a repeated call returns it again and closes nothing.
+            return SumsRecorded.of_wave(Closed.of(last, now))
+        if header(text).get("what") == "scaling":
+            return _for_scaling(change, now, logbook, sums, text, why=why)
         if header(text).get("what") == "findings":
             return _for_findings(change, now, logbook, sums, text, why=why)
         now.require_open()
@@ -100,6 +106,45 @@ def record_sums(
         at = logbook.now()
         return SumsRecorded.of_wave(
             closed_with(change, logbook, now, evidence, force=force, skip=False, at=at, why=why)
+        )
+
+
+def _last_close(change: Change, now: Situation) -> Event | None:
+    return change.event(now.closes[-1]) if now.closes else None
+
+
+def _for_scaling(
+    change: Change, now: Situation, logbook: Logbook, sums: Source, text: str, *, why: str
+) -> SumsRecorded:
+    """Record what the first wave says about columns; the same again changes nothing."""
+    last = change.events()[-1]
+    if last.kind == "sums" and last.payload["statement"] == text:
+        return SumsRecorded.of(last)
+    now.require_open()
+    _require_own(now, text)
+    learned = read_scaling(sums, now, marked(text))
+    payload = {
+        "pass": "scaling",
+        "complete": False,
+        "statement": text,
+        "fingerprint": marked(text),
+        "groups": [],
+        "learned": learned.plain(),
+    }
+    event = logbook.write(change, now, kind="sums", why=why, counts={"waves": 1}, payload=payload)
+    return SumsRecorded.of(event)
+
+
+def _require_own(now: Situation, text: str) -> None:
+    """Refuse a statement that was not made for the open wave."""
+    if problem := wrong_statement(now, text):
+        raise InvalidArgumentError(
+            "statement",
+            f"the statement that you ran for wave {now.wave} of campaign {now.name}",
+            f"a file that {problem}",
+            "Look for the right file, store and campaign; or write this wave's statement "
+            "again, run it, and record its result.",
+            remedies=[Remedy("sql", what="sums", assignments=..., outcomes=...)],
         )
 
 
@@ -173,15 +218,7 @@ class SumEvidence:
         record = change.last_state()
         assert record is not None
         state = unpack_state(record.content, now)
-        if problem := wrong_statement(now, statement):
-            raise InvalidArgumentError(
-                "statement",
-                f"the statement that you ran for wave {now.wave} of campaign {now.name}",
-                f"a file that {problem}",
-                "Look for the right file, store and campaign; or write this wave's statement "
-                "again, run it, and record its result.",
-                remedies=[Remedy("sql", what="sums", assignments=..., outcomes=...)],
-            )
+        _require_own(now, statement)
         return cls(now, state, statement, read_rows(sums, now, state, marked(statement)))
 
     @cached_property
@@ -215,7 +252,15 @@ class SumEvidence:
         return "not-as-planned", said
 
     def refuse_doubtful(self) -> None:
-        """Accept any pattern of missing outcomes, since sums do not identify single units."""
+        """Refuse a wave without any outcome, all of whose units would count as absent."""
+        if self.now.absent is not None and not self.counts.observed.any():
+            raise CampaignStateError(
+                f"wave {self.now.wave} of campaign {self.now.name} has no recorded outcome; each "
+                f"of its {self.units:,} units would count as {self.now.absent:g}. Use the table "
+                "with its outcomes. Or close it anyway",
+                SUMS_BY_FORCE,
+                code="no-outcomes",
+            )
 
     def lesson(self) -> Lesson:
         """Learn from the sums, and store them with the statement."""

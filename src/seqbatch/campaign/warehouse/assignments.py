@@ -7,14 +7,14 @@ wave into it, and the sums are computed from the decisions and columns that it h
 from dataclasses import dataclass
 from functools import cached_property
 
-from seqbatch.campaign.decide.draws import lots_key, marks_key
+from seqbatch.campaign.decide.draws import DIGITS, lots_key, marks_key
 from seqbatch.campaign.features.boolean import BooleanFeature
 from seqbatch.campaign.features.date import DateFeature
 from seqbatch.campaign.features.numeric import NumericFeature
 from seqbatch.campaign.record.current_situation import Situation
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import Item, beside, columns_of
-from seqbatch.campaign.warehouse.stages import Stages, id_of, named
+from seqbatch.campaign.warehouse.stages import Stages, id_of, named, summed
 
 #: The digits of a mark, an md5 of a unit's id: where each of its four numbers begins and ends.
 MARK_DIGITS = ((0, 8), (8, 16), (16, 24), (24, 32))
@@ -44,6 +44,49 @@ def marks_in(sql: SqlDialect, digest: str) -> list[Item]:
 def mark_of(now: Situation, sql: SqlDialect, joined: str) -> str:
     """Return the md5 that marks a unit, from its id."""
     return sql.md5(f"{sql.text(marks_key(now.spec.seed, now.name))} || {joined}")
+
+
+#: A unit's three random draws.
+DRAWS = ("draw_randomised", "draw_choice", "draw_place")
+
+
+def draws_in(sql: SqlDialect, digest: str) -> list[Item]:
+    """Return the random draws in a unit's md5."""
+    made = []
+    for name, (start, stop) in zip(DRAWS, DIGITS, strict=True):
+        size, whole = sql.number(0.5 ** (4 * (stop - start))), sql.digits(digest, start, stop)
+        made.append((f"CAST({whole} AS {sql.double}) * {size}", name))
+    return made
+
+
+#: How far a draw may be beyond an action's share: more than rounding, less than any share.
+ROUNDING = 1e-9
+
+
+def as_drawn(now: Situation, sql: SqlDialect, action: str) -> str:
+    """Return the condition that an action is the one that a unit's draws give it.
+
+    It needs the draws, and the probabilities p0, p1 and so on: a table in which actions or ids were
+    exchanged does not meet it. `action` is the action's place among the active ones.
+    """
+    every, near = range(len(now.active)), sql.number(ROUNDING)
+    share, rest = sql.number(now.randomised), sql.number(1 - now.randomised)
+    some = [f"CASE WHEN p{a} > 0 THEN {sql.number(1.0)} ELSE {sql.number(0.0)} END" for a in every]
+    blind = [f"({own}) / ({' + '.join(some)})" for own in some]
+    chosen = [f"(p{a} - {share} * {own}) / {rest}" for a, own in zip(every, blind, strict=True)]
+    ends = blind, chosen if now.randomised < 1 else blind
+    cases = " ".join(
+        f"WHEN {a} THEN "
+        + " ELSE ".join(
+            f"{lead}draw_choice > {summed([sql.number(0.0), *own[:a]])} - {near} AND "
+            f"draw_choice < {summed([sql.number(0.0), *own[: a + 1]])} + {near}"
+            for lead, own in zip(("CASE WHEN randomised = 1 THEN ", ""), ends, strict=True)
+        )
+        + " END"
+        for a in every
+    )
+    drawn = f"CASE WHEN draw_randomised < {share} THEN 1 ELSE 0 END"
+    return f"randomised = {drawn} AND CASE {action} {cases} END"
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ class UnitStages:
     def _add_units(self) -> None:
         now, sql = self.wave.now, self.tables.sql
         value = f"({counted_value(self.reward, sql)}) / {sql.number(self.reward.scale)}"
-        wide = len(now.encoder(wave=now.wave).names)
+        wide = len(now.encoder().names)
         [(exact, _)] = whole_numbers(now, sql, [*[None] * wide, net_of_costs(now, sql)])
         places = {number: place for place, number in enumerate(self.order)}
         spelled = " ".join(f"WHEN {a} THEN {places[n]}" for a, n in enumerate(now.active))

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from seqbatch.campaign.decide.draws import DIGITS, md5_key
+from seqbatch.campaign.decide.draws import md5_key
 from seqbatch.campaign.features.categorical import HashedFeature
 from seqbatch.campaign.files.column_values import MISSING
 from seqbatch.campaign.files.date_format import ISO
 from seqbatch.campaign.record.current_situation import Situation
-from seqbatch.campaign.warehouse.assignments import WaveEntry
+from seqbatch.campaign.warehouse.assignments import DRAWS, WaveEntry, draws_in
 from seqbatch.campaign.warehouse.dialects import SqlDialect
 from seqbatch.campaign.warehouse.features import (
     COUNT,
@@ -211,10 +211,6 @@ def _rank(
 # database that follows IEEE 754 gets the same bits.
 
 
-#: A unit's three random draws.
-DRAWS = ("draw_randomised", "draw_choice", "draw_place")
-
-
 class DecisionStages:
     """The stages that decide for the units of one table.
 
@@ -274,11 +270,7 @@ class DecisionStages:
     def _drawn(self) -> None:
         """Compute draws from the md5, numbers from the columns, and each unit's first problem."""
         sql, columns = self._sql, self.columns
-        draws = []
-        for name, (start, stop) in zip(DRAWS, DIGITS, strict=True):
-            size = sql.number(0.5 ** (4 * (stop - start)))
-            whole = sql.digits("digest", start, stop)
-            draws.append((f"CAST({whole} AS {sql.double}) * {size}", name))
+        draws = draws_in(sql, "digest")
         missing = [
             (f"{alias} IS NULL OR {alias} = ''", briefly(name, MISSING))
             for alias, name in zip(self.ids, self._now.spec.unit, strict=True)

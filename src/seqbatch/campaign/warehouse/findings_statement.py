@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
-from math import isclose
+from math import fsum, isclose
 from typing import Any
 
 from seqbatch.campaign.decide.stopping import look_from, looks_taken
@@ -39,6 +39,7 @@ from seqbatch.campaign.warehouse.statement import (
     of_another,
     require_tables,
     written_for,
+    wrong_statement,
 )
 from seqbatch.campaign.warehouse.summed_waves import OBJECTIVE, PASSES, Pass, SummedWaves
 from seqbatch.core.threads import one_thread
@@ -62,7 +63,7 @@ def summed_waves(
     for event in events:
         if event.kind == "amend":
             groups = {kind: [] for kind in PASSES}
-        if event.kind == "sums":
+        if event.kind == "sums" and event.payload["pass"] in PASSES:
             groups[event.payload["pass"]] += map(Group.of, event.payload["groups"])
     closed = closed_waves(events)
     waves = tuple(wave.number for wave in closed)
@@ -273,7 +274,10 @@ def _look(data: SummedWaves) -> dict[str, Any] | None:
 
 
 def differing_sums(now: Situation, events: Sequence[Event], said: dict[str, Any]) -> str:
-    """Return what is wrong with recorded sums for findings; "" if nothing is."""
+    """Return what is wrong with recorded sums beside those that close waves; "" if nothing is."""
+    if said["pass"] == "scaling":
+        problem = wrong_statement(now, said["statement"])
+        return f"the statement {problem}" if problem else ""
     if problem := wrong_findings(now, events, said["statement"]):
         return f"the statement {problem}"
     data = summed_waves(now, events)
@@ -293,7 +297,11 @@ def look_again(now: Situation, events: Sequence[Event], said: dict[str, Any]) ->
 def _read_groups(
     source: Source, data: SummedWaves, left: Pending, mark: str
 ) -> list[dict[str, Any]]:
-    """Return the rows of a result as stored; refuse a file that is not the statement's result."""
+    """Return the rows of a result as stored; refuse a file that is not the statement's result.
+
+    The result may come in parts, one below the other: each from a part of the table of
+    assignments.
+    """
     found = {name.lower(): name for name in source.columns()}
     sums = [name for name in found if re.fullmatch("s[0-9]+", name)]
     sums.sort(key=lambda name: int(name[1:]))
@@ -309,10 +317,31 @@ def _read_groups(
             made, problem = _row(cells, len(sums), len(data.order), mark, len(rows) + 1)
             rows.append(made)
             problems += [problem] if problem else []
-    problems += [] if problems else _incomplete(data, left, rows)
+    whole = [] if problems else _together(rows, left.kind)
+    problems += [] if problems else _incomplete(data, left, whole)
     if problems:
         raise InvalidFileError(source.name, problems, "nothing was recorded")
-    return rows
+    return whole
+
+
+def _together(rows: Sequence[dict[str, Any]], kind: Pass) -> list[dict[str, Any]]:
+    """Return the rows of all parts of a result, those of the same units added up."""
+    parts: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[name] for name in KEYS), []).append(row)
+    return [own[0] if len(own) == 1 else _added_up(own, kind) for own in parts.values()]
+
+
+def _added_up(rows: Sequence[dict[str, Any]], kind: Pass) -> dict[str, Any]:
+    columns = list(
+        zip(*([float(each) for each in row["sums"].split()] for row in rows), strict=True)
+    )
+    # Sums of `fsum` do not depend on the order of the parts.
+    sums = [fsum(column) for column in columns]
+    if kind == "evidence":
+        sums[-2:] = min(columns[-2]), max(columns[-1])
+    checks = [sum(own) for own in zip(*(row["checks"] for row in rows), strict=True)]
+    return {**rows[0], "checks": checks, "sums": " ".join(map(repr, sums))}
 
 
 def _text(value: Any) -> str:

@@ -15,6 +15,7 @@ from seqbatch.campaign.warehouse.closed_wave import closed_waves
 from seqbatch.campaign.warehouse.decisions import DecisionStages, require_expressible, rule_of
 from seqbatch.campaign.warehouse.dialects import DIALECTS, SqlDialect, dialect_of
 from seqbatch.campaign.warehouse.features import Item
+from seqbatch.campaign.warehouse.scaling import is_unscaled, joined, learning, scaling_body
 from seqbatch.campaign.warehouse.stages import named
 from seqbatch.campaign.warehouse.sums import Row, StoredStages, learned_sums, summing
 from seqbatch.errors import CampaignStateError, InvalidArgumentError, Remedy
@@ -24,7 +25,7 @@ from seqbatch.policies.rule import Rule
 # The open wave's rule as one SQL statement: decisions, or the wave's sums.
 
 
-What = Literal["assign", "sums", "findings"]
+What = Literal["assign", "scaling", "sums", "findings"]
 #: The names of a statement's stages.
 STAGES = (
     "given", "offered", "counted", "other_waves", "others", "recorded", "entered", "checked",
@@ -56,8 +57,9 @@ def statement(
     store, name
         The campaign.
     what
-        ``"assign"``: every unit's action, probabilities and score. ``"sums"``: the sums, by action,
-        from which closing the wave learns.
+        ``"assign"``: every unit's action, probabilities and score. ``"scaling"``: what is learned
+        about columns from the first wave. ``"sums"``: the sums, by action, from which closing the
+        wave learns.
     dialect
         The SQL dialect; see :data:`seqbatch.campaign.warehouse.dialects.DIALECTS`.
     units, assignments, outcomes
@@ -76,6 +78,12 @@ def statement(
     now.require_no_stop()
     state = unpack_state(record.content, now)
     rule = rule_of(now, state)
+    if what == "scaling":
+        if units is not None or write or partial or outcomes is not None or assignments is None:
+            raise InvalidArgumentError(
+                "what", "scaling of the table assignments, and of no other", repr(what)
+            )
+        return scaling(now, AssignmentsTable(now, sql, assignments))
     if what == "sums":
         if units is not None or write or partial or outcomes is None or assignments is None:
             raise InvalidArgumentError(
@@ -173,6 +181,22 @@ def summed_up(now: Situation, table: AssignmentsTable, outcomes: str) -> str:
     return blank.replace(BLANK, fingerprint(blank))
 
 
+def scaling(now: Situation, table: AssignmentsTable) -> str:
+    """Return the statement that learns about columns from the first wave."""
+    if now.spec.rows != "elsewhere" or not is_unscaled(now):
+        raise CampaignStateError(
+            f"campaign {now.name} has nothing to learn about columns in wave {now.wave}.",
+            code="nothing-to-sum",
+        )
+    stages, items = scaling_body(now, table)
+    items.append((table.sql.text(BLANK), "statement"))
+    said = ["What the first wave says about columns: hand the result back with record-sums."]
+    body = stages.statement(items, after=joined(now))
+    about = {"what": "scaling", "assignments": table.name}
+    blank = written_for(now, table.sql, about, said, body)
+    return blank.replace(BLANK, fingerprint(blank))
+
+
 def fingerprint(text: str) -> str:
     """Return the fingerprint of a statement whose own fingerprint is left blank."""
     return sha256(text.encode()).hexdigest()
@@ -193,6 +217,17 @@ def mark_in(text: str) -> str:
 def require_summable(now: Situation) -> None:
     """Refuse a campaign whose waves cannot be summed outside the store."""
     spec = now.spec
+    if spec.rows == "elsewhere" and is_unscaled(now):
+        raise CampaignStateError(
+            f"campaign {now.name}: the scaling of columns "
+            f"({', '.join(part.name for part in learning(now).values())}) is not learned yet. "
+            "Write the statement",
+            Remedy("sql", what="scaling", assignments=...),
+            ", run it where the rows are, and record its result",
+            Remedy("record-sums", sums=..., statement=...),
+            ".",
+            code="scaling-missing",
+        )
     reasons = {
         'sums depend on the order of rows (declare sums = "exact")': spec.sums != "exact",
         "the scaling of columns is not yet learned from the first wave "
@@ -281,13 +316,16 @@ def relearned_elsewhere(now: Situation, events: Sequence[Event]) -> Any:
 def wrong_statement(now: Situation, text: str) -> str:
     """Return why a statement is not the one for the open wave's sums; "" if it is."""
     about = header(text)
-    if about.get("what") != "sums" or about.get("dialect") not in DIALECTS:
+    if about.get("what") not in ("sums", "scaling") or about.get("dialect") not in DIALECTS:
         return "is not a statement for sums that seqbatch wrote"
     if problem := of_another(now, about):
         return problem
     require_expressible(now)
     table = AssignmentsTable(now, dialect_of(about["dialect"]), str(about.get("assignments")))
-    own = summed_up(now, table, str(about.get("outcomes")))
+    if about["what"] == "scaling":
+        own = scaling(now, table)
+    else:
+        own = summed_up(now, table, str(about.get("outcomes")))
     return "" if own == text else "was changed: it differs from the campaign's statement"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seqbatch.campaign.decide.action_counts import Allocation, Counts
+from seqbatch.campaign.decide.draws import md5_key
 from seqbatch.campaign.decide.learning import GroupSums, scale_of
 from seqbatch.campaign.files.column_values import python_value
 from seqbatch.campaign.files.reading import Source
@@ -16,8 +17,11 @@ from seqbatch.campaign.spec.input_limits import MOST_UNITS
 from seqbatch.campaign.spec.metrics import YES_NO, Metric
 from seqbatch.campaign.spec.objective import Reward
 from seqbatch.campaign.warehouse.assignments import (
+    DRAWS,
     MARKS,
     AssignmentsTable,
+    as_drawn,
+    draws_in,
     mark_of,
     marks_in,
 )
@@ -81,7 +85,8 @@ class StoredStages:
         cells: bool = True,
         beside: BesideModel | None = None,
     ) -> None:
-        self.columns: SqlColumns = columns_of(now.encoder(wave=now.wave), table.sql)
+        # Sums of the first wave have the scales that were learned from it; decisions had none.
+        self.columns: SqlColumns = columns_of(now.encoder(), table.sql)
         #: The columns that define the cells; none if sums are not computed by cell first.
         self.keys = self.columns.cells(MOST_CELLS) if cells else []
         #: The model's numbers that are the same within a cell, each with its expression.
@@ -111,21 +116,25 @@ class StoredStages:
         joined = id_of(sql, ids)
         own = named("randomised", *chances, "part")
         self.stages.add("known", [
-            *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"), *own,
+            *named(*ids), (joined, "id"), (mark_of(now, sql, joined), "digest"),
+            (sql.md5(f"{sql.text(md5_key(now.spec.seed, now.name))} || {joined}"), "draws"), *own,
             (f"CASE action {spelled} END", "picked"), *named(*table.features),
             *columns.levels, *beside.known,
         ])  # fmt: skip
         wrong = " OR ".join(f"({condition})" for condition, _ in columns.problems)
-        chosen = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
+        fit = f"CASE WHEN {wrong} THEN NULL ELSE picked END" if wrong else "picked"
         passed = [*named(*ids, "id"), *own]
         keys = named(*self.keys)
-        self.stages.add("drawn", [*passed, (chosen, "chosen"), *marks_in(sql, "digest"), *keys,
+        draws = draws_in(sql, "draws")[:2]
+        self.stages.add("drawn", [*passed, (fit, "fit"), *draws, *marks_in(sql, "digest"), *keys,
                                   *columns.base, *beside.drawn])  # fmt: skip
-        passed += named("chosen", *MARKS, *beside.names)
+        passed += named(*MARKS, *beside.names)
         if columns.crossed:
-            own = named(*(alias for _, alias in columns.base))
-            self.stages.add("crossed", [*passed, *keys, *own, *columns.crossed])
-        self.stages.add("decided", [*passed, *named(*self.kept)])
+            more = named("fit", *DRAWS[:2], *(alias for _, alias in columns.base))
+            self.stages.add("crossed", [*passed, *keys, *more, *columns.crossed])
+        # A unit that was changed in the table has no action: such a wave is refused.
+        chosen = f"CASE WHEN {as_drawn(now, sql, 'fit')} THEN fit END"
+        self.stages.add("decided", [*passed, (chosen, "chosen"), *named(*self.kept)])
 
 
 # ----------------------------------------------------------------------

@@ -105,7 +105,7 @@ class WaveTally:
         places = np.searchsorted(np.array(now.active), decided.actions)
         parts = int(decided.groups.max(initial=0)) + 2
         cells, size = (places * parts + decided.groups + 1) * 2 + seen, len(now.active) * parts * 2
-        own = vectors(now.encoder(wave=now.wave), given, Room())
+        own = vectors(now.encoder(), given, Room())
         model = ExactSums.zero(size, scale_of(now)).added(own, rewards, cells).products
         chances = decided.probabilities[:, list(now.active)]
         beside = _sums_beside(now, chances, rewards, cells, size).products

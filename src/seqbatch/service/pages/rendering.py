@@ -45,6 +45,8 @@ def on_pages(remedy: Remedy) -> str:
     (', below.', '')
     """
     match remedy.action:
+        case "record-sums" if "force" not in remedy.options:
+            return ""
         case "close" | "record-sums" | "dedupe" | "skip-rows":
             return ", below."
         case "delete" | "overwrite":
