@@ -1,9 +1,9 @@
 """Adaptive experiments whose feedback comes in a few batches."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seqbatch.errors import SeqbatchError
+from seqbatch.public_names import on_first_use
 
 if TYPE_CHECKING:
     from seqbatch import allocation as allocation
@@ -60,16 +60,7 @@ CLASSES = {
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
-
-    def __getattr__(name: str) -> Any:
-        """Import a room or a class of the library on first use."""
-        if name in ROOMS:
-            return import_module(f"{__name__}.{name}")
-        if name in CLASSES:
-            made = getattr(import_module(f"{__name__}.{CLASSES[name]}"), name)
-            globals()[name] = made
-            return made
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    __getattr__ = on_first_use(__name__, CLASSES, rooms=ROOMS)
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import ndtr
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -254,6 +255,8 @@ def test_models_run_in_simulations_and_sweeps(tmp_path):
         (lambda: ModelPolicy(LinearRegression(), epsilon=2), "epsilon"),
         (lambda: ModelPolicy(LinearRegression(), samples=1), "samples"),
         (lambda: after_a_batch(ModelPolicy(LogisticRegression())), "model"),
+        # More neighbours than outcomes: it can be fitted, but not predict.
+        (lambda: after_a_batch(ModelPolicy(KNeighborsRegressor(500))), "model"),
         (
             lambda: Learner(
                 ModelPolicy(Mean(), models="own"), grids.explicit([9]), actions=2, dim=1

@@ -1,7 +1,8 @@
 """Real experiments in waves, as a state machine whose every step is kept and can be replayed."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from seqbatch.public_names import on_first_use
 
 if TYPE_CHECKING:
     from seqbatch.campaign.campaign import Campaign as Campaign
@@ -50,11 +51,4 @@ def __dir__() -> list[str]:
 
 
 if not TYPE_CHECKING:  # a type-checker would take every misspelt name for one of these
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name on first use."""
-        if name not in MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        made = getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
-        globals()[name] = made
-        return made
+    __getattr__ = on_first_use(__name__, MODULES)

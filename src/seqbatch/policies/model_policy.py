@@ -13,7 +13,7 @@ picks one draw, and each action's probability is the share of the draws under wh
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args
 from weakref import WeakKeyDictionary
@@ -364,16 +364,29 @@ def _predictor(
             (*sizes.get(part, ()), len(rows)), 0.0 if part == "deviation" else value
         )
     fitted = seeded(copy.deepcopy(policy.model), seed)
-    try:
+
+    @contextlib.contextmanager
+    def able(what: str) -> Iterator[None]:
+        """Say what the model should have been able to do."""
+        try:
+            yield
+        except InvalidArgumentError:
+            raise
+        except Exception as error:
+            rewards = f"{len(y)} rewards between {y.min():g} and {y.max():g}"
+            received = f"{type(error).__name__}: {error}"
+            raise InvalidArgumentError(
+                "model", f"one that can {what} {rewards}", received
+            ) from error
+
+    with able("be fitted to"):
         fitted.fit(X, y)
-    except Exception as error:
-        raise InvalidArgumentError(
-            "model",
-            f"one that can be fitted to {len(y)} rewards between {y.min():g} and {y.max():g}",
-            f"{type(error).__name__}: {error}",
-        ) from error
 
     def predict(rows: Floats, part: str) -> Floats:
+        with able("predict after"):
+            return predicted(rows, part)
+
+    def predicted(rows: Floats, part: str) -> Floats:
         if part == "draws":
             given = fitted.draws(rows, policy.samples, seed)
             return significant(arguments.floats("draws", given, (policy.samples, len(rows))))

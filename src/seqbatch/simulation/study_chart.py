@@ -66,7 +66,7 @@ def chart(
     return pictured(
         alt.concat(*panels, columns=2),
         styles,
-        title=f"{_words(value)} against {TITLES[over]}",
+        title=f"{value_words(value).capitalize()} against {TITLES[over]}",
         subtitle=words,
         width=480 * min(len(panels), 2),
     )
@@ -105,7 +105,7 @@ def _panels(
     if over == "batches":
         axis = alt.Axis(values=sorted(set(table["round"].drop_nulls())), format="d")
     x = alt.X(f"{COLUMNS[over]}:Q", title=AXES[over], scale=scale, axis=axis)
-    y = alt.Y("mean:Q", title=_words(value).lower(), scale=alt.Scale(zero=over == "time"))
+    y = alt.Y("mean:Q", title=value_words(value), scale=alt.Scale(zero=over == "time"))
     apart = [None] if over == "batches" else sorted(set(table["round"]), key=lambda n: n or 0)
     panels = []
     for environment, batches in product(dict.fromkeys(table["environment"]), apart):
@@ -123,5 +123,6 @@ def _panels(
     return panels
 
 
-def _words(value: str) -> str:
-    return {"error": "Error of the estimate"}.get(value, value.replace("_", " ").capitalize())
+def value_words(value: str) -> str:
+    """Return what a value is, for titles."""
+    return {"error": "error of the estimate"}.get(value, value.replace("_", " "))

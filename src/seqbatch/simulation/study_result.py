@@ -73,7 +73,7 @@ class StudyResult:
             gaps = gaps.select(*keys, "difference", difference_error="error")
             table = table.join(gaps, on=keys, how="left", maintain_order="left")
             columns += ["difference", "difference_error"]
-        return _table(_words(value).capitalize(), table.select(columns))
+        return _table(study_chart.value_words(value).capitalize(), table.select(columns))
 
     def overall(self, *, value: str = "regret", base: str | None = None) -> Table:
         """Return the policies over all environments: mean rank, and mean difference from a base.
@@ -94,7 +94,9 @@ class StudyResult:
             "error",
         ]
         found = overall(self.runs, base=base, value=value).rename({"round": "batches"})
-        title = f"{_words(value).capitalize()} over environments, compared with {base}"
+        title = (
+            f"{study_chart.value_words(value).capitalize()} over environments, compared with {base}"
+        )
         return _table(title, found.select(columns))
 
     def by_batch(self) -> Table:
@@ -107,7 +109,7 @@ class StudyResult:
         """Return the slope of log mean value in log units, or in log batches, with its error."""
         arguments.choice("value", value, self.values)
         found = slopes(self.runs, value=value, over=over)
-        return _table(f"Slope of log {_words(value)} in log {over}", found)
+        return _table(f"Slope of log {study_chart.value_words(value)} in log {over}", found)
 
     def plot(
         self, over: study_chart.Over | None = None, *, value: str = "regret"
@@ -200,10 +202,6 @@ def _table(title: str, frame: "pl.DataFrame") -> Table:
 def _flat_table(runs: "pl.DataFrame") -> Table:
     flat = [name for name, kind in runs.schema.items() if not kind.is_nested()]
     return _table("Runs", runs.select(flat))
-
-
-def _words(value: str) -> str:
-    return {"error": "error of the estimate"}.get(value, value.replace("_", " "))
 
 
 def _listed(numbers: Sequence[int]) -> str:
