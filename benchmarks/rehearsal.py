@@ -353,26 +353,26 @@ A blank test was never made: shares that cannot differ, too few events, or no ru
 
 {errors}
 
-What lies outside 0.8 to 1.05 for a reason, not by chance:
+What lies outside 0.8 to 1.05 for a reason:
 
-- *The stopping rule* with several actions: it stops for success of any, but for harm only if all
-  are worse, so it errs about half as often as its level.
-- *The actions' shares* where draws are balanced (capacities, budgets): counts differ from what is
+- *The stopping rule* with several actions stops for success of any, but for harm only if all are
+  worse: it errs about half as often as its level.
+- *The actions' shares*: where draws are balanced (capacities, budgets), counts differ from what is
   expected by less than one, and the test never rejects. With 100 units in two arms, drawn
   independently, its exact error is {exact:.4f}, because counts are whole numbers.
 - *Rare sales* (mail, calls): with few events in a wave, limits are wider on the safe side. Where
   40% buy, 300 rehearsed mails err 1.00 ± 0.25 times their level in *any lift* and 1.20 ± 0.20 in
-  *the same lift in every wave*; among the first 200 with 1% that buy it was 0.32 ± 0.18 and
-  0.32 ± 0.13. Among 300 calls, *the same lift* goes from 0.60 ± 0.14 (10% buy) to 0.83 ± 0.17.
-- *Gains of the run* (calls): limits for rare events take the larger of two variances. Student's t
-  errs 0.93 ± 0.14 times its level in the same 300 campaigns, the limits 0.62 ± 0.11. After an early
-  stop (trials), gains reject more often: they take no account of looks.
+  *the same lift in every wave*, and 300 calls 0.83 ± 0.17 in the latter.
+- *Gains of the run* (calls): limits for rare events take the larger of two variances. In the same
+  300 campaigns, Student's t errs 0.93 ± 0.14 times its level. After an early stop (masked), gains
+  reject more often, because they take no account of looks.
+- *Gain of the rule to run next*: the data that choose the rule also judge it, in folds, and the
+  interval is widened for that.
 - *Any change of a feature* is corrected for all columns and waves as if they were independent, but
   the two columns of a category with two values are one test, and all waves are compared with the
   first. By computation the error is {columns}.
 
-So *any lift*, *the stopping rule*, splits and changes claim at most their level, and reach it where
-events are many. `--causes 300` prints the comparisons.
+`--causes 300` prints the comparisons.
 
 {sections}
 """

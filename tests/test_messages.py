@@ -116,6 +116,12 @@ def test_a_remedy_as_a_command(remedy, monkeypatch):
         assert pasted == [in_options(remedy, SPRING).strip()]
 
 
+def test_sums_that_are_still_to_be_recorded_are_not_forced():
+    remedy = Remedy("record-sums", sums=..., statement=...)
+    found = (in_python(remedy), in_options(remedy, SPRING), in_calls(remedy), on_pages(remedy))
+    assert found == ("", "", "", "")
+
+
 def test_a_dollar_is_quoted_for_shells():
     remedy = Remedy("amend", metrics={"visit": {"format": "($1,234.56)"}}, reason=...)
     assert "--metric 'visit.format=($1,234.56)'" in remedy_command(remedy, SPRING)

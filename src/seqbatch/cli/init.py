@@ -218,18 +218,23 @@ def init(
     then = command("validate", str(out), *files, store=STORE)
     say_read_as(made.read_as)
     if as_json:
-        every = [asdict(column) for column in made.draft.columns]
-        unit, sizes = list(made.draft.unit), list(made.sizes)
-        plain = {
-            "out": str(out), "unit": unit, "sizes": sizes, "columns": every,
-            "eligible": dict(made.draft.eligible), "read_as": made.read_as, "next": then,
-        }  # fmt: skip
-        dump(plain)
+        dump({"out": str(out), **_plain(made), "next": then})
         return
     _show_draft(made)
     unsure = ", ".join(each.column for each in made.draft.columns if each.asks)
     say(f"Wrote {written}.{f' Check these columns first: {unsure}.' if unsure else ''}")
     say_next(then)
+
+
+def _plain(made: "FirstSpec") -> dict[str, Any]:
+    """Return what was written as plain values for JSON."""
+    return {
+        "unit": list(made.draft.unit),
+        "sizes": list(made.sizes),
+        "columns": [asdict(column) for column in made.draft.columns],
+        "eligible": dict(made.draft.eligible),
+        "read_as": made.read_as,
+    }
 
 
 def _stated(**options: Any) -> dict[str, Any]:

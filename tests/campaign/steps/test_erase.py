@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
@@ -192,6 +193,45 @@ def test_units_decided_together_are_not_replayed(tmp_path):
     assert made.sound
     assert made.units == 291
     assert "299 decisions made together with theirs" in made.notes[0]
+    store.close()
+
+
+def test_a_category_that_only_erased_units_had_is_not_left(tmp_path):
+    store = open_store(tmp_path / "campaigns.db")
+    campaign = created(store)
+    rare = pl.when(pl.col("id") == "000007").then(pl.lit("a castle")).otherwise(pl.col("city"))
+    table = campaign.assign(units(300).with_columns(rare.alias("city"))).table
+    campaign.record(outcomes(table))
+
+    def categories():
+        with store.read("spring") as reader:
+            columns = [
+                column
+                for chunk in reader.unit_chunks(given=True)
+                for column in unpack(chunk.given).combine_chunks().columns
+                if pa.types.is_dictionary(column.type)
+            ]
+        return {each for column in columns for each in column.chunk(0).dictionary.to_pylist()}
+
+    assert "a castle" in categories()
+    campaign.erase(ids(["000007"]), reason="request 12")
+    assert categories() - {"urban", "rural"} == {f"c{number}" for number in range(30)}
+    assert campaign.verify().sound
+    store.close()
+
+
+def test_looks_are_at_all_waves_so_none_after_an_erased_unit_is_computed_again(tmp_path):
+    store = open_store(tmp_path / "campaigns.db")
+    campaign = created(store, control="none", stopping={"rule": "obrien-fleming"})
+    for wave, (start, count) in enumerate([(0, 300), (300, 200), (500, 100)], start=1):
+        run_wave(campaign, wave, start=start, count=count)
+        if campaign.status().condition == "stopped":
+            campaign.go_on(reason="to see more")
+    made = campaign.erase(ids(["000007"]), reason="request 12")
+    assert made.estimates == 3
+    again = campaign.verify()
+    assert again.sound
+    assert again.states == 1
     store.close()
 
 

@@ -192,6 +192,8 @@ def test_ends_on_both_sides_of_nothing_are_told_apart():
     assert visits.between(around(-0.01, 0.038, 0.019)) == "95% interval 4.8 fewer to 2.8 more"
     # An end that is not 0 is not called 0.
     assert visits.between(around(0.22, 0.224, 0.09)) == "95% interval 0.4 fewer to 44 more"
+    # Nor does an amount: "0 fewer" says nothing.
+    assert visits.amount(-0.0036, 0.09).startswith("0.4 fewer")
     # An interval without 0 is not shown with it.
     assert visits.between(around(0.22, 0.216, 0.09)) == "95% interval 0.4 to 44"
     assert visits.signed(around(-0.016, 0.014, 0.007)) == "-1.6 (95% interval -3.0 to -0.2)"

@@ -147,8 +147,8 @@ class Measure:
         return rounded(value * self.scale, error * self.scale, digits=digits)
 
     def amount(self, value: float, error: float) -> str:
-        """Return a difference in words: "6.8 more visits per 100 customers"."""
-        return f"{self.number(abs(value), error)} {self._much(self.way(value))}"
+        """Return a difference in words: "6.8 more visits per 100 customers"; 0 only if it is 0."""
+        return f"{self.end(abs(value), error)} {self._much(self.way(value))}"
 
     def _much(self, more: str) -> str:
         """Return the words after a number: "EUR more profit per customer"."""
@@ -180,7 +180,7 @@ class Measure:
         return f"{percent(interval.level)} interval {low} to {high}"
 
     def end(self, value: float, error: float) -> str:
-        """Return one end of an interval as text; it is never rounded to 0."""
+        """Return an amount, or an end of an interval, as text; it is never rounded to 0."""
         texts = [self.number(value, error, digits=digits) for digits in (None, 2, 3, 4)]
         return next((text for text in texts if float(text.replace(",", ""))), texts[0])
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -151,14 +152,14 @@ def binomials(
     if not len(few):
         return result
     # Exact quantiles from one table per distribution; the draws share few distributions.
-    laws, law = np.unique(np.stack([number[few], share[few]]), axis=1, return_inverse=True)
-    order = np.argsort(law.ravel(), kind="stable")
-    starts = np.searchsorted(law.ravel()[order], np.arange(laws.shape[1] + 1))
-    for place, (count, chance) in enumerate(laws.T):
-        mine = few[order[starts[place] : starts[place + 1]]]
-        result[mine] = np.searchsorted(
-            _distribution(int(count), float(chance)), ndtr(normals[mine])
-        )
+    order = few[np.lexsort((share[few], number[few]))]
+    counts, chances, levels = number[order], share[order], ndtr(normals[order])
+    begins = np.ones(len(order), dtype=np.bool_)
+    begins[1:] = (counts[1:] != counts[:-1]) | (chances[1:] != chances[:-1])
+    starts = [*np.flatnonzero(begins).tolist(), len(order)]
+    for start, end in pairwise(starts):
+        table = _distribution(int(counts[start]), float(chances[start]))
+        result[order[start:end]] = table.searchsorted(levels[start:end])
     return result
 
 
