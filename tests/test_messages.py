@@ -28,6 +28,7 @@ FORMAT = "1.234,56"
 #: Each remedy that there is, and its words in Python, at the command line, in calls, on pages.
 WORDS = [
     (Remedy("draw"), (" (draw=True)", " (--draw)", " (draw = true)", "")),
+    (Remedy("key"), (" (key=...)", " (--key FILE)", "", "")),
     (Remedy("partial"), (" (partial=True)", " (--partial)", " (partial = true)", "")),
     (Remedy("overwrite"), (" (force=True).", " (--force).", ".", ".")),
     (Remedy("force"), (
