@@ -73,8 +73,10 @@ def test_capacities_are_predicted():
 @pytest.mark.parametrize(
     "given",
     [
-        {"eligible": (1.0, 0.7, 0.5), "capacity": (1.0, 0.1, 0.2), "randomised": 0.2},
-        *thorough({"eligible": SHARES, "floor": 0.05, "missing": 0.3}),
+        {"eligible": SHARES, "floor": 0.05, "missing": 0.3},
+        *thorough(
+            {"eligible": (1.0, 0.7, 0.5), "capacity": (1.0, 0.1, 0.2), "randomised": 0.2},
+        ),
     ],
 )
 def test_policies_are_compared_under_the_same_restrictions(given):

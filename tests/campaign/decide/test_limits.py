@@ -323,12 +323,12 @@ def test_prices_that_another_machine_rounds_otherwise_are_no_damage(store, monke
 @pytest.mark.parametrize(
     "changes",
     [
-        {"capacity": {"call": 5}},
-        {"budget": {"each_wave": 30}, "eligible": {"call": "vip"}},
+        {"capacity": {"call": {"at_least": 10}}, "eligible": {"call": "vip"}},
+        {"budget": {"total": 60}},
         {"capacity": {"call": {"total": 8, "at_least": 2}, "mail": 10}, "budget": {"total": 50}},
         *thorough(
-            {"capacity": {"call": {"at_least": 10}}, "eligible": {"call": "vip"}},
-            {"budget": {"total": 60}},
+            {"capacity": {"call": 5}},
+            {"budget": {"each_wave": 30}, "eligible": {"call": "vip"}},
         ),
     ],
 )
