@@ -28,6 +28,7 @@ FORMAT = "1.234,56"
 #: Each remedy that there is, and its words in Python, at the command line, in calls, on pages.
 WORDS = [
     (Remedy("draw"), (" (draw=True)", " (--draw)", " (draw = true)", "")),
+    (Remedy("key"), (" (key=...)", " (--key FILE)", "", "")),
     (Remedy("partial"), (" (partial=True)", " (--partial)", " (partial = true)", "")),
     (Remedy("overwrite"), (" (force=True).", " (--force).", ".", ".")),
     (Remedy("force"), (
@@ -114,6 +115,12 @@ def test_a_remedy_as_a_command(remedy, monkeypatch):
         assert pasted == [f"seqbatch campaign {PASTED[remedy.action]}"]
     if remedy.action == "amend":
         assert pasted == [in_options(remedy, SPRING).strip()]
+
+
+def test_sums_that_are_still_to_be_recorded_are_not_forced():
+    remedy = Remedy("record-sums", sums=..., statement=...)
+    found = (in_python(remedy), in_options(remedy, SPRING), in_calls(remedy), on_pages(remedy))
+    assert found == ("", "", "", "")
 
 
 def test_a_dollar_is_quoted_for_shells():
