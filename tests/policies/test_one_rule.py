@@ -27,7 +27,11 @@ from tests.campaign.warehouses import in_duckdb
 from tests.cases import thorough
 from tests.refusals import refused
 
-pytestmark = pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning")
+# Policies that may lock in are readable, too.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::seqbatch.errors.RankDeficiencyWarning"),
+    pytest.mark.filterwarnings("ignore::seqbatch.errors.DoubtWarning"),
+]
 
 K, DIM = 4, 3
 THETA = np.random.default_rng(3).standard_normal((K, DIM)).round(2)
